@@ -1,0 +1,190 @@
+"""Counter-based randomness: every draw is a function of (seed, purpose, name, chain, counter, element).
+
+Nothing is consumed, so the length of a block, thinning, progress bars or resuming cannot change a chain, and
+chain c draws the same numbers however many chains run beside it. This is the only file that draws.
+
+The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy
+as 1, 2, 3"), written in TensorFlow operations because TensorFlow's own generators give different floats inside
+and outside XLA; this one gives the same bits in both, on every device.
+"""
+
+from __future__ import annotations
+
+import enum
+import secrets
+import zlib
+
+import numpy as np
+import tensorflow as tf
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
+
+
+class Purpose(enum.IntEnum):
+    """What a stream of random numbers is for; streams of different purposes are independent."""
+
+    MINIBATCH = 1
+    NOISE = 2
+    REFRESH = 3
+    INITIAL = 4
+    MONITOR = 5
+    MODE = 6
+
+
+def _u32(x: int | tf.Tensor) -> tf.Tensor:
+    if isinstance(x, int | np.integer):
+        return tf.constant(int(x) & 0xFFFFFFFF, tf.uint32)
+    return tf.cast(x, tf.uint32)
+
+
+def _rotate_left(x: tf.Tensor, r: int) -> tf.Tensor:
+    return tf.bitwise.bitwise_or(tf.bitwise.left_shift(x, _u32(r)), tf.bitwise.right_shift(x, _u32(32 - r)))
+
+
+def threefry2x32(key: tuple, counter: tuple) -> tuple[tf.Tensor, tf.Tensor]:
+    """Encrypt the pair `counter` under the pair `key`; uint32 tensors that broadcast against each other."""
+    k0, k1 = key
+    k2 = tf.bitwise.bitwise_xor(tf.bitwise.bitwise_xor(k0, k1), _u32(PARITY))
+    keys = (k0, k1, k2)
+    x0, x1 = counter[0] + k0, counter[1] + k1
+    for group in range(5):
+        for r in ROTATIONS[group % 2]:
+            x0 = x0 + x1
+            x1 = tf.bitwise.bitwise_xor(_rotate_left(x1, r), x0)
+        x0 = x0 + keys[(group + 1) % 3]
+        x1 = x1 + keys[(group + 2) % 3] + _u32(group + 1)
+    return x0, x1
+
+
+def fresh_seed() -> int:
+    """A seed from the operating system's entropy, for when the user gives none."""
+    return secrets.randbits(63)
+
+
+def child_seed(seed: int, purpose: Purpose) -> int:
+    """A seed for a run within a run."""
+    high, low = threefry2x32((_u32(seed), _u32(seed >> 32)), (_u32(int(purpose)), _u32(1)))
+    return int(high) << 32 | int(low)
+
+
+class Stream:
+    """The random numbers of one purpose and parameter, for all chains.
+
+    Parameters
+    ----------
+    seed : int
+        All of its lowest 64 bits count.
+    purpose : Purpose
+    n_chains : int
+    name : str, default ""
+        The parameter, if the purpose has one stream for each. It enters by its CRC, so the order of parameters is
+        immaterial.
+    """
+
+    def __init__(self, seed: int, purpose: Purpose, n_chains: int, name: str = "") -> None:
+        self.n_chains = n_chains
+        label = (_u32(int(purpose)), _u32(zlib.crc32(name.encode())))
+        k0, k1 = threefry2x32((_u32(seed), _u32(seed >> 32)), label)
+        k0, k1 = threefry2x32((k0, k1), (tf.bitcast(tf.range(n_chains), tf.uint32), _u32(0)))
+        # Constants of the compiled program, [C, 1]: derived in the loop, they would double the cost of calling it.
+        self._key = (k0.numpy()[:, None], k1.numpy()[:, None])
+
+    def bits(self, counter: tf.Tensor, elements: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Two uint32 words [C, m] for each chain and element; `elements` is [m], or [C, m] if chains differ."""
+        return threefry2x32(self._key, (_u32(elements), _u32(counter)))
+
+    def normal(self, counter: tf.Tensor, elements: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+        """Standard normals by the inverse distribution function, one for each chain and element."""
+        high, low = self.bits(counter, elements)
+        # The lowest bit is the sign; the others a probability in (0, 1/2), so that the tails keep the float's relative
+        # precision: float32 reaches 6.3 standard deviations where a uniform on (0, 1) would stop at 5.4.
+        positive = tf.equal(tf.bitwise.bitwise_and(high, _u32(1)), _u32(0))
+        magnitude = tf.bitwise.right_shift(high, _u32(1))
+        if dtype == tf.float32:
+            tail = (tf.cast(magnitude, dtype) + 0.5) * 2.0**-32
+            x = _central_normal_quantile(tail)
+        else:
+            fraction = (tf.cast(low, dtype) + 0.5) * 2.0**-32
+            x = -tf.math.ndtri((tf.cast(magnitude, dtype) + fraction) * 2.0**-32)
+        return tf.where(positive, x, -x)
+
+    def uniform(self, counter: tf.Tensor, size: int) -> tf.Tensor:
+        """Uniforms on (0, 1) in float64, [C, size]."""
+        high, low = self.bits(counter, tf.range(size))
+        return (tf.cast(high, tf.float64) + (tf.cast(low, tf.float64) + 0.5) * 2.0**-32) * 2.0**-32
+
+    def integers(self, counter: tf.Tensor, size: int, bound: int) -> tf.Tensor:
+        """Independent uniform draws from {0, ..., bound - 1}, int32 [C, size]; 64 bits each, so the bias is below 2^-32."""
+        high, low = self.bits(counter, tf.range(size))
+        scale, half = tf.constant(bound, tf.uint64), tf.constant(32, tf.uint64)
+        carry = tf.bitwise.right_shift(tf.cast(low, tf.uint64) * scale, half)
+        return tf.cast(tf.bitwise.right_shift(tf.cast(high, tf.uint64) * scale + carry, half), tf.int32)
+
+    def distinct_integers(self, counter: tf.Tensor, size: int, bound: int) -> tf.Tensor:
+        """A uniform sample *without* replacement from {0, ..., bound - 1}, int32 [C, size], at cost O(size).
+
+        The first `size` values of a keyed pseudo-random permutation: a Feistel network on the square grid a x a with
+        a = ceil(sqrt(bound)). The few images that fall outside {0, ..., bound - 1} are permuted again until they fall
+        inside ("cycle walking"); because a^2 exceeds bound by less than 2a + 1, that is rare when bound is large.
+        """
+        side = int(np.ceil(np.sqrt(bound)))
+        rounds = 6 if bound > 4096 else 12
+        words, _ = self.bits(counter, tf.range(rounds))
+        round_keys = tf.unstack(words[:, :, None], axis=1)  # each [C, 1]
+
+        def permute(x: tf.Tensor) -> tf.Tensor:
+            left, right = x // _u32(side), x % _u32(side)
+            for round_key in round_keys:
+                total = left + _below(_mix(tf.bitwise.bitwise_xor(right, round_key)), side)
+                left, right = right, tf.where(total >= _u32(side), total - _u32(side), total)
+            return left * _u32(side) + right
+
+        def outside(x: tf.Tensor) -> tf.Tensor:
+            return x >= _u32(bound)
+
+        start = tf.tile(tf.bitcast(tf.range(size), tf.uint32)[None], [self.n_chains, 1])
+        (x,) = tf.while_loop(
+            lambda x: tf.reduce_any(outside(x)), lambda x: (tf.where(outside(x), permute(x), x),), (permute(start),)
+        )
+        return tf.bitcast(x, tf.int32)
+
+
+def _central_normal_quantile(tail: tf.Tensor) -> tf.Tensor:
+    """x with P(Z > x) = tail for tail in (0, 1/2], in float32.
+
+    Giles (2010), "Approximating the erfinv function", single precision: two polynomials in w = -log(1 - y^2) for
+    y = 1 - 2 tail; here w is computed from the tail itself, where 1 - y^2 would cancel.
+    """
+    w = -tf.math.log(4.0 * tail * (1.0 - tail))
+    centre = _polynomial(
+        w - 2.5,
+        (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503)
+        + (-0.00417768164, 0.246640727, 1.50140941),
+    )
+    far = _polynomial(
+        tf.sqrt(w) - 3.0,
+        (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613)
+        + (0.00943887047, 1.00167406, 2.83297682),
+    )
+    return np.float32(np.sqrt(2.0)) * (1.0 - 2.0 * tail) * tf.where(w < 5.0, centre, far)
+
+
+def _polynomial(x: tf.Tensor, coefficients: tuple[float, ...]) -> tf.Tensor:
+    value = tf.fill(tf.shape(x), tf.constant(coefficients[0], x.dtype))
+    for c in coefficients[1:]:
+        value = value * x + c
+    return value
+
+
+def _mix(x: tf.Tensor) -> tf.Tensor:
+    """A bijection of uint32 with full avalanche (Wellons' "lowbias32" constants), the Feistel round function."""
+    x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u32(16))) * _u32(0x7FEB352D)
+    x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u32(15))) * _u32(0x846CA68B)
+    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u32(16)))
+
+
+def _below(x: tf.Tensor, bound: int) -> tf.Tensor:
+    """Scale a uint32 hash to {0, ..., bound - 1} by the high half of a product."""
+    product = tf.cast(x, tf.uint64) * tf.constant(bound, tf.uint64)
+    return tf.cast(tf.bitwise.right_shift(product, tf.constant(32, tf.uint64)), tf.uint32)

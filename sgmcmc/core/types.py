@@ -1,0 +1,99 @@
+"""The few types that pass between rooms.
+
+Shapes everywhere: C chains, T stored draws, N observations, n minibatch, D elements of one parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+Tree = dict[str, Any]
+"""One entry per parameter."""
+
+Aux = dict[str, tf.Tensor]
+"""What a dynamics remembers of one parameter besides its position, e.g. ``{"momentum": ..., "thermostat": ...}``."""
+
+
+class State(NamedTuple):
+    """All that a chain needs to go on. Every leaf but the step has a leading chain axis [C, ...]."""
+
+    step: tf.Tensor  # uint32: gradient steps made so far
+    params: Tree
+    dynamics: Tree
+    gradient: Any
+    minibatch: Any
+
+
+class RowGradient(NamedTuple):
+    """The gradient of a parameter of which `logLik` gathered only some rows.
+
+    One entry for each *occurrence* of a row; entries of the same row are equal, each the row's whole gradient.
+    """
+
+    rows: tf.Tensor  # int [k]
+    values: tf.Tensor  # [k, ...]
+    share: tf.Tensor  # [k]: one over the number of occurrences of the row
+
+
+class Batch(NamedTuple):
+    """A minibatch of one chain: its observations, and what each weighs in the sum over all N."""
+
+    data: Tree  # {name: [n, ...]}
+    weights: float | tf.Tensor  # N/n for all, or one weight for each, [n]
+
+
+class Minibatch(NamedTuple):
+    """Which observations, and with what weights: ``draw(stream, step, state) -> (indices, weights, state)``."""
+
+    size: int
+    init: Callable[[], Any]
+    draw: Callable[..., tuple[tf.Tensor, float | tf.Tensor, Any]]  # indices [C, n]; weights a number or [C, n]
+
+
+class Gradient(NamedTuple):
+    """How the gradient of the log posterior is estimated, for one chain.
+
+    ``init(centre) -> aux``, once for all chains, and ``estimate(params, batch, aux) -> (gradient, aux)``.
+    """
+
+    init: Callable[[Tree], Any]
+    estimate: Callable[[Tree, Batch, Any], tuple[Tree, Any]]
+
+
+Mean = Callable[[tf.Tensor], tf.Tensor]
+"""The average over the elements that move in this step: all of the parameter, or its gathered rows."""
+
+
+def no_aux(eps: tf.Tensor, theta: tf.Tensor, noise: tf.Tensor) -> Aux:
+    """The `init` of a dynamics without memory."""
+    return {}
+
+
+class Dynamics(NamedTuple):
+    """How one parameter array of one chain moves, given a gradient.
+
+    ``noise`` is a fresh standard normal array of theta's shape. ``init`` makes the memory before the first step;
+    ``refresh`` remakes it before each iteration; ``drift`` gives the position at which the gradient is wanted.
+    """
+
+    step: Callable[[tf.Tensor, tf.Tensor, Aux, tf.Tensor, tf.Tensor, Mean], tuple[tf.Tensor, Aux]]
+    init: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Aux] = no_aux
+    refresh: Callable[[tf.Tensor, tf.Tensor, Aux, tf.Tensor], Aux] | None = None
+    drift: Callable[[tf.Tensor, Aux], tf.Tensor] | None = None
+    inner_steps: int = 1
+
+
+class Transition(NamedTuple):
+    """A Markov transition: all that the loop knows of an algorithm.
+
+    ``init(params, centre)`` begins at params, [C, ...], with a gradient estimator made around centre, [...];
+    ``log_density(state) -> [C]`` estimates the log posterior at the state; one iteration is ``inner_steps`` steps.
+    """
+
+    init: Callable[[Tree, Tree], State]
+    step: Callable[[State], State]
+    log_density: Callable[[State], tf.Tensor]
+    inner_steps: int

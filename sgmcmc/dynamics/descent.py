@@ -1,0 +1,39 @@
+"""Searches for the mode: dynamics that climb the estimated log posterior and add no noise.
+
+    sgd    theta' = theta + eps * grad
+    adam   m' = b1 m + (1 - b1) grad,  v' = b2 v + (1 - b2) grad^2   (Kingma & Ba 2015, algorithm 1)
+           theta' = theta + eps * (m' / (1 - b1^t)) / (sqrt(v' / (1 - b2^t)) + delta)
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from sgmcmc.core.types import Aux, Dynamics, Mean
+
+
+def sgd() -> Dynamics:
+    def step(
+        eps: tf.Tensor, theta: tf.Tensor, aux: Aux, grad: tf.Tensor, noise: tf.Tensor, mean: Mean
+    ) -> tuple[tf.Tensor, Aux]:
+        return theta + eps * grad, aux
+
+    return Dynamics(step)
+
+
+def adam(b1: float = 0.9, b2: float = 0.999, delta: float = 1e-8) -> Dynamics:
+    def init(eps: tf.Tensor, theta: tf.Tensor, noise: tf.Tensor) -> Aux:
+        one = tf.ones_like(theta)
+        # The powers are kept element by element, so that gathered rows count their own steps.
+        return {"m": tf.zeros_like(theta), "v": tf.zeros_like(theta), "b1_power": one, "b2_power": one}
+
+    def step(
+        eps: tf.Tensor, theta: tf.Tensor, aux: Aux, grad: tf.Tensor, noise: tf.Tensor, mean: Mean
+    ) -> tuple[tf.Tensor, Aux]:
+        m = b1 * aux["m"] + (1.0 - b1) * grad
+        v = b2 * aux["v"] + (1.0 - b2) * grad**2
+        b1_power, b2_power = b1 * aux["b1_power"], b2 * aux["b2_power"]
+        theta = theta + eps * (m / (1.0 - b1_power)) / (tf.sqrt(v / (1.0 - b2_power)) + delta)
+        return theta, {"m": m, "v": v, "b1_power": b1_power, "b2_power": b2_power}
+
+    return Dynamics(step, init=init)

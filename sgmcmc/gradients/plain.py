@@ -1,0 +1,16 @@
+"""The plain stochastic gradient of the log posterior (Welling & Teh 2011, eq. 4).
+
+    grad log p(theta) + sum_{i in S} w_i grad log p(x_i | theta),   w_i = N/n or 1/(n p_i)
+"""
+
+from __future__ import annotations
+
+from sgmcmc.core.types import Batch, Gradient, Tree
+from sgmcmc.model import Model
+
+
+def plain(model: Model) -> Gradient:
+    def estimate(params: Tree, batch: Batch, aux: tuple) -> tuple[Tree, tuple]:
+        return model.gradient(params, batch), aux
+
+    return Gradient(init=lambda centre: (), estimate=estimate)

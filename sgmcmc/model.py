@@ -1,0 +1,132 @@
+"""The posterior: the only caller of the user's functions.
+
+Here everything is of one chain and without a chain axis. Log posteriors are summed over all N observations, not
+averaged, and lack the normalising constant.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from functools import partial
+
+import tensorflow as tf
+
+from sgmcmc.core.compiled import Compiled
+from sgmcmc.core.types import Batch, RowGradient, Tree
+from sgmcmc.dataset import Dataset
+
+LogLik = Callable[[Tree, Tree], tf.Tensor]
+LogPrior = Callable[[Tree], tf.Tensor]
+
+
+class Returns(enum.Enum):
+    """What the user's log likelihood gives for n observations."""
+
+    SUM = "the sum"  # []
+    TERMS = "the terms"  # [n]
+
+
+class Model:
+    """A log likelihood, a log prior and the data.
+
+    Parameters
+    ----------
+    log_lik : callable
+        (params, dataset) -> the log likelihood of those observations, summed or as a vector of terms.
+    log_prior : callable or None
+        params -> the log prior density; None is the improper uniform prior.
+    data : Dataset
+    returns : Returns
+        Which of the two `log_lik` gives.
+    dtype : tf.DType
+        The float type of parameters, data and draws.
+    """
+
+    def __init__(
+        self, log_lik: LogLik, log_prior: LogPrior | None, data: Dataset, returns: Returns, dtype: tf.DType
+    ) -> None:
+        self._log_lik, self._log_prior, self._returns = log_lik, log_prior, returns
+        self.data, self.dtype = data, dtype
+
+    def log_density(self, params: Tree, batch: Batch) -> tf.Tensor:
+        """The estimate log p(theta) + sum_{i in S} w_i log p(x_i | theta), a scalar."""
+        if isinstance(batch.weights, float):
+            log_lik = tf.constant(batch.weights, self.dtype) * self.log_lik(params, batch.data)
+        else:
+            log_lik = tf.reduce_sum(batch.weights * self.log_lik_terms(params, batch.data))
+        return log_lik + self.log_prior(params)
+
+    def gradient(self, params: Tree, batch: Batch) -> Tree:
+        """The gradient of `log_density`; a RowGradient where `log_lik` gathered rows of a parameter."""
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(params)
+            value = self.log_density(params, batch)
+        gradient = tape.gradient(value, params)
+        return {name: _combine_rows(g) if isinstance(g, tf.IndexedSlices) else g for name, g in gradient.items()}
+
+    def log_prior(self, params: Tree) -> tf.Tensor:
+        """The log prior density, a scalar; zero when there is none."""
+        if self._log_prior is None:
+            return tf.zeros([], self.dtype)
+        return tf.reshape(tf.convert_to_tensor(self._log_prior(dict(params)), dtype_hint=self.dtype), [])
+
+    def log_lik(self, params: Tree, data: Tree) -> tf.Tensor:
+        """The log likelihood of `data`, summed: a scalar."""
+        value = self._log_lik(dict(params), dict(data))
+        return tf.reduce_sum(value) if self._returns is Returns.TERMS else tf.reshape(value, [])
+
+    def log_lik_terms(self, params: Tree, data: Tree) -> tf.Tensor:
+        """The log likelihood of each observation in `data`, [n]."""
+        if self._returns is Returns.TERMS:
+            return self._log_lik(dict(params), dict(data))
+
+        def term(row: Tree) -> tf.Tensor:
+            return self.log_lik(params, {name: entry[None] for name, entry in row.items()})
+
+        return tf.vectorized_map(term, data)
+
+    def full_log_density_and_gradient(self, params: Tree) -> tuple[tf.Tensor, Tree]:
+        """The exact log posterior and its gradient at params, by one compiled pass over all data in blocks."""
+        names = sorted(params)
+        value, *gradient = Compiled(partial(self._full, names))(*(params[name] for name in names))
+        return value, dict(zip(names, gradient, strict=True))
+
+    def _full(self, names: list[str], *values: tf.Tensor) -> list[tf.Tensor]:
+        params = dict(zip(names, values, strict=True))
+        size = self.data.block_size
+        n_blocks, rest = divmod(self.data.size, size)
+
+        def value_and_gradient(log_density: Callable[[Tree], tf.Tensor]) -> list[tf.Tensor]:
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(params)
+                value = log_density(params)
+            gradient = tape.gradient(value, params, unconnected_gradients="zero")
+            # Blocks are added up in float64, so that the gradient near the mode, a small difference of large sums, is
+            # as precise as its terms.
+            return [tf.cast(tf.convert_to_tensor(x), tf.float64) for x in (value, *(gradient[k] for k in names))]
+
+        def add_block(start: tf.Tensor, n: int, total: list[tf.Tensor]) -> list[tf.Tensor]:
+            of_block = value_and_gradient(lambda params: self.log_lik(params, self.data.block(start, n)))
+            return [t + x for t, x in zip(total, of_block, strict=True)]
+
+        _, total = tf.while_loop(
+            lambda i, total: i < n_blocks,
+            lambda i, total: (i + 1, add_block(i * size, size, total)),
+            (tf.constant(0), value_and_gradient(self.log_prior)),
+        )
+        if rest:
+            total = add_block(tf.constant(n_blocks * size), rest, total)
+        return [tf.cast(x, self.dtype) for x in total]
+
+
+def _combine_rows(slices: tf.IndexedSlices) -> RowGradient:
+    """Give every occurrence of a row the sum over all its occurrences."""
+    n_rows, n = slices.dense_shape[0], tf.shape(slices.indices)[0]
+    position = tf.range(n)
+    # The last writer stands for all occurrences of its row; which one that is does not matter.
+    owner = tf.tensor_scatter_nd_update(tf.zeros([n_rows], tf.int32), slices.indices[:, None], position)
+    owner = tf.gather(owner, slices.indices)
+    totals = tf.math.unsorted_segment_sum(slices.values, owner, n)
+    counts = tf.math.unsorted_segment_sum(tf.ones_like(position, slices.values.dtype), owner, n)
+    return RowGradient(slices.indices, tf.gather(totals, owner), 1.0 / tf.gather(counts, owner))

@@ -1,0 +1,61 @@
+"""A chain run step by step: the only mutable state of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.run.chain import check_finite
+from sgmcmc.run.loop import Loop
+
+MONITOR_EVERY = 100  # iterations; as often as the one-call functions report the log posterior
+
+
+class Session:
+    """The state of one chain between steps.
+
+    The position is read from `variables` before each step and written back after it, so that users may compute with
+    them, and assign to them.
+
+    Parameters
+    ----------
+    loop : Loop
+    leaves : list of tf.Tensor
+        The initial state.
+    variables : mapping of str to tf.Variable
+        One for each parameter; they are given the position of the initial state.
+    """
+
+    def __init__(self, loop: Loop, leaves: list[tf.Tensor], variables: Mapping[str, tf.Variable]) -> None:
+        self._loop, self._leaves = loop, list(leaves)
+        self._positions = loop.param_positions()
+        self.variables = variables
+        self.iteration = 0
+        self._write()
+
+    def step(self, n_steps: int = 1) -> None:
+        """Make `n_steps` iterations.
+
+        Raises
+        ------
+        DivergenceError
+            If the state is no longer finite; the variables then hold the last position that was.
+        """
+        for name, position in self._positions.items():
+            self._leaves[position] = self.variables[name].value()
+        monitor = self.iteration // MONITOR_EVERY != (self.iteration + n_steps) // MONITOR_EVERY
+        block = self._loop.advance(self._leaves, n_steps, thin=n_steps, monitor=monitor)
+        check_finite(self._loop, self._leaves, block, n_steps, self.iteration)
+        self._leaves = block.leaves
+        self.iteration += n_steps
+        self._write()
+
+    def params(self) -> dict[str, np.ndarray]:
+        """The current position, {name: [...]}."""
+        return {name: variable.numpy() for name, variable in self.variables.items()}
+
+    def _write(self) -> None:
+        for name, position in self._positions.items():
+            self.variables[name].assign(self._leaves[position], read_value=False)

@@ -1,0 +1,275 @@
+"""What users pass, checked and converted: here camelCase becomes snake_case, and every bad argument is named.
+
+All errors have one shape: *argument* of *function* must be *what would work*; got *what came*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core import random
+from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.types import Batch, Minibatch
+from sgmcmc.dataset import Dataset
+from sgmcmc.minibatch import uniform
+from sgmcmc.minibatch.weighted import weighted
+from sgmcmc.model import Model, Returns
+
+Stepsize = float | Schedule | Mapping[str, float | Schedule]
+PerParameter = float | Mapping[str, float]
+
+DTYPES = {"float32": tf.float32, "float64": tf.float64}
+TRACED_ROWS = 2  # enough to tell a sum from a vector of terms
+
+
+@dataclass
+class Arguments:
+    """The arguments that all samplers share; each is checked when it is first wanted."""
+
+    sampler: str
+    logLik: Callable  # noqa: N815
+    dataset: Mapping[str, Any]
+    params: Mapping[str, Any]
+    logPrior: Callable | None  # noqa: N815
+    minibatchSize: float  # noqa: N815
+    seed: int | None
+    subsampling: Any
+    integers: Sequence[str]
+    dtype: str
+
+    def refuse(self, argument: str, must: str, got: Any) -> ValueError:
+        """The error for a bad argument."""
+        return ValueError(f"{argument} of {self.sampler} must {must}; got {got}.")
+
+    @cached_property
+    def float_type(self) -> tf.DType:
+        """`dtype` as a TensorFlow type."""
+        if self.dtype not in DTYPES:
+            raise self.refuse("dtype", "be 'float32' or 'float64'", repr(self.dtype))
+        return DTYPES[self.dtype]
+
+    @cached_property
+    def random_seed(self) -> int:
+        """`seed`, or a fresh one."""
+        if self.seed is None:
+            return random.fresh_seed()
+        if not _is_integer(self.seed) or not 0 <= self.seed < 2**64:
+            raise self.refuse("seed", "be None or an integer from 0 to 2**64 - 1", repr(self.seed))
+        return int(self.seed)
+
+    @cached_property
+    def start(self) -> dict[str, np.ndarray]:
+        """`params` as arrays of the float type."""
+        self._require_named("params", self.params)
+        return {name: self._start_of(name, value) for name, value in self.params.items()}
+
+    def _start_of(self, name: str, value: Any) -> np.ndarray:
+        label = f"params[{name!r}]"
+        array = self._numeric(label, value)
+        if array.size == 0:
+            raise self.refuse(label, "have at least one element", f"shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise self.refuse(label, "be finite", _first_non_finite(array))
+        return array.astype(self.float_type.as_numpy_dtype)
+
+    @cached_property
+    def data(self) -> Dataset:
+        """`dataset`, packed."""
+        self._require_named("dataset", self.dataset)
+        unknown = sorted(set(self.integers) - set(self.dataset))
+        if isinstance(self.integers, str) or unknown:
+            raise self.refuse("integers", f"list names in dataset, {sorted(self.dataset)}", repr(self.integers))
+        arrays = {name: self._entry(name, value) for name, value in self.dataset.items()}
+        lengths = {name: len(array) for name, array in arrays.items()}
+        if len(set(lengths.values())) > 1:
+            raise self.refuse("dataset", "have entries of one length, the number of observations", lengths)
+        if 0 in lengths.values():
+            raise self.refuse("dataset", "have at least one observation", lengths)
+        return Dataset(arrays)
+
+    def _entry(self, name: str, value: Any) -> np.ndarray:
+        label = f"dataset[{name!r}]"
+        array = self._numeric(label, value)
+        if array.ndim == 0:
+            raise self.refuse(label, "have its observations on a first axis", f"the single number {array}")
+        if name in self.integers:
+            return self._integer_entry(label, array)
+        float_type = np.dtype(self.float_type.as_numpy_dtype)
+        exact = 2 ** (np.finfo(float_type).nmant + 1)
+        if array.dtype.kind in "iu" and array.size and max(-int(array.min()), int(array.max())) > exact:
+            raise self.refuse(
+                label,
+                f"hold integers that {float_type} represents exactly, up to {exact} "
+                f"(or name it in integers=, or use dtype='float64')",
+                f"values up to {max(-int(array.min()), int(array.max()))}",
+            )
+        with np.errstate(over="ignore"):
+            converted = array.astype(float_type, copy=False)
+        if not np.isfinite(converted).all():
+            raise self.refuse(label, f"be finite in {float_type}", _first_non_finite(converted))
+        return converted
+
+    def _integer_entry(self, label: str, array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind not in "iu":
+            raise self.refuse(label, "have an integer type, since it is named in integers", f"dtype {array.dtype}")
+        if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+            raise self.refuse(label, "fit into int64", f"values up to {array.max()}")
+        return array.astype(np.int64 if array.dtype in (np.int64, np.uint32, np.uint64) else np.int32, copy=False)
+
+    @cached_property
+    def n(self) -> int:
+        """`minibatchSize` as a number of observations."""
+        size, n_data = self.minibatchSize, self.data.size
+        must = f"be an integer in [1, N] or a proportion in (0, 1) of N = {n_data} observations"
+        if isinstance(size, bool) or not isinstance(size, Real | np.number) or not np.isfinite(size):
+            raise self.refuse("minibatchSize", must, repr(size))
+        if 0 < size < 1:
+            n = round(float(size) * n_data)
+            if n == 0:
+                raise self.refuse("minibatchSize", must, f"{size!r}, which rounds to 0 observations")
+            return n
+        if size != int(size) or not 1 <= size <= n_data:
+            raise self.refuse("minibatchSize", must, repr(size))
+        return int(size)
+
+    @cached_property
+    def minibatch(self) -> Minibatch:
+        """`subsampling` and `minibatchSize` together."""
+        if isinstance(self.subsampling, str):
+            schemes = {"uniform": uniform.without_replacement, "withReplacement": uniform.with_replacement}
+            if self.subsampling not in schemes:
+                raise self.refuse(
+                    "subsampling", "be 'uniform', 'withReplacement' or N positive weights", repr(self.subsampling)
+                )
+            return schemes[self.subsampling](self.data.size, self.n)
+        weights = self._numeric("subsampling", self.subsampling).astype(np.float64)
+        if weights.shape != (self.data.size,):
+            raise self.refuse("subsampling", f"give one weight for each of {self.data.size} observations", weights.shape)
+        if not (np.isfinite(weights).all() and (weights > 0).all()):
+            raise self.refuse("subsampling", "give positive finite weights", f"a smallest weight of {weights.min()}")
+        return weighted(weights / weights.sum(), self.n, self.float_type)
+
+    @cached_property
+    def model(self) -> Model:
+        """The posterior, after a trial of the user's functions on abstract inputs."""
+        if not callable(self.logLik):
+            raise self.refuse("logLik", "be a function of (params, dataset)", repr(self.logLik))
+        if self.logPrior is not None and not callable(self.logPrior):
+            raise self.refuse("logPrior", "be None or a function of params", repr(self.logPrior))
+        params = {name: tf.TensorSpec(theta.shape, self.float_type) for name, theta in self.start.items()}
+        rows = self.data.specs(TRACED_ROWS)
+        log_lik = self._trial("logLik", self.logLik, (params, rows))
+        if self.logPrior is not None:
+            log_prior = self._trial("logPrior", self.logPrior, (params,))
+            if log_prior.shape.num_elements() != 1:
+                raise self.refuse("logPrior", "return a scalar", f"shape {log_prior.shape}")
+        shapes = {(): Returns.SUM, (TRACED_ROWS,): Returns.TERMS}
+        shape = tuple(log_lik.shape)
+        if shape not in shapes:
+            raise self.refuse(
+                "logLik",
+                "return a scalar, the sum over the observations, or a vector with one term for each",
+                f"shape {shape} for {TRACED_ROWS} observations",
+            )
+        model = Model(self.logLik, self.logPrior, self.data, shapes[shape], self.float_type)
+        self._require_used(model, params, rows)
+        return model
+
+    def _trial(self, argument: str, function: Callable, inputs: tuple) -> tf.Tensor:
+        try:
+            traced = tf.function(
+                lambda *x: tf.convert_to_tensor(function(*x), dtype_hint=self.float_type), autograph=False
+            )
+            output = traced.get_concrete_function(*inputs).structured_outputs
+        except Exception as error:
+            given = ", ".join(_describe(specs) for specs in inputs)
+            raise ValueError(
+                f"{argument} of {self.sampler} must be a function in TensorFlow operations of {self.float_type.name} "
+                f"tensors; on {given} it raised {type(error).__name__}: {error}"
+            ) from error
+        if output.dtype != self.float_type:
+            raise self.refuse(argument, f"return {self.float_type.name}", output.dtype.name)
+        return output
+
+    def _require_used(self, model: Model, params: dict, rows: dict) -> None:
+        unused: list[str] = []
+
+        def gradient(params: dict, rows: dict) -> None:
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(params)
+                value = model.log_density(params, Batch(rows, 1.0))
+            gradients = tape.gradient(value, params)
+            unused.extend(name for name, g in gradients.items() if g is None)
+
+        tf.function(gradient, autograph=False).get_concrete_function(params, rows)
+        if unused:
+            raise self.refuse("params", "be used by logLik or logPrior, differentiably", f"unused {sorted(unused)}")
+
+    def per_parameter(
+        self, argument: str, value: Any, allowed: Callable[[float], bool], must: str
+    ) -> dict[str, float | Schedule]:
+        """A number or schedule for all parameters, or a dict with one for each, as a dict."""
+        if isinstance(value, Mapping):
+            if set(value) != set(self.start):
+                raise self.refuse(argument, f"have the keys of params, {sorted(self.start)}", f"keys {sorted(value)}")
+            labels = {name: f"{argument}[{name!r}]" for name in self.start}
+            return {name: self._one(labels[name], value[name], argument, allowed, must) for name in self.start}
+        return dict.fromkeys(self.start, self._one(argument, value, argument, allowed, must))
+
+    def _one(
+        self, label: str, value: Any, argument: str, allowed: Callable[[float], bool], must: str
+    ) -> float | Schedule:
+        if argument == "stepsize" and callable(value):
+            return value
+        return self.number(label, value, allowed, must)
+
+    def number(self, label: str, value: Any, allowed: Callable[[float], bool], must: str) -> float:
+        """One number that is `allowed`."""
+        scalar = isinstance(value, Real | np.number) and not isinstance(value, bool)
+        if not scalar and isinstance(value, np.ndarray | tf.Tensor) and np.ndim(value) == 0:
+            scalar, value = True, np.asarray(value).item()
+        if not scalar or not np.isfinite(value) or not allowed(float(value)):
+            raise self.refuse(label, f"be {must}", repr(value))
+        return float(value)
+
+    def count(self, label: str, value: Any, at_least: int) -> int:
+        """An integer; floats such as 1e4 that are one are welcome."""
+        whole = _is_integer(value) or (isinstance(value, float) and np.isfinite(value) and value == int(value))
+        if not whole or value < at_least:
+            raise self.refuse(label, f"be an integer of at least {at_least}", repr(value))
+        return int(value)
+
+    def _require_named(self, argument: str, value: Any) -> None:
+        if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) for name in value):
+            raise self.refuse(argument, "be a dict with at least one entry and names as keys", repr(value)[:200])
+
+    def _numeric(self, label: str, value: Any) -> np.ndarray:
+        try:
+            array = np.asarray(value)
+        except Exception as error:
+            raise self.refuse(label, "be an array of numbers", f"{type(value).__name__} ({error})") from error
+        if array.dtype.kind == "b":
+            return array.astype(np.int8)
+        if array.dtype.kind not in "iuf":
+            raise self.refuse(label, "be an array of real numbers", f"dtype {array.dtype}")
+        return array
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral | np.integer) and not isinstance(value, bool)
+
+
+def _first_non_finite(array: np.ndarray) -> str:
+    where = np.argwhere(~np.isfinite(array))[0]
+    return f"{array[tuple(where)]} at index {tuple(int(i) for i in where)}"
+
+
+def _describe(specs: dict[str, tf.TensorSpec]) -> str:
+    return "{" + ", ".join(f"{name}: {spec.dtype.name}{list(spec.shape)}" for name, spec in specs.items()) + "}"

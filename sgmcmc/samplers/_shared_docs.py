@@ -1,0 +1,100 @@
+"""The text of every argument of the public functions, once; `documented` puts it into their docstrings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TypeVar
+
+F = TypeVar("F", bound=Callable)
+
+TEXTS: dict[str, tuple[str, str]] = {
+    "logLik": (
+        "callable",
+        """The log likelihood, ``logLik(params, dataset)``, in TensorFlow operations. Both arguments are dicts with the
+names given here: `params` holds tensors of the shapes given, `dataset` a minibatch of n observations, [n, ...]. It
+returns the sum over these observations, a scalar, or the vector of the n terms.""",
+    ),
+    "dataset": (
+        "dict of str to array_like",
+        """The data: NumPy arrays, lists, pandas Series and DataFrames or tensors of any rank, with the N observations
+on the first axis. All numbers become `dtype`, except entries named in `integers`.""",
+    ),
+    "params": (
+        "dict of str to array_like",
+        """Where the chain starts, or the search for the mode if there is one: a number or array of any rank for each
+parameter.""",
+    ),
+    "stepsize": (
+        "float, schedule, or dict of str to either",
+        """The variance eps of the noise injected by one SGLD update, ``theta + eps/2 * gradient + N(0, eps)``, on the
+scale of `params`; for the samplers with momentum, the variance of the momentum. A number or schedule (see
+`polynomial`) holds for all parameters, a dict gives one for each.""",
+    ),
+    "optStepsize": (
+        "float",
+        """The stepsize of the search for the mode: the factor of the gradient of the log posterior, summed over all N,
+in ``theta + optStepsize * gradient``; with ``optimizer="adam"``, Adam's learning rate on the scale of `params`.""",
+    ),
+    "logPrior": (
+        "callable, optional",
+        """The log prior density, ``logPrior(params)``, a scalar. The default is the improper uniform prior.""",
+    ),
+    "minibatchSize": (
+        "int or float, default 0.01",
+        """Observations per gradient: a number from 1 to N, or a proportion of N in (0, 1).""",
+    ),
+    "alpha": (
+        "float or dict of str to float, default 0.01",
+        """The friction, in (0, 1]: the part of the momentum that is lost at each leap. One number for all parameters or
+a dict with one for each.""",
+    ),
+    "L": ("int, default 5", """Leaps per iteration, each with a minibatch of its own."""),
+    "a": (
+        "float or dict of str to float, default 0.01",
+        """The diffusion factor, positive: the noise injected has variance ``2 a stepsize``, and the thermostat starts
+at `a`. One number for all parameters or a dict with one for each.""",
+    ),
+    "nIters": ("int, default 10**4", """Iterations to run; every one is stored."""),
+    "nItersOpt": (
+        "int, default 10**4",
+        """Minibatches in the search for the mode. 0 takes `params` as the mode.""",
+    ),
+    "verbose": (
+        "bool, default True",
+        """Show a progress bar with the current estimate of the log posterior. It does not change the draws.""",
+    ),
+    "seed": (
+        "int, optional",
+        """From 0 to 2**64 - 1. The same seed gives the same chain; without one, a fresh seed is drawn.""",
+    ),
+    "subsampling": (
+        '{"uniform", "withReplacement"} or array_like, default "uniform"',
+        """How minibatches are drawn: "uniform" without replacement, "withReplacement" uniformly with replacement, or
+with replacement in proportion to N positive weights, each term of the gradient then divided by n times its
+probability.""",
+    ),
+    "integers": (
+        "sequence of str, optional",
+        """Entries of `dataset` that keep an integer type (int32, or int64 if they come so), for use as indices.""",
+    ),
+    "dtype": ('{"float32", "float64"}, default "float32"', """The type of parameters, data, arithmetic and draws."""),
+    "optimizer": (
+        '{"sgd", "adam"}, default "sgd"',
+        """The search for the mode: gradient ascent with constant stepsize, as in R, or Adam.""",
+    ),
+}
+
+PLACEHOLDER = "    {parameters}\n"
+
+
+def documented(function: F) -> F:
+    """Replace the line ``{parameters}`` of the docstring by the numpydoc entries of the function's arguments."""
+    names = inspect.signature(function).parameters
+    entries = []
+    for name in names:
+        kind, text = TEXTS[name]
+        entries.append(f"    {name} : {kind}\n" + "".join(f"        {line}\n" for line in text.splitlines()))
+    document = function.__doc__ or ""
+    function.__doc__ = document.replace(PLACEHOLDER, "".join(entries))
+    return function

@@ -1,0 +1,337 @@
+"""Stochastic gradient Hamiltonian Monte Carlo: sghmc, sghmccv and their Setup functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sgmcmc.dynamics.sghmc import sghmc as sghmc_dynamics
+from sgmcmc.model import LogLik, LogPrior
+from sgmcmc.samplers._arguments import Arguments, PerParameter, Stepsize
+from sgmcmc.samplers._assemble import FRICTION, Mode, assemble
+from sgmcmc.samplers._object import Sgmcmc
+from sgmcmc.samplers._shared_docs import documented
+
+
+@documented
+def sghmc(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    alpha: PerParameter = 0.01,
+    L: int = 5,
+    nIters: int = 10**4,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    subsampling: str | Any = "uniform",
+    integers: Sequence[str] = (),
+    dtype: str = "float32",
+) -> dict[str, np.ndarray]:
+    """Stochastic gradient Hamiltonian Monte Carlo.
+
+    Each iteration draws a momentum nu ~ N(0, eps) and makes L leaps, with eps the `stepsize`:
+
+        theta' = theta + nu
+        nu' = (1 - alpha) nu + eps * gradient(theta') + N(0, 2 alpha eps)
+
+    where the gradient of the log posterior is estimated from a minibatch (Chen, Fox and Guestrin, eq. 15).
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    dict of numpy.ndarray
+        The chain of each parameter, of shape (nIters, *shape) and type `dtype`. Fewer iterations if interrupted.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unfit; the message names it, what it got and what would work.
+    DivergenceError
+        If the chain leaves the finite numbers; it carries the draws so far.
+
+    See Also
+    --------
+    sghmcSetup : The same, step by step.
+
+    References
+    ----------
+    .. [1] Chen, T., Fox, E. B. and Guestrin, C. (2014). Stochastic gradient Hamiltonian Monte Carlo. ICML.
+
+    Examples
+    --------
+    The posterior of the mean of normal observations:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sghmc
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> params = {"theta": 0.0}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sghmc(
+    ...     logLik, dataset, params, stepsize=1e-5, minibatchSize=100, nIters=2000, verbose=False, seed=1
+    ... )
+    >>> out["theta"].shape
+    (2000,)
+    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
+    True
+    """
+    return sghmcSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        logPrior,
+        minibatchSize,
+        alpha,
+        L,
+        seed,
+        subsampling=subsampling,
+        integers=integers,
+        dtype=dtype,
+    ).run(nIters, verbose)
+
+
+@documented
+def sghmcSetup(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    alpha: PerParameter = 0.01,
+    L: int = 5,
+    seed: int | None = None,
+    *,
+    subsampling: str | Any = "uniform",
+    integers: Sequence[str] = (),
+    dtype: str = "float32",
+) -> Sgmcmc:
+    """Set up stochastic gradient Hamiltonian Monte Carlo, to run step by step.
+
+    See `sghmc` for the algorithm.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    Sgmcmc
+        For `initSess`, `sgmcmcStep` and `getParams`, with the fields `params`, `N`, `data`, `n`, `stepsize`, `alpha` and `L`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unfit; the message names it, what it got and what would work.
+
+    See Also
+    --------
+    sghmc : The same in one call.
+
+    Examples
+    --------
+    The posterior of the mean of normal observations:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sghmcSetup, getParams, initSess, sgmcmcStep
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> params = {"theta": 0.0}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> sampler = sghmcSetup(logLik, dataset, params, stepsize=1e-5, minibatchSize=100, seed=1)
+    >>> sess = initSess(sampler, verbose=False)
+    >>> for _ in range(10):
+    ...     sgmcmcStep(sampler, sess, nSteps=50)
+    >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
+    True
+    """
+    return assemble(
+        Arguments("sghmc", logLik, dataset, params, logPrior, minibatchSize, seed, subsampling, integers, dtype),
+        stepsize,
+        sghmc_dynamics,
+        per_parameter={"alpha": (alpha, *FRICTION)},
+        shared={"L": L},
+    )
+
+
+@documented
+def sghmccv(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    optStepsize: float,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    alpha: PerParameter = 0.01,
+    L: int = 5,
+    nIters: int = 10**4,
+    nItersOpt: int = 10**4,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    subsampling: str | Any = "uniform",
+    integers: Sequence[str] = (),
+    dtype: str = "float32",
+    optimizer: str = "sgd",
+) -> dict[str, np.ndarray]:
+    """Stochastic gradient Hamiltonian Monte Carlo with control variates.
+
+    Each iteration draws a momentum nu ~ N(0, eps) and makes L leaps, with eps the `stepsize`:
+
+        theta' = theta + nu
+        nu' = (1 - alpha) nu + eps * gradient(theta') + N(0, 2 alpha eps)
+
+    where the gradient of the log posterior is estimated from a minibatch (Chen, Fox and Guestrin, eq. 15).
+
+    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all data
+    gives the exact gradient there, and minibatches then estimate only the difference between here and the mode. The
+    chain starts at the mode.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    dict of numpy.ndarray
+        The chain of each parameter, of shape (nIters, *shape) and type `dtype`. Fewer iterations if interrupted.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unfit; the message names it, what it got and what would work.
+    DivergenceError
+        If the chain leaves the finite numbers; it carries the draws so far.
+    ModeSearchError
+        If the search for the mode does.
+
+    See Also
+    --------
+    sghmccvSetup : The same, step by step.
+
+    References
+    ----------
+    .. [1] Chen, T., Fox, E. B. and Guestrin, C. (2014). Stochastic gradient Hamiltonian Monte Carlo. ICML.
+    .. [2] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2019). Control variates for stochastic gradient MCMC.
+       Statistics and Computing 29.
+
+    Examples
+    --------
+    The posterior of the mean of normal observations:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sghmccv
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> params = {"theta": 0.0}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sghmccv(
+    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1
+    ... )
+    >>> out["theta"].shape
+    (2000,)
+    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
+    True
+    """
+    return sghmccvSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        optStepsize,
+        logPrior,
+        minibatchSize,
+        alpha,
+        L,
+        nItersOpt,
+        verbose,
+        seed,
+        subsampling=subsampling,
+        integers=integers,
+        dtype=dtype,
+        optimizer=optimizer,
+    ).run(nIters, verbose)
+
+
+@documented
+def sghmccvSetup(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    optStepsize: float,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    alpha: PerParameter = 0.01,
+    L: int = 5,
+    nItersOpt: int = 10**4,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    subsampling: str | Any = "uniform",
+    integers: Sequence[str] = (),
+    dtype: str = "float32",
+    optimizer: str = "sgd",
+) -> Sgmcmc:
+    """Set up stochastic gradient Hamiltonian Monte Carlo with control variates, to run step by step.
+
+    See `sghmccv` for the algorithm.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    Sgmcmc
+        For `initSess`, `sgmcmcStep` and `getParams`, with the fields `params`, `N`, `data`, `n`, `stepsize`, `alpha`, `L`, `paramsOpt` and `logPostOptGrad`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unfit; the message names it, what it got and what would work.
+
+    See Also
+    --------
+    sghmccv : The same in one call.
+
+    Examples
+    --------
+    The posterior of the mean of normal observations:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sghmccvSetup, getParams, initSess, sgmcmcStep
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> params = {"theta": 0.0}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> sampler = sghmccvSetup(logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1)
+    >>> sess = initSess(sampler, verbose=False)
+    >>> for _ in range(10):
+    ...     sgmcmcStep(sampler, sess, nSteps=50)
+    >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
+    True
+    """
+    return assemble(
+        Arguments("sghmccv", logLik, dataset, params, logPrior, minibatchSize, seed, subsampling, integers, dtype),
+        stepsize,
+        sghmc_dynamics,
+        per_parameter={"alpha": (alpha, *FRICTION)},
+        shared={"L": L},
+        mode=Mode(optStepsize, nItersOpt, optimizer, verbose),
+    )

@@ -1,0 +1,319 @@
+"""Stochastic gradient Langevin dynamics: sgld, sgldcv and their Setup functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sgmcmc.dynamics.sgld import sgld as sgld_dynamics
+from sgmcmc.model import LogLik, LogPrior
+from sgmcmc.samplers._arguments import Arguments, Stepsize
+from sgmcmc.samplers._assemble import Mode, assemble
+from sgmcmc.samplers._object import Sgmcmc
+from sgmcmc.samplers._shared_docs import documented
+
+
+@documented
+def sgld(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    nIters: int = 10**4,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    subsampling: str | Any = "uniform",
+    integers: Sequence[str] = (),
+    dtype: str = "float32",
+) -> dict[str, np.ndarray]:
+    """Stochastic gradient Langevin dynamics.
+
+    Each iteration makes one update of every parameter, with eps the `stepsize`:
+
+        theta' = theta + eps/2 * gradient + N(0, eps)
+
+    where the gradient of the log posterior is estimated from a minibatch (Welling and Teh, eq. 4).
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    dict of numpy.ndarray
+        The chain of each parameter, of shape (nIters, *shape) and type `dtype`. Fewer iterations if interrupted.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unfit; the message names it, what it got and what would work.
+    DivergenceError
+        If the chain leaves the finite numbers; it carries the draws so far.
+
+    See Also
+    --------
+    sgldSetup : The same, step by step.
+
+    References
+    ----------
+    .. [1] Welling, M. and Teh, Y. W. (2011). Bayesian learning via stochastic gradient Langevin dynamics. ICML.
+
+    Examples
+    --------
+    The posterior of the mean of normal observations:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sgld
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> params = {"theta": 0.0}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sgld(
+    ...     logLik, dataset, params, stepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1
+    ... )
+    >>> out["theta"].shape
+    (2000,)
+    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
+    True
+    """
+    return sgldSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        logPrior,
+        minibatchSize,
+        seed,
+        subsampling=subsampling,
+        integers=integers,
+        dtype=dtype,
+    ).run(nIters, verbose)
+
+
+@documented
+def sgldSetup(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    seed: int | None = None,
+    *,
+    subsampling: str | Any = "uniform",
+    integers: Sequence[str] = (),
+    dtype: str = "float32",
+) -> Sgmcmc:
+    """Set up stochastic gradient Langevin dynamics, to run step by step.
+
+    See `sgld` for the algorithm.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    Sgmcmc
+        For `initSess`, `sgmcmcStep` and `getParams`, with the fields `params`, `N`, `data`, `n` and `stepsize`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unfit; the message names it, what it got and what would work.
+
+    See Also
+    --------
+    sgld : The same in one call.
+
+    Examples
+    --------
+    The posterior of the mean of normal observations:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sgldSetup, getParams, initSess, sgmcmcStep
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> params = {"theta": 0.0}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> sampler = sgldSetup(logLik, dataset, params, stepsize=1e-4, minibatchSize=100, seed=1)
+    >>> sess = initSess(sampler, verbose=False)
+    >>> for _ in range(10):
+    ...     sgmcmcStep(sampler, sess, nSteps=50)
+    >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
+    True
+    """
+    return assemble(
+        Arguments("sgld", logLik, dataset, params, logPrior, minibatchSize, seed, subsampling, integers, dtype),
+        stepsize,
+        sgld_dynamics,
+    )
+
+
+@documented
+def sgldcv(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    optStepsize: float,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    nIters: int = 10**4,
+    nItersOpt: int = 10**4,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    subsampling: str | Any = "uniform",
+    integers: Sequence[str] = (),
+    dtype: str = "float32",
+    optimizer: str = "sgd",
+) -> dict[str, np.ndarray]:
+    """Stochastic gradient Langevin dynamics with control variates.
+
+    Each iteration makes one update of every parameter, with eps the `stepsize`:
+
+        theta' = theta + eps/2 * gradient + N(0, eps)
+
+    where the gradient of the log posterior is estimated from a minibatch (Welling and Teh, eq. 4).
+
+    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all data
+    gives the exact gradient there, and minibatches then estimate only the difference between here and the mode. The
+    chain starts at the mode.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    dict of numpy.ndarray
+        The chain of each parameter, of shape (nIters, *shape) and type `dtype`. Fewer iterations if interrupted.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unfit; the message names it, what it got and what would work.
+    DivergenceError
+        If the chain leaves the finite numbers; it carries the draws so far.
+    ModeSearchError
+        If the search for the mode does.
+
+    See Also
+    --------
+    sgldcvSetup : The same, step by step.
+
+    References
+    ----------
+    .. [1] Welling, M. and Teh, Y. W. (2011). Bayesian learning via stochastic gradient Langevin dynamics. ICML.
+    .. [2] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2019). Control variates for stochastic gradient MCMC.
+       Statistics and Computing 29.
+
+    Examples
+    --------
+    The posterior of the mean of normal observations:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sgldcv
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> params = {"theta": 0.0}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sgldcv(
+    ...     logLik, dataset, params, stepsize=1e-4, optStepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1
+    ... )
+    >>> out["theta"].shape
+    (2000,)
+    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
+    True
+    """
+    return sgldcvSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        optStepsize,
+        logPrior,
+        minibatchSize,
+        nItersOpt,
+        verbose,
+        seed,
+        subsampling=subsampling,
+        integers=integers,
+        dtype=dtype,
+        optimizer=optimizer,
+    ).run(nIters, verbose)
+
+
+@documented
+def sgldcvSetup(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    optStepsize: float,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    nItersOpt: int = 10**4,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    subsampling: str | Any = "uniform",
+    integers: Sequence[str] = (),
+    dtype: str = "float32",
+    optimizer: str = "sgd",
+) -> Sgmcmc:
+    """Set up stochastic gradient Langevin dynamics with control variates, to run step by step.
+
+    See `sgldcv` for the algorithm.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    Sgmcmc
+        For `initSess`, `sgmcmcStep` and `getParams`, with the fields `params`, `N`, `data`, `n`, `stepsize`, `paramsOpt` and `logPostOptGrad`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unfit; the message names it, what it got and what would work.
+
+    See Also
+    --------
+    sgldcv : The same in one call.
+
+    Examples
+    --------
+    The posterior of the mean of normal observations:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sgldcvSetup, getParams, initSess, sgmcmcStep
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> params = {"theta": 0.0}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> sampler = sgldcvSetup(logLik, dataset, params, stepsize=1e-4, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1)
+    >>> sess = initSess(sampler, verbose=False)
+    >>> for _ in range(10):
+    ...     sgmcmcStep(sampler, sess, nSteps=50)
+    >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
+    True
+    """
+    return assemble(
+        Arguments("sgldcv", logLik, dataset, params, logPrior, minibatchSize, seed, subsampling, integers, dtype),
+        stepsize,
+        sgld_dynamics,
+        mode=Mode(optStepsize, nItersOpt, optimizer, verbose),
+    )

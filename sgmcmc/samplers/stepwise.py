@@ -1,0 +1,93 @@
+"""R's three functions for a loop of one's own: initSess, sgmcmcStep, getParams."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sgmcmc.run.session import Session
+from sgmcmc.samplers._object import Sgmcmc
+
+
+def initSess(sgmcmc: Sgmcmc, verbose: bool = True) -> Session:
+    """Begin a chain; for control variates, search for the mode and pass once over the data.
+
+    Parameters
+    ----------
+    sgmcmc : Sgmcmc
+        What a Setup function returned. Its `params` are set to the beginning of the chain.
+    verbose : bool, default True
+        Show the progress of the mode search, unless the Setup function was told otherwise.
+
+    Returns
+    -------
+    Session
+        For `sgmcmcStep` and `getParams`. Each call begins the same chain anew.
+
+    Raises
+    ------
+    ModeSearchError
+        If the search for the mode leaves the finite numbers.
+
+    Examples
+    --------
+    See `sgldSetup`.
+    """
+    _require(sgmcmc, "initSess")
+    return sgmcmc.start(verbose)
+
+
+def sgmcmcStep(sgmcmc: Sgmcmc, sess: Session, nSteps: int = 1) -> None:
+    """Make one iteration, or several; the new position is then in ``sgmcmc.params``.
+
+    Parameters
+    ----------
+    sgmcmc : Sgmcmc
+    sess : Session
+        What `initSess` returned for it.
+    nSteps : int, default 1
+        Iterations to make. They give the same draws as that many calls, in less time.
+
+    Raises
+    ------
+    DivergenceError
+        If the chain leaves the finite numbers; ``sgmcmc.params`` then hold the position before this call.
+
+    Examples
+    --------
+    See `sgldSetup`.
+    """
+    _require(sgmcmc, "sgmcmcStep", sess)
+    if isinstance(nSteps, bool) or not isinstance(nSteps, int | np.integer) or nSteps < 1:
+        raise ValueError(f"nSteps of sgmcmcStep must be an integer of at least 1; got {nSteps!r}.")
+    sess.step(int(nSteps))
+
+
+def getParams(sgmcmc: Sgmcmc, sess: Session) -> dict[str, np.ndarray]:
+    """The current position of the chain as NumPy arrays.
+
+    Parameters
+    ----------
+    sgmcmc : Sgmcmc
+    sess : Session
+        What `initSess` returned for it.
+
+    Returns
+    -------
+    dict of numpy.ndarray
+        One array of the parameter's own shape for each.
+
+    Examples
+    --------
+    See `sgldSetup`.
+    """
+    _require(sgmcmc, "getParams", sess)
+    return sess.params()
+
+
+def _require(sgmcmc: Sgmcmc, function: str, sess: Session | None = None) -> None:
+    if not isinstance(sgmcmc, Sgmcmc):
+        raise ValueError(
+            f"sgmcmc of {function} must be the result of a Setup function such as sgldSetup; got {sgmcmc!r}."
+        )
+    if sess is not None and not (isinstance(sess, Session) and sess.variables is sgmcmc.params):
+        raise ValueError(f"sess of {function} must be the result of initSess for this sampler; got {sess!r}.")
