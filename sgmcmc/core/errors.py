@@ -11,31 +11,39 @@ class DivergenceError(FloatingPointError):
     Attributes
     ----------
     iteration : int
-        The first iteration, counted from 1, after which the state was no longer finite.
+        The first iteration, counted from 1, after which something was found not finite.
     chain : int
         The first chain concerned, counted from 0.
-    parameter : str or None
-        The parameter concerned; None when the state is finite but the log posterior estimate is not.
+    parameter : str
+        The parameter that was not finite; if it was the estimate of the log posterior, the largest parameter.
     draws : dict of numpy.ndarray
         What had been stored before the failure, in the shape that the sampler would have returned.
     """
 
     stepsize_argument = "stepsize"
 
-    def __init__(self, iteration: int, chain: int, parameter: str | None, draws: dict[str, np.ndarray]) -> None:
-        self.iteration, self.chain, self.parameter, self.draws = iteration, chain, parameter, draws
-        what = f"parameter {parameter!r}" if parameter is not None else "the log posterior estimate"
+    def __init__(
+        self, iteration: int, chain: int, parameter: str, of_density: bool, draws: dict[str, np.ndarray] | None = None
+    ) -> None:
+        self.iteration, self.chain, self.parameter, self.draws = iteration, chain, parameter, draws or {}
+        self._of_density = of_density
+        what = f"the log posterior estimate of chain {chain}" if of_density else f"parameter {parameter!r} of chain {chain}"
+        where = f" (the largest parameter is {parameter!r})" if of_density else ""
         super().__init__(
-            f"{what} of chain {chain} was no longer finite after iteration {iteration}; "
+            f"{what} was no longer finite after iteration {iteration}{where}; "
             f"try decreasing {self.stepsize_argument}{self._kept()}."
         )
 
     def _kept(self) -> str:
         stored = max((array.shape[0] for array in self.draws.values()), default=0)
-        return f" (the {stored} draws stored before are in the attribute draws)" if stored else ""
+        return f" (the {stored} draws made before are in the attribute draws)" if stored else ""
+
+    def with_draws(self, draws: dict[str, np.ndarray]) -> DivergenceError:
+        """The same failure, carrying the draws before it."""
+        return type(self)(self.iteration, self.chain, self.parameter, self._of_density, draws)
 
 
 class ModeSearchError(DivergenceError):
     """The search for the posterior mode, which control variates start from, left the finite numbers."""
 
-    stepsize_argument = "optStepsize (the mode search diverged)"
+    stepsize_argument = "optStepsize: the search for the mode diverged"

@@ -56,7 +56,7 @@ def run(
             except DivergenceError as error:
                 kept = (error.iteration - 1 - done) // thin
                 storage.append(_to_numpy(block), kept)
-                raise failure(error.iteration, error.chain, error.parameter, storage.result()) from None
+                raise error.with_draws(storage.result()) from None
             storage.append(_to_numpy(block), n // thin)
             leaves, done = block.leaves, done + n
             bar.set_postfix_str(f"log posterior estimate {float(np.mean(block.log_density)):.6g}", refresh=False)
@@ -92,22 +92,23 @@ def check_finite(
         middle = (low + high) // 2
         trial = loop.advance(before, middle, thin=n)
         low, high = (middle, high) if _is_finite(trial) else (low, middle)
-    chain, parameter = _culprit(loop, loop.advance(before, high, thin=n))
-    raise failure(done + high, chain, parameter, {})
+    raise failure(done + high, *_culprit(loop, loop.advance(before, high, thin=n)))
 
 
 def _is_finite(block: Block) -> bool:
     return bool(block.finite) and bool(np.isfinite(block.log_density).all())
 
 
-def _culprit(loop: Loop, block: Block) -> tuple[int, str | None]:
+def _culprit(loop: Loop, block: Block) -> tuple[int, str, bool]:
+    """The chain and parameter to name, and whether it is the density alone that is not finite."""
     state = loop.unflatten(block.leaves)
     for name, theta in state.params.items():
         for leaf in (theta, *state.dynamics[name].values()):
             finite = np.isfinite(leaf).reshape(leaf.shape[0], -1).all(axis=1)
             if not finite.all():
-                return int(np.argmin(finite)), name
-    return int(np.argmin(np.isfinite(block.log_density))), None
+                return int(np.argmin(finite)), name, False
+    chain = int(np.argmin(np.isfinite(block.log_density)))
+    return chain, max(state.params, key=lambda name: np.abs(state.params[name][chain]).max()), True
 
 
 def warn_interrupted(stored: int, n_draws: int) -> None:

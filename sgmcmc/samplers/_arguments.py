@@ -239,13 +239,6 @@ class Arguments:
             raise self.refuse(label, f"be {must}", repr(value))
         return float(value)
 
-    def count(self, label: str, value: Any, at_least: int) -> int:
-        """An integer; floats such as 1e4 that are one are welcome."""
-        whole = _is_integer(value) or (isinstance(value, float) and np.isfinite(value) and value == int(value))
-        if not whole or value < at_least:
-            raise self.refuse(label, f"be an integer of at least {at_least}", repr(value))
-        return int(value)
-
     def _require_named(self, argument: str, value: Any) -> None:
         if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) for name in value):
             raise self.refuse(argument, "be a dict with at least one entry and names as keys", repr(value)[:200])
@@ -260,6 +253,21 @@ class Arguments:
         if array.dtype.kind not in "iuf":
             raise self.refuse(label, "be an array of real numbers", f"dtype {array.dtype}")
         return array
+
+
+def require_flag(argument: str, of: str, value: Any) -> bool:
+    """True or False, as bool or NumPy bool."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{argument} of {of} must be True or False; got {value!r}.")
+    return bool(value)
+
+
+def require_count(argument: str, of: str, value: Any, at_least: int) -> int:
+    """An integer; floats such as 1e4 that are one are welcome."""
+    whole = _is_integer(value) or (isinstance(value, float) and np.isfinite(value) and value == int(value))
+    if not whole or value < at_least:
+        raise ValueError(f"{argument} of {of} must be an integer of at least {at_least}; got {value!r}.")
+    return int(value)
 
 
 def _is_integer(value: Any) -> bool:

@@ -11,7 +11,7 @@ from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
 from sgmcmc.run.mode import ModeSearch
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.samplers._arguments import Arguments
+from sgmcmc.samplers._arguments import Arguments, require_count, require_flag
 from sgmcmc.samplers._object import Sgmcmc
 
 OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
@@ -49,7 +49,7 @@ def assemble(
     start = arguments.start
     eps = arguments.per_parameter("stepsize", stepsize, *STEPSIZE)
     each = {key: arguments.per_parameter(key, *rule) for key, rule in (per_parameter or {}).items()}
-    common = {key: arguments.count(key, value, at_least=1) for key, value in (shared or {}).items()}
+    common = {key: require_count(key, arguments.sampler, value, at_least=1) for key, value in (shared or {}).items()}
     search = _mode_search(arguments, mode) if mode else None
     seed, minibatch, model = arguments.random_seed, arguments.minibatch, arguments.model
     sampler = Sampler(
@@ -72,6 +72,6 @@ def _mode_search(arguments: Arguments, mode: Mode) -> ModeSearch:
     return ModeSearch(
         OPTIMIZERS[mode.optimizer](),
         arguments.number("optStepsize", mode.optStepsize, lambda x: x > 0, "a positive number"),
-        arguments.count("nItersOpt", mode.nItersOpt, at_least=0),
-        mode.verbose,
+        require_count("nItersOpt", arguments.sampler, mode.nItersOpt, at_least=0),
+        require_flag("verbose", arguments.sampler, mode.verbose),
     )

@@ -11,6 +11,7 @@ import tensorflow as tf
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.run.session import Session
+from sgmcmc.samplers._arguments import require_count, require_flag
 
 
 class Sgmcmc:
@@ -61,17 +62,15 @@ class Sgmcmc:
         """The dataset as the sampler holds it, {name: [N, ...]}: views, not copies."""
         return self._sampler.model.data.arrays()
 
-    def run(self, n_iterations: int, verbose: bool) -> dict[str, np.ndarray]:
+    def run(self, nIters: int, verbose: bool) -> dict[str, np.ndarray]:
         """One whole chain, for the one-call functions."""
-        if isinstance(n_iterations, bool) or n_iterations != int(n_iterations) or n_iterations < 1:
-            raise ValueError(
-                f"nIters of {self._sampler.name} must be an integer of at least 1; got {n_iterations!r}."
-            )
-        return self._sampler.run(int(n_iterations), verbose)
+        name = self._sampler.name
+        n_iterations, verbose = require_count("nIters", name, nIters, 1), require_flag("verbose", name, verbose)
+        return self._sampler.run(n_iterations, verbose)
 
     def start(self, verbose: bool) -> Session:
         """A new session at the beginning of the chain, for `initSess`."""
-        state = self._sampler.initial_state(verbose)
+        state = self._sampler.initial_state(require_flag("verbose", "initSess", verbose))
         if self._sampler.search is not None:
             for name in self.params:
                 self.paramsOpt[name].assign(state.gradient["centre"][name][0])

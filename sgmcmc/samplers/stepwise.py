@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sgmcmc.run.session import Session
+from sgmcmc.samplers._arguments import require_count
 from sgmcmc.samplers._object import Sgmcmc
 
 
@@ -57,9 +58,7 @@ def sgmcmcStep(sgmcmc: Sgmcmc, sess: Session, nSteps: int = 1) -> None:
     See `sgldSetup`.
     """
     _require(sgmcmc, "sgmcmcStep", sess)
-    if isinstance(nSteps, bool) or not isinstance(nSteps, int | np.integer) or nSteps < 1:
-        raise ValueError(f"nSteps of sgmcmcStep must be an integer of at least 1; got {nSteps!r}.")
-    sess.step(int(nSteps))
+    sess.step(require_count("nSteps", "sgmcmcStep", nSteps, 1))
 
 
 def getParams(sgmcmc: Sgmcmc, sess: Session) -> dict[str, np.ndarray]:

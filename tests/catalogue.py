@@ -1,0 +1,95 @@
+"""Every sampler once, with constants that work, and the models that the contract tests run them on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import sgmcmc
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One sampler of the public face."""
+
+    name: str
+    stepsize: float
+    settings: dict[str, Any] = field(default_factory=dict)
+    fields: tuple[str, ...] = ()
+
+    @property
+    def one_call(self) -> Callable[..., dict[str, np.ndarray]]:
+        return getattr(sgmcmc, self.name)
+
+    @property
+    def setup(self) -> Callable[..., Any]:
+        return getattr(sgmcmc, self.name + "Setup")
+
+
+MODE = {"optStepsize": 1e-4, "nItersOpt": 150}
+MODE_FIELDS = ("paramsOpt", "logPostOptGrad")
+
+CATALOGUE = (
+    Entry("sgld", 1e-3),
+    Entry("sghmc", 1e-4, {"alpha": 0.1, "L": 3}, ("alpha", "L")),
+    Entry("sgnht", 1e-4, {"a": 0.05}, ("a",)),
+    Entry("sgldcv", 1e-3, MODE, MODE_FIELDS),
+    Entry("sghmccv", 1e-4, MODE | {"alpha": 0.1, "L": 3}, ("alpha", "L", *MODE_FIELDS)),
+    Entry("sgnhtcv", 1e-4, MODE | {"a": 0.05}, ("a", *MODE_FIELDS)),
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A posterior as a user would pass it."""
+
+    logLik: Callable
+    dataset: dict[str, Any]
+    params: dict[str, Any]
+    logPrior: Callable | None = None
+    integers: tuple[str, ...] = ()
+
+    def arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("logLik", "dataset", "params", "logPrior", "integers")}
+
+
+def dense() -> Problem:
+    """Regression of two responses: a scalar, a vector, a matrix and a rank-3 parameter."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3))
+    y = x @ rng.normal(size=(3, 2)) + rng.normal(size=(300, 2))
+
+    def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+        mean = params["scalar"] + params["vector"] + tf.matmul(dataset["x"], params["matrix"])
+        mean += tf.reduce_sum(params["cube"]) * dataset["x"][:, :1]
+        return -0.5 * tf.reduce_sum((dataset["y"] - mean) ** 2)
+
+    def log_prior(params: dict) -> tf.Tensor:
+        return -0.5 * sum(tf.reduce_sum(theta**2) for theta in params.values())
+
+    params = {"scalar": 0.0, "vector": np.zeros(2), "matrix": np.zeros((3, 2)), "cube": np.zeros((2, 1, 2))}
+    return Problem(log_lik, {"x": x, "y": y}, params, log_prior)
+
+
+def sparse() -> Problem:
+    """Means of 200 groups, of which a minibatch gathers a few, and a common shift."""
+    rng = np.random.default_rng(1)
+    group = rng.integers(0, 200, 2000)
+    x = rng.normal(size=(200, 2))[group] + rng.normal(size=(2000, 2))
+
+    def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+        mean = tf.gather(params["groups"], dataset["group"]) + params["shift"]
+        return -0.5 * tf.reduce_sum((dataset["x"] - mean) ** 2)
+
+    def log_prior(params: dict) -> tf.Tensor:
+        return -0.5 * tf.reduce_sum(params["shift"] ** 2)
+
+    params = {"groups": np.zeros((200, 2)), "shift": np.zeros(2)}
+    return Problem(log_lik, {"x": x, "group": group}, params, log_prior, ("group",))
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {"dense": dense, "sparse": sparse}

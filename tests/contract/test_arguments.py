@@ -1,0 +1,147 @@
+"""Every bad argument is refused by name, before anything is compiled, in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sgmcmc
+
+
+def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+    return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+
+
+GOOD = {
+    "logLik": log_lik,
+    "dataset": {"x": np.linspace(-1, 1, 1000)},
+    "params": {"theta": 0.0},
+    "stepsize": 1e-4,
+}
+MODE = {"optStepsize": 1e-4}
+
+BAD: list[tuple[str, str, dict[str, Any], str]] = [
+    # function, what is bad, arguments, the sentence
+    ("sgldcv", "a proportion that rounds to 0", {"minibatchSize": 1e-5},
+     "minibatchSize of sgldcv must be an integer in [1, N] or a proportion in (0, 1) of N = 1000 observations; "
+     "got 1e-05, which rounds to 0 observations."),
+    ("sgld", "minibatchSize 0", {"minibatchSize": 0}, "minibatchSize of sgld must be an integer in [1, N]"),
+    ("sgld", "minibatchSize above N", {"minibatchSize": 1001}, "N = 1000 observations; got 1001."),
+    ("sgld", "minibatchSize NaN", {"minibatchSize": float("nan")}, "observations; got nan."),
+    ("sgld", "minibatchSize 10.5", {"minibatchSize": 10.5}, "observations; got 10.5."),
+    ("sgld", "minibatchSize True", {"minibatchSize": True}, "observations; got True."),
+    ("sgld", "minibatchSize negative", {"minibatchSize": -5}, "observations; got -5."),
+    ("sgld", "minibatchSize a string", {"minibatchSize": "10"}, "observations; got '10'."),
+    ("sgld", "wrong keys in stepsize", {"stepsize": {"beta": 1e-4}},
+     "stepsize of sgld must have the keys of params, ['theta']; got keys ['beta']."),
+    ("sgld", "extra keys in stepsize", {"stepsize": {"theta": 1e-4, "beta": 1e-4}},
+     "stepsize of sgld must have the keys of params, ['theta']; got keys ['beta', 'theta']."),
+    ("sgld", "negative stepsize", {"stepsize": -1e-4},
+     "stepsize of sgld must be a positive number or a schedule such as polynomial(h, a, b); got -0.0001."),
+    ("sgld", "stepsize of a parameter 0", {"stepsize": {"theta": 0}}, "stepsize['theta'] of sgld must be a positive"),
+    ("sgld", "stepsize NaN", {"stepsize": float("nan")}, "stepsize of sgld must be a positive number"),
+    ("sgld", "stepsize a string", {"stepsize": "small"}, "got 'small'."),
+    ("sgld", "entries of different lengths", {"dataset": {"x": np.zeros(10), "y": np.zeros(9)}},
+     "dataset of sgld must have entries of one length, the number of observations; got {'x': 10, 'y': 9}."),
+    ("sgld", "no entries", {"dataset": {}}, "dataset of sgld must be a dict with at least one entry"),
+    ("sgld", "no observations", {"dataset": {"x": []}},
+     "dataset of sgld must have at least one observation; got {'x': 0}."),
+    ("sgld", "dataset an array", {"dataset": np.zeros(3)}, "dataset of sgld must be a dict"),
+    ("sgld", "an entry without observations axis", {"dataset": {"x": 1.0}},
+     "dataset['x'] of sgld must have its observations on a first axis; got the single number 1.0."),
+    ("sgld", "an object array", {"dataset": {"x": np.array([1, None])}},
+     "dataset['x'] of sgld must be an array of real numbers; got dtype object."),
+    ("sgld", "strings", {"dataset": {"x": ["a", "b"]}}, "dataset['x'] of sgld must be an array of real numbers"),
+    ("sgld", "ragged lists", {"dataset": {"x": [[1.0], [1.0, 2.0]]}}, "dataset['x'] of sgld must be an array"),
+    ("sgld", "complex numbers", {"dataset": {"x": np.array([1j])}}, "got dtype complex128."),
+    ("sgld", "NaN in the data", {"dataset": {"x": np.array([0.0, np.nan])}},
+     "dataset['x'] of sgld must be finite in float32; got nan at index (1,)."),
+    ("sgld", "overflow in the data", {"dataset": {"x": np.array([0.0, 1e300])}}, "got inf at index (1,)."),
+    ("sgld", "integers too large for float32", {"dataset": {"x": np.array([0, 2**24 + 1])}},
+     "dataset['x'] of sgld must hold integers that float32 represents exactly, up to 16777216 (or name it in "
+     "integers=, or use dtype='float64'); got values up to 16777217."),
+    ("sgld", "integers names no entry", {"integers": ["z"]}, "integers of sgld must list names in dataset, ['x']"),
+    ("sgld", "integers a string", {"integers": "x"}, "integers of sgld must list names in dataset, ['x']; got 'x'."),
+    ("sgld", "integers of floats", {"integers": ["x"]},
+     "dataset['x'] of sgld must have an integer type, since it is named in integers; got dtype float64."),
+    ("sgld", "logLik not callable", {"logLik": 3.0}, "logLik of sgld must be a function of (params, dataset); got 3.0."),
+    ("sgld", "logPrior not callable", {"logPrior": 3.0}, "logPrior of sgld must be None or a function of params"),
+    ("sgld", "logLik of a wrong shape", {"logLik": lambda p, d: tf.tile(d["x"] - p["theta"], [2])},
+     "logLik of sgld must return a scalar, the sum over the observations, or a vector with one term for each; "
+     "got shape (4,) for 2 observations."),
+    ("sgld", "logLik of a wrong type", {"logLik": lambda p, d: tf.cast(tf.reduce_sum(d["x"] * p["theta"]), tf.float64)},
+     "logLik of sgld must return float32; got float64."),
+    ("sgld", "types that clash in logLik", {"logLik": lambda p, d: tf.constant(1.0, tf.float64) * p["theta"]},
+     "logLik of sgld must be a function in TensorFlow operations of float32 tensors; on {theta: float32[]}, "
+     "{x: float32[2]} it raised"),
+    ("sgld", "logLik that misspells a name", {"logLik": lambda p, d: p["tehta"]}, "it raised KeyError: 'tehta'"),
+    ("sgld", "logPrior of a wrong shape", {"logPrior": lambda p: tf.stack([p["theta"]] * 2)},
+     "logPrior of sgld must return a scalar; got shape (2,)."),
+    ("sgld", "a parameter that is not used", {"params": {"theta": 0.0, "beta": 0.0}},
+     "params of sgld must be used by logLik or logPrior, differentiably; got unused ['beta']."),
+    ("sgld", "no parameters", {"params": {}}, "params of sgld must be a dict with at least one entry"),
+    ("sgld", "a start that is not finite", {"params": {"theta": [0.0, np.inf]}},
+     "params['theta'] of sgld must be finite; got inf at index (1,)."),
+    ("sgld", "an empty parameter", {"params": {"theta": []}}, "must have at least one element; got shape (0,)."),
+    ("sgld", "nIters 0", {"nIters": 0}, "nIters of sgld must be an integer of at least 1; got 0."),
+    ("sgld", "nIters fractional", {"nIters": 10.5}, "nIters of sgld must be an integer of at least 1; got 10.5."),
+    ("sgld", "seed negative", {"seed": -1}, "seed of sgld must be None or an integer from 0 to 2**64 - 1; got -1."),
+    ("sgld", "seed fractional", {"seed": 1.5}, "got 1.5."),
+    ("sgld", "dtype unknown", {"dtype": "float16"}, "dtype of sgld must be 'float32' or 'float64'; got 'float16'."),
+    ("sgld", "verbose a string", {"verbose": "no"}, "verbose of sgld must be True or False; got 'no'."),
+    ("sgld", "subsampling unknown", {"subsampling": "bootstrap"},
+     "subsampling of sgld must be 'uniform', 'withReplacement' or N positive weights; got 'bootstrap'."),
+    ("sgld", "too few weights", {"subsampling": np.ones(10)},
+     "subsampling of sgld must give one weight for each of 1000 observations; got (10,)."),
+    ("sgld", "a weight of 0", {"subsampling": np.arange(1000)},
+     "subsampling of sgld must give positive finite weights; got a smallest weight of 0.0."),
+    ("sghmc", "alpha above 1", {"alpha": 1.5}, "alpha of sghmc must be a number in (0, 1]; got 1.5."),
+    ("sghmc", "alpha 0", {"alpha": 0.0}, "alpha of sghmc must be a number in (0, 1]; got 0.0."),
+    ("sghmc", "wrong keys in alpha", {"alpha": {"beta": 0.1}}, "alpha of sghmc must have the keys of params"),
+    ("sghmc", "L 0", {"L": 0}, "L of sghmc must be an integer of at least 1; got 0."),
+    ("sgnht", "a negative", {"a": -0.01}, "a of sgnht must be a positive number; got -0.01."),
+    ("sgldcv", "optimizer unknown", MODE | {"optimizer": "lbfgs"},
+     "optimizer of sgldcv must be one of ['adam', 'sgd']; got 'lbfgs'."),
+    ("sgldcv", "optStepsize 0", {"optStepsize": 0}, "optStepsize of sgldcv must be a positive number; got 0."),
+    ("sghmccv", "nItersOpt negative", MODE | {"nItersOpt": -1}, "nItersOpt of sghmccv must be an integer of at least 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "what", "arguments", "sentence"), BAD, ids=[f"{b[0]}: {b[1]}" for b in BAD])
+def test_bad_arguments_are_named(function: str, what: str, arguments: dict, sentence: str) -> None:
+    mode = MODE if function.endswith("cv") else {}
+    with pytest.raises(ValueError) as refused:
+        getattr(sgmcmc, function)(**GOOD | mode | {"verbose": False} | arguments)
+    assert sentence in str(refused.value)
+
+
+def test_good_arguments_pass() -> None:
+    sgmcmc.sgldSetup(**GOOD)
+    sgmcmc.sgldcvSetup(**GOOD, **MODE)
+
+
+def test_errors_of_the_users_function_are_chained() -> None:
+    with pytest.raises(ValueError) as refused:
+        sgmcmc.sgldSetup(**GOOD | {"logLik": lambda p, d: p["tehta"]})
+    assert isinstance(refused.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(("h", "a", "b"), [(0.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, -1.0), (float("inf"), 1, 1)])
+def test_bad_schedules_are_named(h: float, a: float, b: float) -> None:
+    with pytest.raises(ValueError, match="of polynomial must be finite and"):
+        sgmcmc.polynomial(h, a, b)
+
+
+def test_the_stepwise_functions_know_their_own() -> None:
+    sampler, other = sgmcmc.sgldSetup(**GOOD), sgmcmc.sgldSetup(**GOOD)
+    sess = sgmcmc.initSess(sampler)
+    with pytest.raises(ValueError, match="sess of sgmcmcStep must be the result of initSess for this sampler"):
+        sgmcmc.sgmcmcStep(other, sess)
+    with pytest.raises(ValueError, match="sgmcmc of initSess must be the result of a Setup function"):
+        sgmcmc.initSess(log_lik)
+    for bad in (0, -1, 1.5, True):
+        with pytest.raises(ValueError, match="nSteps of sgmcmcStep must be an integer of at least 1"):
+            sgmcmc.sgmcmcStep(sampler, sess, nSteps=bad)

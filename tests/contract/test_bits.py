@@ -1,0 +1,64 @@
+"""A chain is a function of its seed: how it is run cannot change a bit of it."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr
+
+import numpy as np
+import pytest
+
+import sgmcmc
+from sgmcmc.run import chain
+from tests.contract.conftest import N_ITERS, Run
+
+
+def stepped(sampler: object, size: int) -> dict[str, np.ndarray]:
+    sess = sgmcmc.initSess(sampler, verbose=False)
+    visited = []
+    for _ in range(N_ITERS // size):
+        sgmcmc.sgmcmcStep(sampler, sess, nSteps=size)
+        visited.append(sgmcmc.getParams(sampler, sess))
+    return {name: np.stack([params[name] for params in visited]) for name in visited[0]}
+
+
+def assert_same(draws: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> None:
+    assert draws.keys() == others.keys()
+    for name, array in draws.items():
+        np.testing.assert_array_equal(array, others[name], err_msg=name)
+
+
+def test_stepping_gives_the_one_call_chain_bit_for_bit(run: Run) -> None:
+    sampler = run.setup()
+    assert_same(stepped(sampler, 1), run.draws)
+    assert_same(stepped(sampler, 7), {name: array[6::7] for name, array in run.draws.items()})
+
+
+def test_progress_bars_and_short_blocks_do_not_matter(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "BLOCK_SECONDS", 1e-9)  # every block as short as can be
+    screen = io.StringIO()
+    with redirect_stderr(screen):
+        draws = run.one_call(verbose=True)
+    assert_same(draws, run.draws)
+    assert f"{run.entry.name}: 100%" in screen.getvalue()
+    assert "log posterior estimate" in screen.getvalue()
+
+
+def test_the_seed_matters(run: Run) -> None:
+    other = run.one_call(nIters=2, seed=4)
+    assert all((other[name] != run.draws[name][:2]).any() for name in other)
+
+
+def test_assigning_to_params_moves_the_chain(run: Run) -> None:
+    sampler = run.setup()
+    sess = sgmcmc.initSess(sampler, verbose=False)
+    sgmcmc.sgmcmcStep(sampler, sess, nSteps=5)
+    assert_same(sgmcmc.getParams(sampler, sess), {name: array[4] for name, array in run.draws.items()})
+    moved = {name: array[4] + 1.0 for name, array in run.draws.items()}
+    for name, value in moved.items():
+        sampler.params[name].assign(value)
+    assert_same(sgmcmc.getParams(sampler, sess), moved)
+    sgmcmc.sgmcmcStep(sampler, sess)
+    after = sgmcmc.getParams(sampler, sess)
+    for name, value in moved.items():
+        assert 0 < np.abs(after[name] - value).max() < 0.5
