@@ -42,110 +42,108 @@ def build(
     n_chains : int, default 1
     """
     (inner_steps,) = {d.inner_steps for d in dynamics.values()}
-    minibatches, monitoring = (random.Stream(seed, p, n_chains) for p in (Purpose.MINIBATCH, Purpose.MONITOR))
-    initial, refreshing, moving = (
-        {name: random.Stream(seed, purpose, n_chains, name) for name in dynamics}
-        for purpose in (Purpose.INITIAL, Purpose.REFRESH, Purpose.NOISE)
+    names = sorted(dynamics)
+    minibatches, monitoring, initial, refreshing, moving = (
+        random.Stream(seed, purpose, n_chains)
+        for purpose in (Purpose.MINIBATCH, Purpose.MONITOR, Purpose.INITIAL, Purpose.REFRESH, Purpose.NOISE)
     )
 
     def stepsizes(step: tf.Tensor) -> Tree:
         iteration = tf.cast(step // tf.constant(inner_steps, tf.uint32), model.dtype)
-        return {
-            name: h(iteration) if callable(h) else tf.constant(h, model.dtype) for name, h in sorted(stepsize.items())
-        }
+        return {name: h(iteration) if callable(h) else tf.constant(h, model.dtype) for name, h in stepsize.items()}
 
-    def noise(stream: random.Stream, step: tf.Tensor, theta: tf.Tensor) -> tf.Tensor:  # [C, *shape]
-        elements = tf.range(theta.shape[1:].num_elements())
-        return tf.reshape(stream.normal(step, elements, model.dtype), theta.shape)
+    def noise(stream: random.Stream, state: State, rows: Tree) -> Tree:
+        """Standard normals for all that moves: whole parameters, [C, *shape], or their `rows` [C, k], [C, k, ...].
 
-    def noise_of_rows(
-        stream: random.Stream, step: tf.Tensor, theta: tf.Tensor, rows: tf.Tensor
-    ) -> tf.Tensor:  # rows [C, k] -> [C, k, ...]
-        """A row draws what it would draw if the whole parameter moved, so all occurrences of a row draw alike."""
-        width = theta.shape[2:].num_elements()
-        elements = tf.cast(rows, tf.int32)[:, :, None] * width + tf.range(width)
-        draws = stream.normal(step, tf.reshape(elements, [n_chains, -1]), model.dtype)
-        return tf.reshape(draws, [*rows.shape, *theta.shape[2:]])
+        All parameters are numbered through, and a row draws what it would draw if the whole parameter moved; so all
+        occurrences of a row draw alike. One draw for everything compiles much faster than one for each.
+        """
+        elements, shapes, offset = [], [], 0
+        for name in names:
+            shape = state.params[name].shape
+            if name in rows:
+                width = shape[2:].num_elements()
+                of_rows = offset + tf.cast(rows[name], tf.int32)[:, :, None] * width + tf.range(width)
+                elements.append(tf.reshape(of_rows, [n_chains, -1]))
+                shapes.append([*rows[name].shape, *shape[2:]])
+            else:
+                elements.append(tf.tile(tf.range(offset, offset + shape[1:].num_elements())[None], [n_chains, 1]))
+                shapes.append(shape)
+            offset += shape[1:].num_elements()
+        draws = stream.normal(state.step, tf.concat(elements, axis=1) if rows else tf.range(offset), model.dtype)
+        parts = tf.split(draws, [part.shape[1] for part in elements], axis=1)
+        return {name: tf.reshape(z, shape) for name, z, shape in zip(names, parts, shapes, strict=True)}
 
-    def batch(stream: random.Stream, state: State) -> tuple[Batch, Any]:  # leaves [C, n, ...]
-        indices, weights, minibatch_state = minibatch.draw(stream, state.step, state.minibatch)
-        return Batch(model.data.gather(indices), weights), minibatch_state
+    def batch(state: State) -> tuple[Tree, Any, Any]:  # leaves [C, n, ...]
+        indices, weights, minibatch_state = minibatch.draw(minibatches, state.step, state.minibatch)
+        return model.data.gather(indices), weights, minibatch_state
+
+    def over_batches(fn: Callable, scale: float | None) -> Callable:
+        """Map `fn(params, batch, *rest)` over the chain axis of (params, data, weights, *rest)."""
+
+        def of_one(params: Tree, data: Tree, weights: Any, *rest: Any) -> Any:
+            return fn(params, Batch(data, weights if scale is None else scale), *rest)
+
+        return _over_chains(of_one, n_chains)
 
     def init(params: Tree, centre: Tree) -> State:
         state = State(tf.constant(0, tf.uint32), params, {}, (), minibatch.init())
-        eps = stepsizes(state.step)
-        memory = {
-            name: _over_chains(dynamics[name].init, n_chains, eps[name])(
-                theta, noise(initial[name], state.step, theta)
-            )
-            for name, theta in params.items()
-        }
-        estimator = tf.nest.map_structure(lambda x: tf.tile(x[None], [n_chains] + [1] * len(x.shape)), gradient.init(centre))
+        eps, z = stepsizes(state.step), noise(initial, state, {})
+        memory = {name: _over_chains(dynamics[name].init, n_chains, eps[name])(params[name], z[name]) for name in names}
+        estimator = tf.nest.map_structure(
+            lambda x: tf.tile(x[None], [n_chains] + [1] * len(x.shape)), gradient.init(centre)
+        )
         return state._replace(dynamics=memory, gradient=estimator)
 
     def refreshed(state: State, eps: Tree) -> Tree:
-        def refresh() -> Tree:
-            return {
-                name: _over_chains(d.refresh, n_chains, eps[name])(
-                    state.params[name],
-                    state.dynamics[name],
-                    noise(refreshing[name], state.step, state.params[name]),
-                )
-                if d.refresh
-                else state.dynamics[name]
-                for name, d in dynamics.items()
-            }
-
-        if not any(d.refresh for d in dynamics.values()):
+        renewals = {name: d.refresh for name, d in sorted(dynamics.items()) if d.refresh}
+        if not renewals:
             return state.dynamics
+
+        def refresh() -> Tree:
+            z = noise(refreshing, state, {})
+            fresh = {
+                name: _over_chains(renew, n_chains, eps[name])(state.params[name], state.dynamics[name], z[name])
+                for name, renew in renewals.items()
+            }
+            return state.dynamics | fresh
+
         starts_iteration = tf.equal(state.step % tf.constant(inner_steps, tf.uint32), 0)
         return tf.cond(starts_iteration, refresh, lambda: state.dynamics)
 
-    def drifted(state: State, data: Batch) -> Tree:
-        drifting = {name for name, d in dynamics.items() if d.drift}
+    def drifted(state: State, data: Tree, weights: Any) -> Tree:
+        drifting = {name: d.drift for name, d in sorted(dynamics.items()) if d.drift}
         if not drifting:
             return state.params
         # Which rows move depends on the data alone; the values of this gradient are never computed.
-        where = _gradient_over_chains(model.gradient, n_chains)(state.params, data)
+        where = over_batches(model.gradient, minibatch.scale)(state.params, data, weights)
         params = dict(state.params)
-        for name in sorted(drifting):
+        for name, drift in drifting.items():
             theta, memory, rows = state.params[name], state.dynamics[name], where[name]
             if isinstance(rows, RowGradient):
                 part, aux = _take(theta, theta, rows.rows), _take_memory(theta, memory, rows.rows)
-                params[name] = _put(theta, rows.rows, _over_chains(dynamics[name].drift, n_chains)(part, aux))
+                params[name] = _put(theta, rows.rows, _over_chains(drift, n_chains)(part, aux))
             else:
-                params[name] = _over_chains(dynamics[name].drift, n_chains)(theta, memory)
+                params[name] = _over_chains(drift, n_chains)(theta, memory)
         return params
 
-    def moved(state: State, name: str, eps: tf.Tensor, grad: Any) -> tuple[tf.Tensor, Tree]:
-        theta, memory = state.params[name], state.dynamics[name]
-        if not isinstance(grad, RowGradient):
-            def step_all(theta: tf.Tensor, aux: Tree, g: tf.Tensor, z: tf.Tensor) -> tuple[tf.Tensor, Tree]:
-                return dynamics[name].step(eps, theta, aux, g, z, tf.reduce_mean)
-
-            return _over_chains(step_all, n_chains)(theta, memory, grad, noise(moving[name], state.step, theta))
-
-        def step_rows(
-            theta: tf.Tensor, aux: Tree, g: tf.Tensor, z: tf.Tensor, share: tf.Tensor
-        ) -> tuple[tf.Tensor, Tree]:
-            return dynamics[name].step(eps, theta, aux, g, z, _mean_over_distinct_rows(share))
-
-        rows = grad.rows
-        part, aux = _over_chains(step_rows, n_chains)(
-            _take(theta, theta, rows), _take_memory(theta, memory, rows), grad.values,
-            noise_of_rows(moving[name], state.step, theta, rows), grad.share,
-        )
-        return _put(theta, rows, part), {
-            k: _put(memory[k], rows, value) if _has_rows(theta, memory[k]) else value for k, value in aux.items()
+    def moved(state: State, eps: Tree, grad: Tree) -> dict[str, tuple[tf.Tensor, Tree]]:
+        z = noise(moving, state, {name: g.rows for name, g in grad.items() if isinstance(g, RowGradient)})
+        return {
+            name: (_moved_rows if isinstance(grad[name], RowGradient) else _moved)(
+                dynamics[name], n_chains, eps[name], state.params[name], state.dynamics[name], grad[name], z[name]
+            )
+            for name in names
         }
 
     def step(state: State) -> State:
         eps = stepsizes(state.step)
         state = state._replace(dynamics=refreshed(state, eps))
-        data, minibatch_state = batch(minibatches, state)
-        state = state._replace(params=drifted(state, data))
-        estimate, estimator = _gradient_over_chains(gradient.estimate, n_chains)(state.params, data, state.gradient)
-        updates = {name: moved(state, name, eps[name], estimate[name]) for name in sorted(state.params)}
+        data, weights, minibatch_state = batch(state)
+        state = state._replace(params=drifted(state, data, weights))
+        estimate = over_batches(gradient.estimate, minibatch.scale)
+        grad, estimator = estimate(state.params, data, weights, state.gradient)
+        updates = moved(state, eps, grad)
         return State(
             step=state.step + tf.constant(1, tf.uint32),
             params={name: theta for name, (theta, _) in updates.items()},
@@ -155,14 +153,17 @@ def build(
         )
 
     def log_density(state: State) -> tf.Tensor:
-        data, _ = batch(monitoring, state)
-        return _gradient_over_chains(model.log_density, n_chains)(state.params, data)
+        # Uniformly with replacement whatever the minibatches are: unbiased as they, and quicker to compile.
+        indices = monitoring.integers(state.step, minibatch.size, model.data.size)
+        estimate = over_batches(model.log_density, model.data.size / minibatch.size)
+        return estimate(state.params, model.data.gather(indices), ())
 
     return Transition(init, step, log_density, inner_steps)
 
 
 def _over_chains(fn: Callable, n_chains: int, *shared: Any) -> Callable:
     """Map `fn(*shared, *args)` over the chain axis of args; one chain is called directly, which compiles faster."""
+
     def call(*args: Any) -> Any:
         if n_chains == 1:
             result = fn(*shared, *tf.nest.map_structure(lambda x: tf.squeeze(x, 0), args))
@@ -172,18 +173,28 @@ def _over_chains(fn: Callable, n_chains: int, *shared: Any) -> Callable:
     return call
 
 
-def _gradient_over_chains(fn: Callable, n_chains: int) -> Callable:
-    """As `_over_chains` for `fn(params, batch, *rest)`, where the weights of the batch may be one number for all."""
-    def call(params: Tree, batch: Batch, *rest: Any) -> Any:
-        if isinstance(batch.weights, float):
-            return _over_chains(lambda p, data, *r: fn(p, Batch(data, batch.weights), *r), n_chains)(
-                params, batch.data, *rest
-            )
-        return _over_chains(lambda p, data, w, *r: fn(p, Batch(data, w), *r), n_chains)(
-            params, batch.data, batch.weights, *rest
-        )
+def _moved(
+    dynamics: Dynamics, n_chains: int, eps: tf.Tensor, theta: tf.Tensor, memory: Tree, grad: tf.Tensor, z: tf.Tensor
+) -> tuple[tf.Tensor, Tree]:
+    def step(theta: tf.Tensor, aux: Tree, g: tf.Tensor, z: tf.Tensor) -> tuple[tf.Tensor, Tree]:
+        return dynamics.step(eps, theta, aux, g, z, tf.reduce_mean)
 
-    return call
+    return _over_chains(step, n_chains)(theta, memory, grad, z)
+
+
+def _moved_rows(
+    dynamics: Dynamics, n_chains: int, eps: tf.Tensor, theta: tf.Tensor, memory: Tree, grad: RowGradient, z: tf.Tensor
+) -> tuple[tf.Tensor, Tree]:
+    def step(theta: tf.Tensor, aux: Tree, g: tf.Tensor, z: tf.Tensor, share: tf.Tensor) -> tuple[tf.Tensor, Tree]:
+        return dynamics.step(eps, theta, aux, g, z, _mean_over_distinct_rows(share))
+
+    part, aux = _over_chains(step, n_chains)(
+        _take(theta, theta, grad.rows), _take_memory(theta, memory, grad.rows), grad.values, z, grad.share
+    )
+    return _put(theta, grad.rows, part), {
+        key: _put(memory[key], grad.rows, value) if _has_rows(theta, memory[key]) else value
+        for key, value in aux.items()
+    }
 
 
 def _mean_over_distinct_rows(share: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -25,6 +25,7 @@ class Compiled:
         self._concrete: Callable[..., list[tf.Tensor]] | None = None
 
     def __call__(self, *tensors: tf.Tensor) -> list[tf.Tensor]:
+        """The results for these tensors, whose shapes and types are those of the first call."""
         if self._concrete is None:
             return self._first_call(tensors)
         return self._concrete(*tensors)

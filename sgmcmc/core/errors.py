@@ -27,10 +27,14 @@ class DivergenceError(FloatingPointError):
     ) -> None:
         self.iteration, self.chain, self.parameter, self.draws = iteration, chain, parameter, draws or {}
         self._of_density = of_density
-        what = f"the log posterior estimate of chain {chain}" if of_density else f"parameter {parameter!r} of chain {chain}"
+        what = (
+            f"the log posterior estimate of chain {chain}"
+            if of_density
+            else f"parameter {parameter!r} of chain {chain}"
+        )
         where = f" (the largest parameter is {parameter!r})" if of_density else ""
         super().__init__(
-            f"{what} was no longer finite after iteration {iteration}{where}; "
+            f"{what} of chain {chain} was no longer finite after iteration {iteration}{where}; "
             f"try decreasing {self.stepsize_argument}{self._kept()}."
         )
 

@@ -1,4 +1,4 @@
-"""Counter-based randomness: every draw is a function of (seed, purpose, name, chain, counter, element).
+"""Counter-based randomness: every draw is a function of (seed, purpose, chain, counter, element).
 
 Nothing is consumed, so the length of a block, thinning, progress bars or resuming cannot change a chain, and
 chain c draws the same numbers however many chains run beside it. This is the only file that draws.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import enum
 import secrets
-import zlib
 
 import numpy as np
 import tensorflow as tf
@@ -69,7 +68,7 @@ def child_seed(seed: int, purpose: Purpose) -> int:
 
 
 class Stream:
-    """The random numbers of one purpose and parameter, for all chains.
+    """The random numbers of one purpose, for all chains.
 
     Parameters
     ----------
@@ -77,15 +76,11 @@ class Stream:
         All of its lowest 64 bits count.
     purpose : Purpose
     n_chains : int
-    name : str, default ""
-        The parameter, if the purpose has one stream for each. It enters by its CRC, so the order of parameters is
-        immaterial.
     """
 
-    def __init__(self, seed: int, purpose: Purpose, n_chains: int, name: str = "") -> None:
+    def __init__(self, seed: int, purpose: Purpose, n_chains: int) -> None:
         self.n_chains = n_chains
-        label = (_u32(int(purpose)), _u32(zlib.crc32(name.encode())))
-        k0, k1 = threefry2x32((_u32(seed), _u32(seed >> 32)), label)
+        k0, k1 = threefry2x32((_u32(seed), _u32(seed >> 32)), (_u32(int(purpose)), _u32(0)))
         k0, k1 = threefry2x32((k0, k1), (tf.bitcast(tf.range(n_chains), tf.uint32), _u32(0)))
         # Constants of the compiled program, [C, 1]: derived in the loop, they would double the cost of calling it.
         self._key = (k0.numpy()[:, None], k1.numpy()[:, None])
@@ -115,7 +110,7 @@ class Stream:
         return (tf.cast(high, tf.float64) + (tf.cast(low, tf.float64) + 0.5) * 2.0**-32) * 2.0**-32
 
     def integers(self, counter: tf.Tensor, size: int, bound: int) -> tf.Tensor:
-        """Independent uniform draws from {0, ..., bound - 1}, int32 [C, size]; 64 bits each, so the bias is below 2^-32."""
+        """Independent uniform draws from {0, ..., bound - 1}, int32 [C, size]. From 64 bits: bias below 2^-32."""
         high, low = self.bits(counter, tf.range(size))
         scale, half = tf.constant(bound, tf.uint64), tf.constant(32, tf.uint64)
         carry = tf.bitwise.right_shift(tf.cast(low, tf.uint64) * scale, half)
@@ -144,8 +139,10 @@ class Stream:
             return x >= _u32(bound)
 
         start = tf.tile(tf.bitcast(tf.range(size), tf.uint32)[None], [self.n_chains, 1])
-        (x,) = tf.while_loop(
-            lambda x: tf.reduce_any(outside(x)), lambda x: (tf.where(outside(x), permute(x), x),), (permute(start),)
+        x, _ = tf.while_loop(
+            lambda x, walking: tf.reduce_any(walking),
+            lambda x, walking: (y := tf.where(walking, permute(x), x), outside(y)),
+            (start, tf.ones_like(start, tf.bool)),
         )
         return tf.bitcast(x, tf.int32)
 
@@ -159,13 +156,31 @@ def _central_normal_quantile(tail: tf.Tensor) -> tf.Tensor:
     w = -tf.math.log(4.0 * tail * (1.0 - tail))
     centre = _polynomial(
         w - 2.5,
-        (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503)
-        + (-0.00417768164, 0.246640727, 1.50140941),
+        (
+            2.81022636e-08,
+            3.43273939e-07,
+            -3.5233877e-06,
+            -4.39150654e-06,
+            0.00021858087,
+            -0.00125372503,
+            -0.00417768164,
+            0.246640727,
+            1.50140941,
+        ),
     )
     far = _polynomial(
         tf.sqrt(w) - 3.0,
-        (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613)
-        + (0.00943887047, 1.00167406, 2.83297682),
+        (
+            -0.000200214257,
+            0.000100950558,
+            0.00134934322,
+            -0.00367342844,
+            0.00573950773,
+            -0.0076224613,
+            0.00943887047,
+            1.00167406,
+            2.83297682,
+        ),
     )
     return np.float32(np.sqrt(2.0)) * (1.0 - 2.0 * tail) * tf.where(w < 5.0, centre, far)
 

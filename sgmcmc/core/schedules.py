@@ -43,4 +43,5 @@ class polynomial:  # noqa: N801 - reads as a function where it is used
                 raise ValueError(f"{name} of polynomial must be finite and {range_}; got {value!r}.")
 
     def __call__(self, iteration: tf.Tensor) -> tf.Tensor:
+        """The stepsize of an iteration, counted from 0."""
         return self.h * (1.0 + iteration / self.a) ** (-self.b)

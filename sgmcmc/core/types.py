@@ -46,11 +46,16 @@ class Batch(NamedTuple):
 
 
 class Minibatch(NamedTuple):
-    """Which observations, and with what weights: ``draw(stream, step, state) -> (indices, weights, state)``."""
+    """Which observations, and with what weights.
+
+    ``draw(stream, step, state) -> (indices [C, n], weights, state)``, where weights are [C, n], or () if all
+    observations weigh `scale`.
+    """
 
     size: int
-    init: Callable[[], Any]
-    draw: Callable[..., tuple[tf.Tensor, float | tf.Tensor, Any]]  # indices [C, n]; weights a number or [C, n]
+    draw: Callable[..., tuple[tf.Tensor, Any, Any]]
+    scale: float | None = None
+    init: Callable[[], Any] = tuple
 
 
 class Gradient(NamedTuple):

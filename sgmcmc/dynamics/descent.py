@@ -1,5 +1,7 @@
 """Searches for the mode: dynamics that climb the estimated log posterior and add no noise.
 
+With eps the stepsize:
+
     sgd    theta' = theta + eps * grad
     adam   m' = b1 m + (1 - b1) grad,  v' = b2 v + (1 - b2) grad^2   (Kingma & Ba 2015, algorithm 1)
            theta' = theta + eps * (m' / (1 - b1^t)) / (sqrt(v' / (1 - b2^t)) + delta)

@@ -1,5 +1,7 @@
 """Stochastic gradient Langevin dynamics (Welling & Teh 2011, eq. 4), in R's parametrisation.
 
+One update, with eps the stepsize:
+
     theta' = theta + eps/2 * grad + N(0, eps)
 """
 

@@ -1,6 +1,8 @@
 """The plain stochastic gradient of the log posterior (Welling & Teh 2011, eq. 4).
 
-    grad log p(theta) + sum_{i in S} w_i grad log p(x_i | theta),   w_i = N/n or 1/(n p_i)
+For a minibatch S with weights w_i, N/n or 1/(n p_i):
+
+    grad log p(theta) + sum_{i in S} w_i grad log p(x_i | theta)
 """
 
 from __future__ import annotations

@@ -11,16 +11,16 @@ from sgmcmc.core.types import Minibatch
 def without_replacement(n_data: int, size: int) -> Minibatch:
     """n distinct observations, all subsets equally likely."""
 
-    def draw(stream: random.Stream, step: tf.Tensor, state: tuple) -> tuple[tf.Tensor, float, tuple]:
-        return stream.distinct_integers(step, size, n_data), n_data / size, state
+    def draw(stream: random.Stream, step: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple, tuple]:
+        return stream.distinct_integers(step, size, n_data), (), state
 
-    return Minibatch(size, tuple, draw)
+    return Minibatch(size, draw, scale=n_data / size)
 
 
 def with_replacement(n_data: int, size: int) -> Minibatch:
     """n independent observations."""
 
-    def draw(stream: random.Stream, step: tf.Tensor, state: tuple) -> tuple[tf.Tensor, float, tuple]:
-        return stream.integers(step, size, n_data), n_data / size, state
+    def draw(stream: random.Stream, step: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple, tuple]:
+        return stream.integers(step, size, n_data), (), state
 
-    return Minibatch(size, tuple, draw)
+    return Minibatch(size, draw, scale=n_data / size)

@@ -30,4 +30,4 @@ def weighted(probabilities: np.ndarray, size: int, dtype: tf.DType) -> Minibatch
             low, high = tf.where(right, tf.minimum(middle + 1, high), low), tf.where(right, high, middle)
         return low, tf.gather(inverse, low), state
 
-    return Minibatch(size, tuple, draw)
+    return Minibatch(size, draw)

@@ -53,8 +53,13 @@ def find_mode(
     state = transition.init({name: theta[None] for name, theta in start.items()}, dict(start))
     loop = Loop(transition, _record_nothing, state)
     leaves = chain.run(
-        loop, loop.flatten(state), search.n_iterations, Memory(0, {}), "Finding the mode",
-        verbose and search.verbose, ModeSearchError
+        loop,
+        loop.flatten(state),
+        search.n_iterations,
+        Memory(0, {}),
+        "Finding the mode",
+        verbose and search.verbose,
+        ModeSearchError,
     )
     return {name: theta[0] for name, theta in loop.unflatten(leaves).params.items()}
 

@@ -34,11 +34,11 @@ class Arguments:
     """The arguments that all samplers share; each is checked when it is first wanted."""
 
     sampler: str
-    logLik: Callable  # noqa: N815
+    logLik: Callable
     dataset: Mapping[str, Any]
     params: Mapping[str, Any]
-    logPrior: Callable | None  # noqa: N815
-    minibatchSize: float  # noqa: N815
+    logPrior: Callable | None
+    minibatchSize: float
     seed: int | None
     subsampling: Any
     integers: Sequence[str]
@@ -151,7 +151,9 @@ class Arguments:
             return schemes[self.subsampling](self.data.size, self.n)
         weights = self._numeric("subsampling", self.subsampling).astype(np.float64)
         if weights.shape != (self.data.size,):
-            raise self.refuse("subsampling", f"give one weight for each of {self.data.size} observations", weights.shape)
+            raise self.refuse(
+                "subsampling", f"give one weight for each of {self.data.size} observations", weights.shape
+            )
         if not (np.isfinite(weights).all() and (weights > 0).all()):
             raise self.refuse("subsampling", "give positive finite weights", f"a smallest weight of {weights.min()}")
         return weighted(weights / weights.sum(), self.n, self.float_type)

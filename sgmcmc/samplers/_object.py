@@ -55,7 +55,9 @@ class Sgmcmc:
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value}" for name, value in self._settings.items())
         parameters = ", ".join(self.params)
-        return f"<{self._sampler.name}: N={self.N}, n={self.n}, stepsize={self.stepsize}{settings}; params {parameters}>"
+        return (
+            f"<{self._sampler.name}: N={self.N}, n={self.n}, stepsize={self.stepsize}{settings}; params {parameters}>"
+        )
 
     @property
     def data(self) -> dict[str, np.ndarray]:

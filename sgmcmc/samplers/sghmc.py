@@ -128,7 +128,8 @@ def sghmcSetup(
     Returns
     -------
     Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields `params`, `N`, `data`, `n`, `stepsize`, `alpha` and `L`.
+        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
+        `params`, `N`, `data`, `n`, `stepsize`, `alpha` and `L`.
 
     Raises
     ------
@@ -196,9 +197,9 @@ def sghmccv(
 
     where the gradient of the log posterior is estimated from a minibatch (Chen, Fox and Guestrin, eq. 15).
 
-    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all data
-    gives the exact gradient there, and minibatches then estimate only the difference between here and the mode. The
-    chain starts at the mode.
+    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all
+    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode.
+    The chain starts at the mode.
 
     Parameters
     ----------
@@ -240,7 +241,8 @@ def sghmccv(
     >>> def logLik(params, dataset):
     ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
     >>> out = sghmccv(
-    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1
+    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4,
+    ...     minibatchSize=100, nIters=2000, verbose=False, seed=1,
     ... )
     >>> out["theta"].shape
     (2000,)
@@ -298,7 +300,8 @@ def sghmccvSetup(
     Returns
     -------
     Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields `params`, `N`, `data`, `n`, `stepsize`, `alpha`, `L`, `paramsOpt` and `logPostOptGrad`.
+        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
+        `params`, `N`, `data`, `n`, `stepsize`, `alpha`, `L`, `paramsOpt` and `logPostOptGrad`.
 
     Raises
     ------
@@ -320,7 +323,9 @@ def sghmccvSetup(
     >>> params = {"theta": 0.0}
     >>> def logLik(params, dataset):
     ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> sampler = sghmccvSetup(logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1)
+    >>> sampler = sghmccvSetup(
+    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1
+    ... )
     >>> sess = initSess(sampler, verbose=False)
     >>> for _ in range(10):
     ...     sgmcmcStep(sampler, sess, nSteps=50)

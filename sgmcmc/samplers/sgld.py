@@ -121,7 +121,8 @@ def sgldSetup(
     Returns
     -------
     Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields `params`, `N`, `data`, `n` and `stepsize`.
+        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
+        `params`, `N`, `data`, `n` and `stepsize`.
 
     Raises
     ------
@@ -184,9 +185,9 @@ def sgldcv(
 
     where the gradient of the log posterior is estimated from a minibatch (Welling and Teh, eq. 4).
 
-    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all data
-    gives the exact gradient there, and minibatches then estimate only the difference between here and the mode. The
-    chain starts at the mode.
+    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all
+    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode.
+    The chain starts at the mode.
 
     Parameters
     ----------
@@ -228,7 +229,8 @@ def sgldcv(
     >>> def logLik(params, dataset):
     ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
     >>> out = sgldcv(
-    ...     logLik, dataset, params, stepsize=1e-4, optStepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1
+    ...     logLik, dataset, params, stepsize=1e-4, optStepsize=1e-4,
+    ...     minibatchSize=100, nIters=2000, verbose=False, seed=1,
     ... )
     >>> out["theta"].shape
     (2000,)
@@ -282,7 +284,8 @@ def sgldcvSetup(
     Returns
     -------
     Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields `params`, `N`, `data`, `n`, `stepsize`, `paramsOpt` and `logPostOptGrad`.
+        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
+        `params`, `N`, `data`, `n`, `stepsize`, `paramsOpt` and `logPostOptGrad`.
 
     Raises
     ------
@@ -304,7 +307,9 @@ def sgldcvSetup(
     >>> params = {"theta": 0.0}
     >>> def logLik(params, dataset):
     ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> sampler = sgldcvSetup(logLik, dataset, params, stepsize=1e-4, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1)
+    >>> sampler = sgldcvSetup(
+    ...     logLik, dataset, params, stepsize=1e-4, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1
+    ... )
     >>> sess = initSess(sampler, verbose=False)
     >>> for _ in range(10):
     ...     sgmcmcStep(sampler, sess, nSteps=50)

@@ -128,7 +128,8 @@ def sgnhtSetup(
     Returns
     -------
     Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields `params`, `N`, `data`, `n`, `stepsize` and `a`.
+        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
+        `params`, `N`, `data`, `n`, `stepsize` and `a`.
 
     Raises
     ------
@@ -196,9 +197,9 @@ def sgnhtcv(
 
     where the gradient of the log posterior is estimated from a minibatch (Ding et al., algorithm 2).
 
-    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all data
-    gives the exact gradient there, and minibatches then estimate only the difference between here and the mode. The
-    chain starts at the mode.
+    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all
+    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode.
+    The chain starts at the mode.
 
     Parameters
     ----------
@@ -241,7 +242,8 @@ def sgnhtcv(
     >>> def logLik(params, dataset):
     ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
     >>> out = sgnhtcv(
-    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1
+    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4,
+    ...     minibatchSize=100, nIters=2000, verbose=False, seed=1,
     ... )
     >>> out["theta"].shape
     (2000,)
@@ -297,7 +299,8 @@ def sgnhtcvSetup(
     Returns
     -------
     Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields `params`, `N`, `data`, `n`, `stepsize`, `a`, `paramsOpt` and `logPostOptGrad`.
+        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
+        `params`, `N`, `data`, `n`, `stepsize`, `a`, `paramsOpt` and `logPostOptGrad`.
 
     Raises
     ------
@@ -319,7 +322,9 @@ def sgnhtcvSetup(
     >>> params = {"theta": 0.0}
     >>> def logLik(params, dataset):
     ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> sampler = sgnhtcvSetup(logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1)
+    >>> sampler = sgnhtcvSetup(
+    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1
+    ... )
     >>> sess = initSess(sampler, verbose=False)
     >>> for _ in range(10):
     ...     sgmcmcStep(sampler, sess, nSteps=50)

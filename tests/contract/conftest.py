@@ -35,7 +35,9 @@ class Run:
         return self.problem.arguments() | own | self.entry.settings
 
 
-@pytest.fixture(scope="session", params=[(e, p) for p in PROBLEMS for e in CATALOGUE], ids=lambda x: f"{x[0].name}-{x[1]}")
+@pytest.fixture(
+    scope="session", params=[(e, p) for p in PROBLEMS for e in CATALOGUE], ids=lambda x: f"{x[0].name}-{x[1]}"
+)
 def run(request: pytest.FixtureRequest) -> Run:
     entry, problem = request.param
     unrun = Run(entry, PROBLEMS[problem](), {})

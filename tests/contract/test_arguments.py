@@ -67,7 +67,8 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "integers a string", {"integers": "x"}, "integers of sgld must list names in dataset, ['x']; got 'x'."),
     ("sgld", "integers of floats", {"integers": ["x"]},
      "dataset['x'] of sgld must have an integer type, since it is named in integers; got dtype float64."),
-    ("sgld", "logLik not callable", {"logLik": 3.0}, "logLik of sgld must be a function of (params, dataset); got 3.0."),
+    ("sgld", "logLik not callable", {"logLik": 3.0},
+     "logLik of sgld must be a function of (params, dataset); got 3.0."),
     ("sgld", "logPrior not callable", {"logPrior": 3.0}, "logPrior of sgld must be None or a function of params"),
     ("sgld", "logLik of a wrong shape", {"logLik": lambda p, d: tf.tile(d["x"] - p["theta"], [2])},
      "logLik of sgld must return a scalar, the sum over the observations, or a vector with one term for each; "
@@ -106,7 +107,8 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgldcv", "optimizer unknown", MODE | {"optimizer": "lbfgs"},
      "optimizer of sgldcv must be one of ['adam', 'sgd']; got 'lbfgs'."),
     ("sgldcv", "optStepsize 0", {"optStepsize": 0}, "optStepsize of sgldcv must be a positive number; got 0."),
-    ("sghmccv", "nItersOpt negative", MODE | {"nItersOpt": -1}, "nItersOpt of sghmccv must be an integer of at least 0"),
+    ("sghmccv", "nItersOpt negative", MODE | {"nItersOpt": -1},
+     "nItersOpt of sghmccv must be an integer of at least 0"),
 ]  # fmt: skip
 
 

@@ -54,11 +54,9 @@ def test_assigning_to_params_moves_the_chain(run: Run) -> None:
     sess = sgmcmc.initSess(sampler, verbose=False)
     sgmcmc.sgmcmcStep(sampler, sess, nSteps=5)
     assert_same(sgmcmc.getParams(sampler, sess), {name: array[4] for name, array in run.draws.items()})
-    moved = {name: array[4] + 1.0 for name, array in run.draws.items()}
-    for name, value in moved.items():
-        sampler.params[name].assign(value)
-    assert_same(sgmcmc.getParams(sampler, sess), moved)
+    shift = 1e-3
+    for name, array in run.draws.items():
+        sampler.params[name].assign(array[4] + np.float32(shift))
     sgmcmc.sgmcmcStep(sampler, sess)
-    after = sgmcmc.getParams(sampler, sess)
-    for name, value in moved.items():
-        assert 0 < np.abs(after[name] - value).max() < 0.5
+    for name, theta in sgmcmc.getParams(sampler, sess).items():
+        assert 0 < np.abs(theta - run.draws[name][5]).max() < 10 * shift, name

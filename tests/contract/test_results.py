@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import sgmcmc
 from tests.catalogue import CATALOGUE, Entry, dense
-from tests.contract.conftest import N, N_ITERS, Run
+from tests.contract.conftest import N_ITERS, N, Run
 
 
 def test_the_catalogue_is_complete() -> None:
@@ -40,7 +40,7 @@ def test_fields(run: Run) -> None:
     for field in set(run.entry.settings) & {"alpha", "a"}:
         assert getattr(sampler, field) == dict.fromkeys(run.problem.params, run.entry.settings[field])
     if "L" in run.entry.fields:
-        assert sampler.L == run.entry.settings["L"]
+        assert run.entry.settings["L"] == sampler.L
 
 
 def test_params_compute_before_and_after_the_session_begins(run: Run) -> None:

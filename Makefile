@@ -1,0 +1,29 @@
+# The same checks for everyone: on a desk, before a commit and in CI. PYTHON is that of an environment
+# with the package installed as `pip install -e ".[dev]"`.
+
+PYTHON ?= python
+
+.PHONY: help check check-all lint format test test-all
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+check: lint test  ## format, lint, types, levels and the fast tests: about a minute
+
+check-all: lint test-all  ## the same with all tests
+
+lint:  ## format, lint, types and levels; changes nothing
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command(['--no-logo'])"
+
+format:  ## format and repair what ruff can
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+test:  ## the fast tests
+	$(PYTHON) -m pytest -m "not slow"
+
+test-all:  ## all tests
+	$(PYTHON) -m pytest

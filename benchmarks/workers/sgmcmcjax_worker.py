@@ -1,0 +1,60 @@
+"""The worker that runs SGMCMCJax: its compiled SGLD sampler, as its documentation has it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from cases import SHORT, Case
+from jax_models import LOG_LIKS, LOG_PRIORS, simulated_entries, start_of, to_numpy
+from protocol import seconds, serve, versions
+from sgmcmcjax.samplers import build_sgld_sampler
+
+arms: dict[str, Callable[[], float]] = {}
+
+
+def build(case: Case, data: tuple[jax.Array, ...]) -> Callable:
+    return build_sgld_sampler(case.stepsize / 2, LOG_LIKS[case.model], LOG_PRIORS[case.model], data, case.n, pbar=False)
+
+
+def prepare(name: str, case: dict[str, Any]) -> None:
+    """Set up an arm and compile it."""
+    this = Case(**case)
+    sampler = build(this, tuple(jnp.asarray(x) for x in simulated_entries(this.model, this.n_data)))
+    position, keys = start_of(this.model), map(jax.random.PRNGKey, itertools.count())
+
+    def repetition() -> float:
+        key = jax.block_until_ready(next(keys))
+        return seconds(lambda: to_numpy(sampler(key, this.iterations, position))) / this.iterations * 1e6
+
+    repetition()
+    arms[name] = repetition
+
+
+def time_arm(name: str) -> float:
+    """Microseconds per iteration of one repetition."""
+    return arms[name]()
+
+
+def first_call(case: dict[str, Any]) -> dict[str, float]:
+    """Seconds to hand over the data, and from there to the end of the first iterations."""
+    this = Case(**case)
+    entries = simulated_entries(this.model, this.n_data)
+    samplers: list[Callable] = []
+    data_seconds = seconds(lambda: samplers.append(build(this, tuple(jnp.asarray(x) for x in entries))))
+    key, position = jax.random.PRNGKey(0), start_of(this.model)
+    return {"data": data_seconds, "first": seconds(lambda: to_numpy(samplers[0](key, SHORT, position)))}
+
+
+if __name__ == "__main__":
+    serve(
+        {
+            "versions": lambda: versions("sgmcmcjax", "jax", "numpy"),
+            "prepare": prepare,
+            "time": time_arm,
+            "first_call": first_call,
+        }
+    )
