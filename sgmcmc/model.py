@@ -124,8 +124,8 @@ def _combine_rows(slices: tf.IndexedSlices) -> RowGradient:
     """Give every occurrence of a row the sum over all its occurrences."""
     n_rows, n = slices.dense_shape[0], tf.shape(slices.indices)[0]
     position = tf.range(n)
-    # The last writer stands for all occurrences of its row; which one that is does not matter.
-    owner = tf.tensor_scatter_nd_update(tf.zeros([n_rows], tf.int32), slices.indices[:, None], position)
+    # The last occurrence of a row stands for all of them. (vectorized_map can map this reduction, but no scatter.)
+    owner = tf.math.unsorted_segment_max(position, slices.indices, n_rows)
     owner = tf.gather(owner, slices.indices)
     totals = tf.math.unsorted_segment_sum(slices.values, owner, n)
     counts = tf.math.unsorted_segment_sum(tf.ones_like(position, slices.values.dtype), owner, n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -56,24 +57,27 @@ class Sampler:
         """The algorithm, as the loop knows it."""
         return build(self.model, self.minibatch, self.gradient, self.dynamics, self.stepsize, self.seed)
 
-    def centre(self, verbose: bool) -> Tree:
-        """Where the chain begins, {name: [...]}: the mode if it is sought, else the start."""
-        start = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
-        if self.search is None:
-            return start
-        return find_mode(self.model, self.minibatch, self.search, start, self.seed, verbose)
-
     def initial_state(self, verbose: bool) -> State:
-        """The state before the first iteration; control variates search for the mode and pass over the data here."""
-        centre = self.centre(verbose)
-        return self.transition.init({name: theta[None] for name, theta in centre.items()}, centre)
+        """The state before the first iteration; for control variates, of a chain that starts at the mode.
+
+        The search for the mode and the pass over all data are made once; a later call finds their result.
+        """
+        if "state" not in self._made:
+            centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
+            if self.search is not None:
+                centre = find_mode(self.model, self.minibatch, self.search, centre, self.seed, verbose)
+            chain_start = {name: theta[None] for name, theta in centre.items()}
+            self._made["state"] = self.transition.init(chain_start, centre)
+        return self._made["state"]
 
     def loop(self, state: State) -> Loop:
-        """The compiled loop, recording the parameters of the single chain."""
-        return self._loops.setdefault("loop", Loop(self.transition, _record_params, state))
+        """The loop, compiled on first use, that records the parameters of the single chain."""
+        if "loop" not in self._made:
+            self._made["loop"] = Loop(self.transition, _record_params, state)
+        return self._made["loop"]
 
     @cached_property
-    def _loops(self) -> dict[str, Loop]:
+    def _made(self) -> dict[str, Any]:
         return {}
 
     def run(self, n_iterations: int, verbose: bool) -> dict[str, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ class Run:
     problem: Problem
     draws: dict[str, np.ndarray]
 
-    def setup(self) -> Any:
+    @cached_property
+    def sampler(self) -> Any:
+        """The same, set up to run step by step; each `initSess` begins its chain anew."""
         quiet = {"verbose": False} if "paramsOpt" in self.entry.fields else {}
         return self.entry.setup(**self._arguments(), **quiet)
 

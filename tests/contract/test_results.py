@@ -26,7 +26,7 @@ def test_draws_have_the_shapes_of_the_parameters(run: Run) -> None:
 
 
 def test_fields(run: Run) -> None:
-    sampler = run.setup()
+    sampler = run.sampler
     n_data = len(run.problem.dataset["x"])
     assert (sampler.N, sampler.n, sampler.seed) == (n_data, N, 3)
     assert sampler.stepsize == dict.fromkeys(run.problem.params, run.entry.stepsize)
@@ -34,27 +34,42 @@ def test_fields(run: Run) -> None:
         np.testing.assert_allclose(sampler.data[name], entry, rtol=1e-6)
     for name, theta in run.problem.params.items():
         assert isinstance(sampler.params[name], tf.Variable)
-        np.testing.assert_array_equal(sampler.params[name], theta)
+        assert sampler.params[name].shape == np.shape(theta)
     for field in ("alpha", "L", "a", "paramsOpt", "logPostOptGrad"):
         assert hasattr(sampler, field) == (field in run.entry.fields), field
     for field in set(run.entry.settings) & {"alpha", "a"}:
         assert getattr(sampler, field) == dict.fromkeys(run.problem.params, run.entry.settings[field])
     if "L" in run.entry.fields:
         assert run.entry.settings["L"] == sampler.L
+    assert run.entry.name in repr(sampler)
 
 
-def test_params_compute_before_and_after_the_session_begins(run: Run) -> None:
+def test_params_compute_in_the_users_own_functions(run: Run) -> None:
     """As R's `-logLik(sgld$params, testset) / n`: eagerly and in a function of the user's own."""
-    sampler = run.setup()
+    sampler = run.sampler
     dtypes = {name: tf.int32 if name in run.problem.integers else tf.float32 for name in run.problem.dataset}
     held_out = {name: tf.constant(value[:50], dtypes[name]) for name, value in run.problem.dataset.items()}
     log_loss = tf.function(lambda: -run.problem.logLik(sampler.params, held_out) / 50.0)
+    for name, theta in run.problem.params.items():
+        sampler.params[name].assign(theta)
     before = log_loss().numpy()
     sess = sgmcmc.initSess(sampler, verbose=False)
     for _ in range(3):
         sgmcmc.sgmcmcStep(sampler, sess, nSteps=20)
     assert log_loss().numpy() < before
     np.testing.assert_allclose(log_loss(), -run.problem.logLik(sampler.params, held_out) / 50.0, rtol=1e-5)
+
+
+def test_params_hold_the_start_before_the_session_begins() -> None:
+    start = {"theta": [[1.0, 2.0]]}
+    sampler = sgmcmc.sgldSetup(
+        lambda params, dataset: -tf.reduce_sum((dataset["x"] - params["theta"]) ** 2),
+        {"x": np.zeros((20, 2))},
+        start,
+        1e-3,
+        minibatchSize=5,
+    )
+    np.testing.assert_array_equal(sampler.params["theta"], start["theta"])
 
 
 @pytest.mark.parametrize("entry", [e for e in CATALOGUE if "paramsOpt" in e.fields], ids=lambda e: e.name)
