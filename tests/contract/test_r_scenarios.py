@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-import sgmcmc
 from tests.catalogue import CATALOGUE, Entry
 
 N_DATA = 1000

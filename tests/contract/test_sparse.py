@@ -37,7 +37,14 @@ def one_iteration(entry: Entry, log_lik: Any) -> tuple[dict[str, np.ndarray], di
     settings = entry.settings | ({"L": 1} if "L" in entry.settings else {})
     settings |= {"nItersOpt": 0} if "nItersOpt" in settings else {}
     sampler = entry.setup(
-        log_lik, {"x": X, "group": GROUP}, START, entry.stepsize, minibatchSize=N, seed=1, integers=["group"], **settings
+        log_lik,
+        {"x": X, "group": GROUP},
+        START,
+        entry.stepsize,
+        minibatchSize=N,
+        seed=1,
+        integers=["group"],
+        **settings,
     )
     inner = sampler._sampler
     state = inner.initial_state(verbose=False)

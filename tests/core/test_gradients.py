@@ -1,0 +1,279 @@
+"""Gradient estimators against exact enumeration.
+
+Expectations are taken over *all* minibatches of a small data set, so unbiasedness is checked to rounding error and not
+statistically. The model is a logistic regression: no estimate of it is right by linearity.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sgmcmc.dataset
+from sgmcmc.core.types import Batch, RowGradient
+from sgmcmc.dataset import Dataset
+from sgmcmc.gradients.control_variates import control_variates
+from sgmcmc.gradients.plain import plain
+from sgmcmc.model import Model, Returns
+
+N, n = 6, 2
+RNG = np.random.default_rng(1)
+X, Y = RNG.normal(size=(N, 3)), RNG.integers(0, 2, N).astype(np.float64)
+P = np.array([0.05, 0.1, 0.15, 0.2, 0.2, 0.3])
+THETA = {"w": np.array([0.5, -1.0, 2.0]), "b": np.array(0.3)}
+CENTRE = {"w": np.array([0.1, 0.2, -0.3]), "b": np.array(-0.2)}
+
+
+def log_lik_terms(params, dataset):
+    logit = tf.linalg.matvec(dataset["X"], params["w"]) + params["b"]
+    return dataset["y"] * logit - tf.nn.softplus(logit)
+
+
+def log_prior(params):
+    return -0.5 * tf.reduce_sum(params["w"] ** 2) - tf.abs(params["b"] - 1.0)
+
+
+def exact_log_density(theta, x=X, y=Y):
+    logit = x @ theta["w"] + theta["b"]
+    prior = -0.5 * np.sum(theta["w"] ** 2) - abs(theta["b"] - 1)
+    return np.sum(y * logit - np.logaddexp(0, logit)) + prior
+
+
+def exact_gradient(theta, x=X, y=Y):
+    residual = y - 1 / (1 + np.exp(-(x @ theta["w"] + theta["b"])))
+    return {"w": x.T @ residual - theta["w"], "b": residual.sum() - np.sign(theta["b"] - 1)}
+
+
+def tensors(params, dtype=tf.float64):
+    return {name: tf.constant(value, dtype) for name, value in params.items()}
+
+
+def model_of(returns, x=X, y=Y, dtype=tf.float64, dataset=Dataset):
+    def log_lik_sum(params, dataset):
+        return tf.reduce_sum(log_lik_terms(params, dataset))
+
+    log_lik = log_lik_terms if returns is Returns.TERMS else log_lik_sum
+    data = dataset({"X": x.astype(dtype.as_numpy_dtype), "y": y.astype(dtype.as_numpy_dtype)})
+    return Model(log_lik, log_prior, data, returns, dtype)
+
+
+def all_minibatches(how):
+    """Every minibatch with its probability and its weights."""
+    if how == "without replacement":
+        subsets = list(combinations(range(N), n))
+        return [(s, 1 / len(subsets), N / n) for s in subsets]
+    p = P if how == "weighted" else np.full(N, 1 / N)
+    if how == "weighted":
+        return [(s, np.prod(p[list(s)]), 1 / (n * p[list(s)])) for s in product(range(N), repeat=n)]
+    return [(s, np.prod(p[list(s)]), N / n) for s in product(range(N), repeat=n)]
+
+
+def estimates(model, gradient, theta, centre, how):
+    """[(probability, {name: estimate})] over all minibatches."""
+    aux = gradient.init(tensors(centre))
+
+    @tf.function
+    def estimate(params, indices, weights):
+        return gradient.estimate(params, Batch(model.data.gather(indices), weights), aux)[0]
+
+    out = []
+    for indices, probability, weights in all_minibatches(how):
+        # A float weight must stay a Python float: it is how uniform minibatches say "the same for all".
+        weights = weights if isinstance(weights, float) else tf.constant(weights, tf.float64)
+        out.append((probability, estimate(tensors(theta), tf.constant(indices), weights)))
+    return out
+
+
+HOW = ["without replacement", "with replacement", "weighted"]
+
+
+@pytest.mark.parametrize("returns", Returns)
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("estimator", [plain, control_variates])
+def test_average_over_all_minibatches_is_the_exact_gradient(estimator, how, returns):
+    model = model_of(returns)
+    every = estimates(model, estimator(model), THETA, CENTRE, how)
+    assert np.isclose(sum(p for p, _ in every), 1)
+    exact = exact_gradient(THETA)
+    for name in THETA:
+        average = sum(p * g[name].numpy() for p, g in every)
+        np.testing.assert_allclose(average, exact[name], rtol=1e-11)
+    spread = np.std([g["b"].numpy() for _, g in every])
+    assert spread > 0.1  # they do differ, so the average was not trivially right
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_every_single_plain_estimate_is_right(how):
+    model = model_of(Returns.SUM)
+    every = estimates(model, plain(model), THETA, CENTRE, how)
+    for (indices, _, weights), (_, g) in zip(all_minibatches(how), every, strict=True):
+        prior = exact_gradient(THETA, X[:0], Y[:0])
+        for name in THETA:
+            terms = [exact_gradient(THETA, X[[i]], Y[[i]])[name] - prior[name] for i in indices]
+            expected = prior[name] + sum(w * t for w, t in zip(np.broadcast_to(weights, n), terms, strict=True))
+            np.testing.assert_allclose(g[name].numpy(), expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("returns", Returns)
+def test_control_variates_at_the_centre_are_the_full_gradient_to_the_last_bit(how, returns):
+    model = model_of(returns)
+    gradient = control_variates(model)
+    full = gradient.init(tensors(CENTRE))["full"]
+    for name, exact in exact_gradient(CENTRE).items():
+        np.testing.assert_allclose(full[name].numpy(), exact, rtol=1e-12)
+    for _, g in estimates(model, gradient, CENTRE, CENTRE, how):
+        for name in CENTRE:
+            np.testing.assert_array_equal(g[name].numpy(), full[name].numpy())
+
+
+def test_control_variates_reduce_the_variance_near_the_centre_by_the_square_of_the_distance():
+    model = model_of(Returns.SUM)
+
+    def spread(estimator, distance):
+        theta = {name: c + distance for name, c in CENTRE.items()}
+        every = estimates(model, estimator(model), theta, CENTRE, "without replacement")
+        exact = exact_gradient(theta)
+        return sum(p * sum(np.sum((g[k].numpy() - exact[k]) ** 2) for k in exact) for p, g in every)
+
+    assert spread(control_variates, 0.1) < 0.05 * spread(plain, 0.1)
+    assert 90 < spread(control_variates, 0.1) / spread(control_variates, 0.01) < 110
+
+
+def test_the_whole_data_as_minibatch_is_the_exact_gradient_without_noise():
+    model = model_of(Returns.SUM)
+    for weights in (1.0, tf.ones([N], tf.float64)):
+        g = model.gradient(tensors(THETA), Batch(model.data.gather(tf.range(N)), weights))
+        for name, exact in exact_gradient(THETA).items():
+            np.testing.assert_allclose(g[name].numpy(), exact, rtol=1e-12)
+
+
+def test_no_prior_is_the_uniform_prior():
+    model = Model(log_lik_terms, None, model_of(Returns.TERMS).data, Returns.TERMS, tf.float64)
+    g = model.gradient(tensors(THETA), Batch(model.data.gather(tf.range(N)), 1.0))
+    prior = exact_gradient(THETA, X[:0], Y[:0])
+    for name, exact in exact_gradient(THETA).items():
+        np.testing.assert_allclose(g[name].numpy(), exact - prior[name], rtol=1e-12)
+
+
+# --- the pass over all data -------------------------------------------------------------------------------------------
+
+
+class SmallBlocks(Dataset):
+    @property
+    def block_size(self):
+        return min(7, self.size)
+
+
+class OneBlock(Dataset):
+    @property
+    def block_size(self):
+        return self.size
+
+
+@pytest.mark.parametrize("returns", Returns)
+@pytest.mark.parametrize("n_data", [1, 6, 7, 8, 14, 20])
+def test_full_pass_in_blocks_is_the_one_shot_gradient(n_data, returns):
+    x, y = RNG.normal(size=(n_data, 3)), RNG.integers(0, 2, n_data).astype(np.float64)
+    value, gradient = model_of(returns, x, y, dataset=SmallBlocks).full_log_density_and_gradient(tensors(THETA))
+    once = model_of(returns, x, y, dataset=OneBlock).full_log_density_and_gradient(tensors(THETA))
+    np.testing.assert_allclose(value.numpy(), exact_log_density(THETA, x, y), rtol=1e-12)
+    np.testing.assert_allclose(value.numpy(), once[0].numpy(), rtol=1e-12)
+    for name, exact in exact_gradient(THETA, x, y).items():
+        np.testing.assert_allclose(gradient[name].numpy(), exact, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(gradient[name].numpy(), once[1][name].numpy(), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_data", [255, 256, 257, 1000])
+def test_full_pass_with_the_real_block_size(n_data, monkeypatch):
+    monkeypatch.setattr(sgmcmc.dataset, "BLOCK_BYTES", 1)  # then a block is the smallest allowed, 256 rows
+    x, y = RNG.normal(size=(n_data, 3)), RNG.integers(0, 2, n_data).astype(np.float64)
+    model = model_of(Returns.SUM, x, y)
+    assert model.data.block_size == min(n_data, 256)
+    value, gradient = model.full_log_density_and_gradient(tensors(THETA))
+    np.testing.assert_allclose(value.numpy(), exact_log_density(THETA, x, y), rtol=1e-12)
+    for name, exact in exact_gradient(THETA, x, y).items():
+        np.testing.assert_allclose(gradient[name].numpy(), exact, rtol=1e-11, atol=1e-11)
+
+
+def test_float32_blocks_do_not_lose_precision_as_they_are_added_up():
+    """A float32 running total of 3000 blocks of 7 would be wrong in the fifth digit."""
+    n_data = 21_001
+    x = RNG.normal(size=(n_data, 3)).astype(np.float32).astype(np.float64)
+    y = RNG.integers(0, 2, n_data).astype(np.float64)
+    theta = {name: value.astype(np.float32).astype(np.float64) for name, value in THETA.items()}
+    model = model_of(Returns.SUM, x, y, dtype=tf.float32, dataset=SmallBlocks)
+    value, gradient = model.full_log_density_and_gradient(tensors(theta, tf.float32))
+    assert value.dtype == tf.float32
+    np.testing.assert_allclose(value.numpy(), exact_log_density(theta, x, y), rtol=3e-7)
+    for name, exact in exact_gradient(theta, x, y).items():
+        np.testing.assert_allclose(gradient[name].numpy(), exact, rtol=2e-6)
+
+
+def test_parameter_that_the_data_do_not_mention_has_only_its_prior():
+    data = Dataset({"x": np.arange(20.0)})
+    model = Model(
+        lambda p, d: -0.5 * tf.reduce_sum((d["x"] - p["a"]) ** 2),
+        lambda p: -3.0 * p["b"] ** 2,
+        data,
+        Returns.SUM,
+        tf.float64,
+    )
+    params = {"a": tf.constant(1.0, tf.float64), "b": tf.constant(2.0, tf.float64)}
+    _, gradient = model.full_log_density_and_gradient(params)
+    assert gradient["a"].numpy() == np.sum(np.arange(20.0) - 1) and gradient["b"].numpy() == -12.0
+
+
+# --- gathered rows ----------------------------------------------------------------------------------------------------
+
+ROWS = np.array([0, 2, 2, 4, 0, 2], np.int32)
+
+
+def sparse_model(prior=None):
+    def log_lik(params, dataset):
+        u = tf.gather(params["U"], dataset["row"])
+        return -0.5 * tf.reduce_sum((dataset["y"] - tf.reduce_sum(u**2, axis=1)) ** 2)
+
+    return Model(log_lik, prior, Dataset({"row": ROWS, "y": Y + 0.5}), Returns.SUM, tf.float64)
+
+
+def dense(g: RowGradient, shape):
+    """Each distinct row once: its occurrences are equal and their shares add up to one."""
+    out, share = np.zeros(shape), np.zeros(shape[0])
+    np.add.at(out, g.rows.numpy(), g.values.numpy() * g.share.numpy()[:, None])
+    np.add.at(share, g.rows.numpy(), g.share.numpy())
+    np.testing.assert_allclose(share[np.unique(g.rows)], 1)
+    return out
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_gradient_of_gathered_rows_is_unbiased_and_touches_no_other_row(how):
+    model, u = sparse_model(), RNG.normal(size=(6, 2))
+    residual = Y + 0.5 - np.sum(u[ROWS] ** 2, axis=1)
+    exact = np.zeros_like(u)
+    np.add.at(exact, ROWS, 2 * residual[:, None] * u[ROWS])
+    average = np.zeros_like(u)
+
+    @tf.function
+    def estimate(indices, weights):
+        return plain(model).estimate({"U": tf.constant(u)}, Batch(model.data.gather(indices), weights), ())[0]["U"]
+
+    for indices, probability, weights in all_minibatches(how):
+        weights = weights if isinstance(weights, float) else tf.constant(weights, tf.float64)
+        g = estimate(tf.constant(indices), weights)
+        assert isinstance(g, RowGradient)
+        np.testing.assert_array_equal(np.unique(g.rows), np.unique(ROWS[list(indices)]))
+        average += probability * dense(g, u.shape)
+    np.testing.assert_allclose(average, exact, rtol=1e-11, atol=1e-12)
+
+
+def test_occurrences_of_a_row_all_carry_its_whole_gradient():
+    model, u = sparse_model(), RNG.normal(size=(6, 2))
+    g = model.gradient({"U": tf.constant(u)}, Batch(model.data.gather(tf.range(N)), 1.0))["U"]
+    rows, values = g.rows.numpy(), g.values.numpy()
+    for row in np.unique(rows):
+        assert (values[rows == row] == values[rows == row][0]).all()
+        np.testing.assert_allclose(g.share.numpy()[rows == row], 1 / np.sum(rows == row))

@@ -1,0 +1,215 @@
+"""Whole chains through the kernel and the compiled loop, against loops in NumPy that are given the same random numbers.
+
+Several parameters of different rank, stepsize (one with a schedule) and settings move together. This pins the order of
+refresh, drift, gradient, noise and thermostat, which streams feed them, and at which step each minibatch is drawn.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sgmcmc.core.random import Purpose, Stream
+from sgmcmc.core.schedules import polynomial
+from sgmcmc.dataset import Dataset
+from sgmcmc.dynamics import descent
+from sgmcmc.dynamics.sghmc import sghmc
+from sgmcmc.dynamics.sgld import sgld
+from sgmcmc.dynamics.sgnht import sgnht
+from sgmcmc.gradients.control_variates import control_variates
+from sgmcmc.gradients.plain import plain
+from sgmcmc.kernel import build
+from sgmcmc.minibatch.uniform import with_replacement, without_replacement
+from sgmcmc.minibatch.weighted import weighted
+from sgmcmc.model import Model, Returns
+from sgmcmc.run.loop import Loop
+
+N, n, SEED, T = 20, 4, 77, 8
+ALPHA, L, A = {"s": 0.1, "v": 0.3, "m": 0.05}, 3, {"s": 0.02, "v": 0.3, "m": 0.1}
+X = np.random.default_rng(0).normal(1.0, 0.5, N)
+SHAPES = {"s": (), "v": (3,), "m": (2, 2)}
+STEPSIZE = {"s": 0.01, "v": 0.004, "m": polynomial(0.02, a=3.0, b=0.5)}
+CENTRE = {name: np.full(shape, 0.4) for name, shape in SHAPES.items()}
+P = np.arange(1, N + 1) / np.arange(1, N + 1).sum()
+MINIBATCHES = {
+    "without replacement": without_replacement(N, n),
+    "with replacement": with_replacement(N, n),
+    "weighted": weighted(P, n, tf.float64),
+}
+
+
+def log_lik(params, dataset):
+    x = dataset["x"]
+    return -0.5 * (
+        tf.reduce_sum((x - params["s"]) ** 2)
+        + tf.reduce_sum((x[:, None] * params["v"] - 1.0) ** 2)
+        + tf.reduce_sum((x[:, None, None] - params["m"] * params["s"]) ** 2)
+    )
+
+
+def log_prior(params):
+    return -0.5 * sum(tf.reduce_sum(theta**2) for theta in params.values())
+
+
+MODEL = Model(log_lik, log_prior, Dataset({"x": X}), Returns.SUM, tf.float64)
+
+
+def gradient(theta, x, w):
+    """By hand; the likelihood terms weighted by w [n], the prior once."""
+    s, v, m = theta["s"], theta["v"], theta["m"]
+    errors = x[:, None, None] - m * s  # [n, 2, 2]
+    w1, w2 = w[:, None], w[:, None, None]
+    return {
+        "s": np.sum(w * (x - s)) + np.sum(w2 * errors * m) - s,
+        "v": -np.sum(w1 * x[:, None] * (x[:, None] * v - 1), axis=0) - v,
+        "m": np.sum(w2 * errors * s, axis=0) - m,
+    }
+
+
+@cache
+def all_noise(purpose, name, n_chains):
+    """What the package draws at every step, [C, T * L, *shape]. Elements are numbered through all parameters."""
+    sizes = {k: int(np.prod(SHAPES[k])) for k in sorted(SHAPES)}
+    offset = sum(size for k, size in sizes.items() if k < name)
+    t, elements = np.divmod(np.arange(T * L * sizes[name]), sizes[name])
+    z = Stream(SEED, purpose, n_chains).normal(tf.constant(t), tf.constant(offset + elements), tf.float64)
+    return z.numpy().reshape(n_chains, T * L, *SHAPES[name])
+
+
+@cache
+def all_minibatches(how, n_chains):
+    """Indices and weights of every step, each [T * L, C, n]."""
+    stream, minibatch = Stream(SEED, Purpose.MINIBATCH, n_chains), MINIBATCHES[how]
+    draw = tf.function(lambda t: minibatch.draw(stream, t, ())[0], jit_compile=True)
+    indices = np.stack([draw(tf.constant(t, tf.uint32)) for t in range(T * L)])
+    return indices, 1 / (n * P[indices]) if how == "weighted" else np.full(indices.shape, N / n)
+
+
+class Reference:
+    """The random numbers and gradients of one chain, in NumPy."""
+
+    def __init__(self, how, n_chains, chain, cv):
+        self.how, self.chain, self.n_chains, self.cv = how, chain, n_chains, cv
+
+    def noise(self, purpose, name, t):
+        return all_noise(purpose, name, self.n_chains)[self.chain, t]
+
+    def gradient(self, theta, t):
+        indices, weights = (table[t, self.chain] for table in all_minibatches(self.how, self.n_chains))
+        x, w = X[indices], weights
+        here = gradient(theta, x, w)
+        if not self.cv:
+            return here
+        there, full = gradient(CENTRE, x, w), gradient(CENTRE, X, np.ones(N))
+        return {name: full[name] + here[name] - there[name] for name in theta}
+
+
+def eps_of(name, iteration):
+    return 0.02 * (1 + iteration / 3.0) ** -0.5 if name == "m" else STEPSIZE[name]
+
+
+def sgld_chain(ref, theta):
+    for t in range(T):
+        g = ref.gradient(theta, t)
+        theta = {
+            k: theta[k] + eps_of(k, t) / 2 * g[k] + np.sqrt(eps_of(k, t)) * ref.noise(Purpose.NOISE, k, t)
+            for k in theta
+        }
+        yield theta
+
+
+def sghmc_chain(ref, theta):
+    t = 0
+    for iteration in range(T):
+        nu = {k: np.sqrt(eps_of(k, iteration)) * ref.noise(Purpose.REFRESH, k, t) for k in theta}
+        for _ in range(L):
+            theta = {k: theta[k] + nu[k] for k in theta}  # all parameters together, then the gradient
+            g = ref.gradient(theta, t)
+            for k in theta:
+                e, z = eps_of(k, iteration), ref.noise(Purpose.NOISE, k, t)
+                nu[k] = (1 - ALPHA[k]) * nu[k] + e * g[k] + np.sqrt(2 * ALPHA[k] * e) * z
+            t += 1
+        yield theta
+
+
+def sgnht_chain(ref, theta):
+    u = {k: np.sqrt(eps_of(k, 0)) * ref.noise(Purpose.INITIAL, k, 0) for k in theta}
+    thermostat = dict(A)
+    for t in range(T):
+        g = ref.gradient(theta, t)
+        for k in theta:
+            e, z = eps_of(k, t), ref.noise(Purpose.NOISE, k, t)
+            u[k] = u[k] + e * g[k] - thermostat[k] * u[k] + np.sqrt(2 * A[k] * e) * z
+            thermostat[k] = thermostat[k] + np.mean(u[k] ** 2) - e
+        theta = {k: theta[k] + u[k] for k in theta}
+        yield theta
+
+
+def sgd_chain(ref, theta):
+    for t in range(T):
+        g = ref.gradient(theta, t)
+        theta = {k: theta[k] + eps_of(k, t) * g[k] for k in theta}
+        yield theta
+
+
+def adam_chain(ref, theta):
+    m, v = dict.fromkeys(theta, 0.0), dict.fromkeys(theta, 0.0)
+    for t in range(T):
+        g = ref.gradient(theta, t)
+        m = {k: 0.9 * m[k] + 0.1 * g[k] for k in theta}
+        v = {k: 0.999 * v[k] + 0.001 * g[k] ** 2 for k in theta}
+        theta = {
+            k: theta[k] + eps_of(k, t) * m[k] / (1 - 0.9 ** (t + 1)) / (np.sqrt(v[k] / (1 - 0.999 ** (t + 1))) + 1e-8)
+            for k in theta
+        }
+        yield theta
+
+
+CHAINS = {
+    "sgld": (sgld_chain, {k: sgld() for k in SHAPES}),
+    "sghmc": (sghmc_chain, {k: sghmc(ALPHA[k], L) for k in SHAPES}),
+    "sgnht": (sgnht_chain, {k: sgnht(A[k]) for k in SHAPES}),
+    "sgd": (sgd_chain, dict.fromkeys(SHAPES, descent.sgd())),
+    "adam": (adam_chain, dict.fromkeys(SHAPES, descent.adam())),
+}
+
+
+def run(dynamics, minibatch, cv, n_chains, start):
+    """{name: [T, C, ...]} from the package."""
+    estimator = control_variates(MODEL) if cv else plain(MODEL)
+    transition = build(MODEL, minibatch, estimator, dynamics, STEPSIZE, SEED, n_chains)
+    params = {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES}
+    state = transition.init(params, {k: tf.constant(c) for k, c in CENTRE.items()})
+    loop = Loop(transition, lambda state: state.params, state)
+    block = loop.advance(loop.flatten(state), T)
+    assert block.finite.numpy()
+    return {k: block.draws[k].numpy()[:T] for k in SHAPES}
+
+
+@pytest.mark.parametrize("n_chains", [1, 2])
+@pytest.mark.parametrize("cv", [False, True], ids=["plain", "control variates"])
+@pytest.mark.parametrize("name", CHAINS)
+def test_chain_is_that_of_the_loop_in_numpy(name, cv, n_chains):
+    reference, dynamics = CHAINS[name]
+    how = "without replacement"
+    rng = np.random.default_rng(1)
+    start = [{k: np.asarray(rng.normal(0.4, 0.1, size=shape)) for k, shape in SHAPES.items()} for _ in range(n_chains)]
+    draws = run(dynamics, MINIBATCHES[how], cv, n_chains, start)
+    for chain in range(n_chains):
+        expected = list(reference(Reference(how, n_chains, chain, cv), start[chain]))
+        for k in SHAPES:
+            np.testing.assert_allclose(draws[k][:, chain], [theta[k] for theta in expected], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("cv", [False, True], ids=["plain", "control variates"])
+@pytest.mark.parametrize("how", ["with replacement", "weighted"])
+def test_chain_with_other_minibatches(how, cv):
+    start = [{k: np.full(shape, 0.3 + 0.1 * c) for k, shape in SHAPES.items()} for c in range(2)]
+    draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], cv, 2, start)
+    for chain in range(2):
+        expected = list(sghmc_chain(Reference(how, 2, chain, cv), start[chain]))
+        for k in SHAPES:
+            np.testing.assert_allclose(draws[k][:, chain], [theta[k] for theta in expected], rtol=1e-9, atol=1e-11)

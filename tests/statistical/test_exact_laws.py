@@ -1,0 +1,588 @@
+"""The samplers against their exact laws; see `laws` for the theory, the acceptance and its false-alarm rate.
+
+``pytest -s tests/statistical`` prints the z-scores of every comparison and of every negative control.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sgmcmc.core.schedules import polynomial
+from sgmcmc.core.types import Batch, Dynamics
+from sgmcmc.dataset import Dataset
+from sgmcmc.dynamics.sghmc import sghmc
+from sgmcmc.dynamics.sgld import sgld
+from sgmcmc.dynamics.sgnht import sgnht
+from sgmcmc.gradients.control_variates import control_variates
+from sgmcmc.gradients.plain import plain
+from sgmcmc.kernel import build
+from sgmcmc.minibatch.uniform import with_replacement, without_replacement
+from sgmcmc.minibatch.weighted import weighted
+from sgmcmc.model import Model, Returns
+from tests.statistical.laws import (
+    QUANTILE,
+    GaussianMean,
+    Linear,
+    accept,
+    chains,
+    forgotten_weight,
+    moments_z,
+    momentum_refresh,
+    reject,
+    same_every_time,
+    scaled_noise,
+    sghmc_iteration,
+    sghmc_leap,
+    sgld_variance,
+    simulate,
+    start_in_law,
+    z_score,
+)
+
+N, n, P0 = 90, 9, 10.0  # the grid of the sampler of subsets has 100 points, so images outside do occur
+C = 4000
+NORMAL = GaussianMean(N, P0)
+P = np.random.default_rng(5).uniform(0.5, 1.5, N)
+P /= P.sum()
+WITHOUT, WITH, WEIGHTED = without_replacement(N, n), with_replacement(N, n), weighted(P, n, tf.float32)
+V, V_WITH = NORMAL.noise_without_replacement(n), NORMAL.noise_with_replacement(n)
+
+
+def theta_run(dynamics, minibatch, eps, variance, centre=None, problem=NORMAL, iterations=300, thin=5, seed=1):
+    """theta, [T, C], of chains that start with the posterior mean and the given variance."""
+    transition = chains(problem, dynamics, minibatch, eps, C, centre, seed)
+    state = start_in_law(transition, problem.mean, variance, C, problem.dtype, centre or 0.0)
+    return simulate(transition, state, iterations, thin)
+
+
+def law(variance, problem=NORMAL):
+    return np.array([problem.mean]), np.array([[variance]])
+
+
+# --- SGLD -------------------------------------------------------------------------------------------------------------
+
+EPS = 0.4 / NORMAL.a
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=["float32", "float64"])
+def test_sgld(dtype):
+    problem = GaussianMean(N, P0, dtype)
+    variance = sgld_variance(EPS, problem.a, problem.noise_without_replacement(n))
+    draws = theta_run(sgld(), WITHOUT, EPS, variance, problem=problem)
+    accept(f"sgld, without replacement, {dtype.name}", moments_z(draws, *law(variance, problem)))
+    if dtype == tf.float32:
+        reject("true posterior in place of the law", moments_z(draws, *law(1 / problem.a, problem)))
+        reject(
+            "law of minibatches with replacement",
+            moments_z(draws, *law(sgld_variance(EPS, problem.a, problem.noise_with_replacement(n)))),
+        )
+        reject("law without the prior", moments_z(draws, np.array([problem.x.mean()]), np.array([[variance]])))
+
+
+@pytest.mark.parametrize(
+    ("title", "dynamics", "minibatch"),
+    [
+        ("noise * sqrt(2)", scaled_noise(sgld(), np.sqrt(2)), WITH),
+        ("noise * 1.05", scaled_noise(sgld(), 1.05), WITH),
+        ("forgotten N/n", sgld(), forgotten_weight(WITH)),
+        ("the same minibatch at every step", sgld(), same_every_time(WITH)),
+    ],
+)
+@pytest.mark.slow
+def test_defects_of_sgld_are_seen(title, dynamics, minibatch):
+    variance = sgld_variance(EPS, NORMAL.a, V_WITH)
+    reject(f"sgld, {title}", moments_z(theta_run(dynamics, minibatch, EPS, variance), *law(variance)))
+
+
+def test_sgld_with_replacement():
+    variance = sgld_variance(EPS, NORMAL.a, V_WITH)
+    draws = theta_run(sgld(), WITH, EPS, variance)
+    accept("sgld, with replacement", moments_z(draws, *law(variance)))
+    reject("law of minibatches without", moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, V))))
+
+
+@pytest.mark.slow
+def test_sgld_weighted():
+    """The noise of the estimate depends on theta: V(theta) = V(m) + v1 (theta - m) + v2 (theta - m)^2."""
+    V_at_mean, v2 = NORMAL.noise_weighted(n, P, NORMAL.mean), NORMAL.noise_of_weights(n, P)
+    slope = NORMAL.noise_weighted(n, P, NORMAL.mean + 1) - V_at_mean - v2
+    assert abs(slope) > 1  # a linear term there is, and it drops out of the stationary variance
+    variance = sgld_variance(EPS, NORMAL.a, V_at_mean, v2)
+    draws = theta_run(sgld(), WEIGHTED, EPS, variance)
+    accept("sgld, weighted", moments_z(draws, *law(variance)))
+    reject(
+        "law of uniform minibatches",
+        moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, NORMAL.noise_with_replacement(n)))),
+    )
+    uniform_weights = WEIGHTED._replace(
+        draw=lambda stream, step, state: (WEIGHTED.draw(stream, step, state)[0], (), state), scale=N / n
+    )
+    reject(
+        "sgld, weights N/n in place of 1/(n p_i)",
+        moments_z(theta_run(sgld(), uniform_weights, EPS, variance), *law(variance)),
+    )
+
+
+def test_control_variates_are_exact_on_a_gaussian():
+    """Every minibatch gives the same estimate, the exact gradient, wherever the centre is."""
+    problem = GaussianMean(N, P0, tf.float64)
+    gradient = control_variates(problem.model)
+    aux = gradient.init({"theta": tf.constant(0.3, tf.float64)})
+    theta = {"theta": tf.constant(2.0, tf.float64)}
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        batch = Batch(problem.model.data.gather(tf.constant(rng.choice(N, n, replace=False))), N / n)
+        estimate = gradient.estimate(theta, batch, aux)[0]["theta"].numpy()
+        np.testing.assert_allclose(estimate, -problem.a * (2.0 - problem.mean), rtol=1e-12)
+
+
+def test_sgldcv():
+    variance = sgld_variance(EPS, NORMAL.a, 0.0)
+    draws = theta_run(sgld(), WITHOUT, EPS, variance, centre=NORMAL.mean + 0.2)
+    accept("sgldcv, without replacement", moments_z(draws, *law(variance)))
+    reject("true posterior in place of the law", moments_z(draws, *law(1 / NORMAL.a)))
+    reject("law of sgld", moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, V))))
+    wrong = theta_run(scaled_noise(sgld(), np.sqrt(2)), WITH, EPS, variance, centre=NORMAL.mean + 0.2)
+    reject("sgldcv, noise * sqrt(2)", moments_z(wrong, *law(variance)))
+    wrong = theta_run(sgld(), forgotten_weight(WITH), EPS, variance, centre=NORMAL.mean + 0.2)
+    reject("sgldcv, forgotten N/n", moments_z(wrong, *law(variance)))
+
+
+@pytest.mark.slow
+def test_sgldcv_weighted():
+    """Not without noise: the weights of a minibatch do not add up to N, so V = v2 (theta - centre)^2."""
+    centre, v2 = NORMAL.mean + 1.0, NORMAL.noise_of_weights(n, P)
+    variance = sgld_variance(EPS, NORMAL.a, v2 * 1.0**2, v2)
+    draws = theta_run(sgld(), WEIGHTED, EPS, variance, centre=centre)
+    accept("sgldcv, weighted, centre off the mode", moments_z(draws, *law(variance)))
+    reject("law of uniform minibatches", moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, 0.0))))
+
+
+@pytest.mark.parametrize(("name", "centre", "noise"), [("sgld", None, V_WITH), ("sgldcv", 1.0, 0.0)])
+@pytest.mark.slow
+def test_halving_the_stepsize_halves_the_bias_of_sgld(name, centre, noise):
+    """In the formula as eps -> 0; in the simulation to within its standard error at eps a = 0.4 and 0.2."""
+
+    def bias(eps):
+        return sgld_variance(eps, NORMAL.a, noise) - 1 / NORMAL.a
+
+    for eps, tolerance in ((1e-2, 1.0), (1e-4, 0.01), (1e-6, 1e-4)):
+        assert abs(bias(eps) / bias(eps / 2) - 2) < tolerance
+    squares = []
+    for eps, seed in ((EPS, 3), (EPS / 2, 4)):  # independent runs
+        start = 1 / NORMAL.a + bias(eps)
+        draws = theta_run(sgld(), WITH, eps, start, centre, iterations=900, thin=5, seed=seed)["theta"]
+        squares.append(((draws - NORMAL.mean) ** 2).mean(axis=0))
+    difference = (squares[0] - 1 / NORMAL.a) - 2 * (squares[1] - 1 / NORMAL.a)
+    z = {"bias(eps) - 2 bias(eps/2)": z_score(difference, bias(EPS) - 2 * bias(EPS / 2))}
+    accept(f"{name}, half the stepsize", z)
+    reject("bias does not depend on the stepsize", {"z": z_score(difference, -bias(EPS))})
+    reject("bias is quadratic", {"z": z_score(difference, bias(EPS) - 2 * bias(EPS) / 4)})
+
+
+def test_innovations_of_sgld():
+    """theta' less its conditional mean: right scale given the past, uncorrelated in time and with the position."""
+    variance = sgld_variance(EPS, NORMAL.a, V)
+    theta = theta_run(sgld(), WITHOUT, EPS, variance, iterations=200, thin=1)["theta"] - NORMAL.mean
+    r = theta[1:] - (1 - EPS * NORMAL.a / 2) * theta[:-1]
+    accept(
+        "sgld, innovations",
+        {
+            "mean": z_score(r.mean(axis=0), 0),
+            "var": z_score((r**2).mean(axis=0), EPS + EPS**2 * V / 4),
+            "lag 1": z_score((r[1:] * r[:-1]).mean(axis=0), 0),
+            "lag 2": z_score((r[2:] * r[:-2]).mean(axis=0), 0),
+            "with theta": z_score((r * theta[:-1]).mean(axis=0), 0),
+            "squares, lag 1": z_score(((r**2)[1:] * (r**2)[:-1]).mean(axis=0), (EPS + EPS**2 * V / 4) ** 2),
+            "next chain": z_score((r[:, ::2] * r[:, 1::2]).mean(axis=0), 0),
+        },
+    )
+    theta = theta_run(sgld(), same_every_time(WITHOUT), EPS, variance, iterations=60, thin=1)["theta"] - NORMAL.mean
+    r = theta[1:] - (1 - EPS * NORMAL.a / 2) * theta[:-1]
+    reject("the same minibatch at every step", {"lag 1": z_score((r[1:] * r[:-1]).mean(axis=0), 0)})
+
+
+# --- SGLD, several parameters of several dimensions -------------------------------------------------------------------
+
+
+def test_sgld_of_two_coupled_parameters_with_stepsizes_of_their_own():
+    """x_i ~ N((u, w), Lambda^-1) with u in R^2, w in R: one linear system in R^3 with E = diag(eps_u, eps_u, eps_w).
+
+    s' = (I - E H / 2) s + noise of covariance E + E V E / 4,    V = (N^2/n) (1 - n/N) Lambda S Lambda
+    """
+    precision = np.array([[1.0, 0.5, -0.3], [0.5, 1.5, 0.4], [-0.3, 0.4, 0.8]])
+    rng = np.random.default_rng(1)
+    x = rng.multivariate_normal([1.0, -1.0, 0.5], np.linalg.inv(precision), N).astype(np.float32)
+
+    def log_lik(params, dataset):
+        error = dataset["x"] - tf.concat([params["u"], params["w"][None]], 0)
+        return -0.5 * tf.reduce_sum(error * (error @ tf.constant(precision, tf.float32)))
+
+    def log_prior(params):
+        return -0.5 * P0 * (tf.reduce_sum(params["u"] ** 2) + params["w"] ** 2)
+
+    model = Model(log_lik, log_prior, Dataset({"x": x}), Returns.SUM, tf.float32)
+    hessian = N * precision + P0 * np.eye(3)
+    mean = np.linalg.solve(hessian, precision @ x.astype(np.float64).sum(axis=0))
+    eps = {"u": 0.3 / hessian[0, 0], "w": 0.6 / hessian[2, 2]}
+
+    def linear(eps_u, eps_w, noise):
+        E = np.diag([eps_u, eps_u, eps_w])
+        return Linear(np.eye(3) - E @ hessian / 2, E + E @ noise @ E / 4)
+
+    noise = N**2 / n * (1 - n / N) * precision @ np.cov(x.astype(np.float64).T) @ precision
+    covariance = linear(eps["u"], eps["w"], noise).stationary_covariance()
+
+    def run(dynamics, minibatch=WITHOUT):
+        transition = build(model, minibatch, plain(model), dynamics, eps, 1, C)
+        start = mean + np.random.default_rng(2).multivariate_normal(np.zeros(3), covariance, C, method="cholesky")
+        params = {"u": tf.constant(start[:, :2], tf.float32), "w": tf.constant(start[:, 2], tf.float32)}
+        state = transition.init(params, {"u": tf.zeros([2]), "w": tf.zeros([])})
+        draws = simulate(transition, state, 400, 5, lambda state: state.params)
+        return {"u0": draws["u"][:, :, 0], "u1": draws["u"][:, :, 1], "w": draws["w"]}
+
+    draws = run({"u": sgld(), "w": sgld()})
+    accept("sgld, R^2 and R coupled, two stepsizes", moments_z(draws, mean, covariance))
+    reject("true posterior in place of the law", moments_z(draws, mean, np.linalg.inv(hessian)))
+    exchanged = linear(eps["w"], eps["u"], noise).stationary_covariance()
+    reject("law of the stepsizes exchanged", moments_z(draws, mean, exchanged))
+    white = linear(eps["u"], eps["w"], np.diag(np.diag(noise))).stationary_covariance()
+    reject("law of uncorrelated gradient noise", moments_z(draws, mean, white))
+    reject(
+        "noise of w alone * sqrt(2)",
+        moments_z(run({"u": sgld(), "w": scaled_noise(sgld(), np.sqrt(2))}), mean, covariance),
+    )
+
+
+# --- schedules: the law at each time ----------------------------------------------------------------------------------
+
+
+def test_sgld_with_polynomial_stepsizes():
+    """From a fixed start 0.5 from the mode: mean and variance after k iterations."""
+    h, a, b, many = 1.2 / NORMAL.a, 4.0, 0.7, 60_000
+    transition = chains(NORMAL, sgld(), WITHOUT, polynomial(h, a, b), many)
+    start = NORMAL.mean + 0.5
+    state = start_in_law(transition, start, np.array([[0.0]]) + 1e-30, many)
+    theta = simulate(transition, state, 32)["theta"]
+
+    def law_at(k, eps_of):
+        mean, variance = 0.5, 0.0
+        for i in range(k):
+            eps = eps_of(i)
+            mean, variance = (
+                (1 - eps * NORMAL.a / 2) * mean,
+                (1 - eps * NORMAL.a / 2) ** 2 * variance + eps + eps**2 * V / 4,
+            )
+        return NORMAL.mean + mean, variance
+
+    def scores(eps_of, ks):
+        z = {}
+        for k in ks:
+            mean, variance = law_at(k, eps_of)
+            z[f"mean@{k}"] = z_score(theta[k - 1], mean)
+            z[f"var@{k}"] = z_score((theta[k - 1] - mean) ** 2, variance)
+        return z
+
+    accept("sgld, polynomial", scores(lambda i: h * (1 + i / a) ** -b, (1, 2, 3, 8, 32)))
+    reject("law of a constant stepsize", scores(lambda i: h, (2,)))
+    reject("law of a schedule one iteration late", scores(lambda i: h * (1 + max(i - 1, 0) / a) ** -b, (2,)))
+    reject("law of a schedule that begins at 1", scores(lambda i: h * (1 + (i + 1) / a) ** -b, (1,)))
+
+
+@pytest.mark.slow
+def test_sghmc_with_polynomial_stepsizes():
+    """The stepsize changes between iterations, not between the leaps of one."""
+    h, a, b, alpha, L, many = 0.1 / NORMAL.a, 1.5, 0.9, 0.2, 3, 60_000
+    transition = chains(NORMAL, sghmc(alpha, L), WITHOUT, polynomial(h, a, b), many)
+    state = start_in_law(transition, NORMAL.mean + 0.5, np.eye(2) * 1e-30, many)
+    draws = simulate(transition, state, 12)
+
+    def scores(eps_of_leap, ks):
+        mean, covariance, z = np.array([0.5, 0.0]), np.zeros((2, 2)), {}
+        for k in range(max(ks)):
+            leaps = momentum_refresh(eps_of_leap(k, 0))
+            for leap in range(L):
+                leaps = leaps.then(sghmc_leap(eps_of_leap(k, leap), NORMAL.a, V, alpha))
+            mean, covariance = leaps.A @ mean, leaps.covariance_after(covariance)
+            if k + 1 in ks:
+                at = {name: series[k : k + 1] for name, series in draws.items()}
+                scores = moments_z(at, mean + np.array([NORMAL.mean, 0]), covariance)
+                z |= {f"{name}@{k + 1}": value for name, value in scores.items()}
+        return z
+
+    accept("sghmc, polynomial", scores(lambda k, leap: h * (1 + k / a) ** -b, (1, 4, 12)))
+    reject("law of a constant stepsize", scores(lambda k, leap: h, (4,)))
+    reject(
+        "law of a stepsize that changes at every leap", scores(lambda k, leap: h * (1 + (k * L + leap) / a) ** -b, (4,))
+    )
+
+
+# --- SGHMC ------------------------------------------------------------------------------------------------------------
+
+ALPHA, LEAPS, EPS_HMC = 0.2, 5, 0.05 / NORMAL.a
+
+
+def momentum_run(dynamics, minibatch, covariance, centre=None, iterations=150, thin=3, eps=EPS_HMC):
+    transition = chains(NORMAL, dynamics, minibatch, eps, C, centre)
+    return simulate(
+        transition, start_in_law(transition, NORMAL.mean, covariance, C, centre=centre or 0.0), iterations, thin
+    )
+
+
+def scores(draws, covariance):
+    return moments_z(draws, np.array([NORMAL.mean, 0.0]), covariance)
+
+
+def without_refresh(dynamics: Dynamics) -> Dynamics:
+    return dynamics._replace(refresh=None)
+
+
+def late_gradient(dynamics: Dynamics) -> Dynamics:
+    """The gradient before the drift rather than after it."""
+
+    def step(eps, theta, aux, grad, noise, mean):
+        theta = dynamics.drift(theta, aux)
+        return dynamics.step(eps, theta, aux, grad, noise, mean)
+
+    return dynamics._replace(step=step, drift=None)
+
+
+@pytest.mark.parametrize(("name", "centre", "noise"), [("sghmc", None, V), ("sghmccv", NORMAL.mean + 0.2, 0.0)])
+def test_sghmc(name, centre, noise):
+    covariance = sghmc_iteration(EPS_HMC, NORMAL.a, noise, ALPHA, LEAPS).stationary_covariance()
+    draws = momentum_run(sghmc(ALPHA, LEAPS), WITHOUT, covariance, centre)
+    accept(name, scores(draws, covariance))
+
+    posterior = covariance.copy()
+    posterior[0, 0] = 1 / NORMAL.a
+    reject("true posterior in place of the law", scores(draws, posterior))
+    other = sghmc_iteration(EPS_HMC, NORMAL.a, noise, ALPHA, LEAPS + 1).stationary_covariance()
+    reject("law of one leap more", scores(draws, other))
+    half = Linear(np.diag([1.0, 0.0]), np.diag([0.0, EPS_HMC / 2]))
+    other = half.then(sghmc_leap(EPS_HMC, NORMAL.a, noise, ALPHA).repeated(LEAPS)).stationary_covariance()
+    reject("law of R's refresh of variance eps/2", scores(draws, other))
+    if noise:
+        leap = sghmc_leap(EPS_HMC, NORMAL.a, 0, ALPHA)
+        shared = momentum_refresh(EPS_HMC).then(leap.repeated(LEAPS))
+        push = sum(np.linalg.matrix_power(leap.A, k) for k in range(LEAPS)) @ np.array([0, EPS_HMC])
+        other = Linear(shared.A, shared.Q + noise * np.outer(push, push)).stationary_covariance()
+        reject("law of one minibatch for all leaps", scores(draws, other))
+
+
+@pytest.mark.parametrize(
+    ("title", "dynamics", "minibatch"),
+    [
+        ("noise * sqrt(2)", scaled_noise(sghmc(ALPHA, LEAPS), np.sqrt(2)), WITH),
+        ("forgotten N/n", sghmc(ALPHA, LEAPS), forgotten_weight(WITH)),
+        ("momentum never refreshed", without_refresh(sghmc(ALPHA, LEAPS)), WITHOUT),
+        ("gradient before the drift", late_gradient(sghmc(ALPHA, LEAPS)), WITH),
+        ("alpha / 2", sghmc(ALPHA / 2, LEAPS), WITH),
+    ],
+)
+@pytest.mark.slow
+def test_defects_of_sghmc_are_seen(title, dynamics, minibatch):
+    covariance = sghmc_iteration(EPS_HMC, NORMAL.a, V_WITH, ALPHA, LEAPS).stationary_covariance()
+    reject(f"sghmc, {title}", scores(momentum_run(dynamics, minibatch, covariance), covariance))
+
+
+@pytest.mark.parametrize(("name", "centre", "noise"), [("plain", None, V_WITH), ("cv", NORMAL.mean + 0.2, 0.0)])
+def test_friction_alone(name, centre, noise):
+    """SGHMC whose momentum is never refreshed, at every leap."""
+    dynamics = without_refresh(sghmc(ALPHA, 1))
+    covariance = sghmc_leap(EPS_HMC, NORMAL.a, noise, ALPHA).stationary_covariance()
+    draws = momentum_run(dynamics, WITH, covariance, centre, iterations=500, thin=10)
+    accept(f"friction alone, {name}", scores(draws, covariance))
+    posterior = np.diag([1 / NORMAL.a, EPS_HMC])
+    reject("true posterior in place of the law", scores(draws, posterior))
+
+
+def test_momentum_of_sghmc_has_variance_eps_up_to_the_order_of_alpha_without_a_gradient():
+    """ALGORITHMS.md, section 2: exactly eps / (1 - alpha/2) if it is never refreshed."""
+    for alpha in (0.1, 0.01, 0.001):
+        flat = Linear(np.array([[1 - alpha]]), np.array([[2 * alpha * EPS_HMC]]))
+        np.testing.assert_allclose(flat.stationary_covariance()[0, 0], EPS_HMC / (1 - alpha / 2))
+
+
+# --- SGNHT: its thermostat is not linear, but its conditional moments and its stationary identities are exact ---------
+
+A, EPS_NHT, EPS_LONG = 0.1, 0.05 / NORMAL.a, 0.1 / NORMAL.a
+
+
+def nht_record(state):
+    memory = state.dynamics["theta"]
+    return {"theta": state.params["theta"], "u": memory["momentum"], "alpha": memory["thermostat"]}
+
+
+def nht_one_step(dynamics, minibatch, centre, theta, u, thermostat, size):
+    """{name: [size, ...]} after one step from one given state, in many chains."""
+    transition = build(
+        NORMAL.model if not np.ndim(theta) else VECTOR,
+        minibatch,
+        (plain if centre is None else control_variates)(NORMAL.model if not np.ndim(theta) else VECTOR),
+        {"theta": dynamics},
+        {"theta": EPS_NHT},
+        1,
+        size,
+    )
+    full = lambda x: tf.constant(np.broadcast_to(x, (size, *np.shape(x))), tf.float32)  # noqa: E731
+    state = transition.init(
+        {"theta": full(theta)},
+        {"theta": tf.constant(0.0 if centre is None else centre, tf.float32) + tf.zeros(np.shape(theta))},
+    )
+    state = state._replace(dynamics={"theta": {"momentum": full(u), "thermostat": full(thermostat)}})
+    return {name: values[0] for name, values in simulate(transition, state, 1, record=nht_record).items()}
+
+
+VECTOR = Model(  # three independent copies: x_i1 ~ N(theta_j, 1) for j = 1, 2, 3
+    lambda params, dataset: -0.5 * tf.reduce_sum((dataset["x"][:, None] - params["theta"]) ** 2),
+    lambda params: -0.5 * P0 * tf.reduce_sum(params["theta"] ** 2),
+    NORMAL.model.data,
+    Returns.SUM,
+    tf.float32,
+)
+
+
+@pytest.mark.parametrize(("name", "centre", "noise"), [("sgnht", None, V), ("sgnhtcv", NORMAL.mean + 0.2, 0.0)])
+def test_one_step_of_sgnht(name, centre, noise):
+    """From one state of three elements: moments of u' and theta', the exact alpha' on each path, and E alpha'."""
+    many = 60_000 if noise else 300_000
+    theta, u, thermostat = NORMAL.mean + np.array([0.1, -0.05, 0.0]), np.sqrt(EPS_NHT) * np.array([1.0, -0.5, 2.0]), 0.3
+    mean = (1 - thermostat) * u - EPS_NHT * NORMAL.a * (theta - NORMAL.mean)
+    variance = 2 * A * EPS_NHT + EPS_NHT**2 * noise
+
+    def one(after, diffusion=A, noise=noise):
+        variance = 2 * diffusion * EPS_NHT + EPS_NHT**2 * noise
+        z = {}
+        for j in range(3):
+            z[f"E u{j}"] = z_score(after["u"][:, j], mean[j])
+            z[f"var u{j}"] = z_score((after["u"][:, j] - mean[j]) ** 2, variance)
+            z[f"E th{j}"] = z_score(after["theta"][:, j], theta[j] + mean[j])
+            z[f"var th{j}"] = z_score((after["theta"][:, j] - theta[j] - mean[j]) ** 2, variance)
+        shared = noise * EPS_NHT**2  # the three copies see the same minibatch but noises of their own
+        z["cov u0,u2"] = z_score((after["u"][:, 0] - mean[0]) * (after["u"][:, 2] - mean[2]), shared)
+        z["E alpha"] = z_score(after["alpha"], thermostat + np.mean(mean**2) + variance - EPS_NHT)
+        return z
+
+    after = nht_one_step(sgnht(A), WITHOUT, centre, theta, u, thermostat, many)
+    accept(f"{name}, one step", one(after))
+    np.testing.assert_allclose(after["alpha"], thermostat + np.mean(after["u"] ** 2, axis=1) - EPS_NHT, atol=1e-7)
+    np.testing.assert_allclose(after["theta"], theta + after["u"], atol=1e-6)
+    if noise == 0:  # then u' is Gaussian, and so Var alpha' = sum_j (2 v^2 + 4 v m_j^2) / 9 is exact too
+        spread = np.sum(2 * variance**2 + 4 * variance * mean**2) / 9
+        expected = thermostat + np.mean(mean**2) + variance - EPS_NHT
+        accept(f"{name}, one step, var alpha", {"var alpha": z_score((after["alpha"] - expected) ** 2, spread)})
+        return
+    reject("law of a in place of 2 a", one(after, diffusion=A / 2))
+    wrong = nht_one_step(scaled_noise(sgnht(A), np.sqrt(2)), WITHOUT, centre, theta, u, thermostat, many)
+    reject(f"{name}, noise * sqrt(2)", one(wrong))
+    wrong = nht_one_step(sgnht(A), forgotten_weight(WITHOUT), centre, theta, u, thermostat, many)
+    reject(f"{name}, forgotten N/n", one(wrong))
+
+
+def nht_run(dynamics, minibatch, centre, a=A, noise=0.0, size=1500, burn_in=2000, steps=400, eps=EPS_LONG):
+    """theta - m, u and alpha before and after each of `steps` steps: each [steps + 1, size].
+
+    The thermostat forgets where it began in E[alpha]/eps steps, here about 200. It begins near its mean.
+    """
+    transition = chains(NORMAL, dynamics, minibatch, eps, size, centre)
+    state = start_in_law(transition, NORMAL.mean, np.diag([1 / NORMAL.a, eps]), size, centre=centre or 0.0)
+    memory = state.dynamics["theta"] | {"thermostat": tf.fill([size], np.float32(a + eps * noise / 2))}
+    state = state._replace(dynamics={"theta": memory})
+    draws = simulate(transition, state, burn_in + steps + 1, record=nht_record)
+    draws = {name: series[burn_in:] for name, series in draws.items()}
+    return draws["theta"] - NORMAL.mean, draws["u"], draws["alpha"]
+
+
+def nht_identities(delta, u, alpha, noise, eps=EPS_LONG):
+    """Identities that hold in expectation for SGNHT with *any* thermostat law and minibatch noise V, at any stepsize.
+
+    With d = theta - m, u' = (1 - alpha) u - eps a d + xi:  E xi = 0,  E xi^2 = 2 A eps + eps^2 V, uncorrelated in time
+    and with the past, at each step; and in stationarity, from E[alpha' - alpha] = 0, E[d'^2 - d^2] = 0, E[d xi] = 0,
+
+        E u^2 = eps,    E[d u] = eps/2,    a E d^2 = 1 - E[alpha u d]/eps.
+    """
+    xi = u[1:] - (1 - alpha[:-1]) * u[:-1] + eps * NORMAL.a * delta[:-1]
+    return {
+        "E xi": z_score(xi.mean(axis=0), 0),
+        "E xi^2": z_score((xi**2).mean(axis=0), 2 * A * eps + eps**2 * noise),
+        "xi xi'": z_score((xi[1:] * xi[:-1]).mean(axis=0), 0),
+        "xi u": z_score((xi * u[:-1]).mean(axis=0), 0),
+        "E u^2": z_score((u**2).mean(axis=0), eps),
+        "E d u": z_score((delta * u).mean(axis=0), eps / 2),
+        "a E d^2": z_score((NORMAL.a * delta**2 + alpha * u * delta / eps).mean(axis=0), 1),
+    }
+
+
+LONG = [("sgnht", None, NORMAL.noise_with_replacement(30)), ("sgnhtcv", NORMAL.mean + 0.2, 0.0)]
+WITH_30 = with_replacement(N, 30)
+
+
+@pytest.mark.parametrize(("name", "centre", "noise"), LONG)
+@pytest.mark.slow
+def test_stationary_identities_of_sgnht(name, centre, noise):
+    delta, u, alpha = nht_run(sgnht(A), WITH_30, centre, noise=noise)
+    accept(f"{name}, stationary identities", nht_identities(delta, u, alpha, noise))
+    # On every path the mean temperature is 1 up to (alpha_T - alpha_0)/(T eps): the thermostat has counted it.
+    temperature = (u[1:] ** 2).mean(axis=0) / EPS_LONG
+    np.testing.assert_allclose(temperature, 1 + (alpha[-1] - alpha[0]) / (len(u) - 1) / EPS_LONG, atol=2e-3)
+    # The thermostat settles where friction balances both noises, a + eps V/2, up to the order of the stepsize.
+    friction = A + EPS_LONG * noise / 2
+    assert abs(alpha.mean() - friction) < 0.25 * friction
+    reject("law of a in place of 2 a", nht_identities(delta, u, alpha, noise - A / EPS_LONG))
+
+
+@pytest.mark.parametrize(
+    ("title", "dynamics", "minibatch"),
+    [
+        ("noise * sqrt(2)", lambda: scaled_noise(sgnht(A), np.sqrt(2)), WITH_30),
+        ("forgotten N/n", lambda: sgnht(A), forgotten_weight(WITH_30)),
+        ("thermostat that never moves", lambda: frozen_thermostat(A), WITH_30),
+    ],
+)
+@pytest.mark.slow
+def test_defects_of_sgnht_are_seen(title, dynamics, minibatch):
+    noise = LONG[0][2]
+    reject(f"sgnht, {title}", nht_identities(*nht_run(dynamics(), minibatch, None, noise=noise), noise))
+
+
+def frozen_thermostat(a: float) -> Dynamics:
+    def step(eps, theta, aux, grad, noise, mean):
+        theta, after = sgnht(a).step(eps, theta, aux, grad, noise, mean)
+        return theta, after | {"thermostat": aux["thermostat"]}
+
+    return sgnht(a)._replace(step=step)
+
+
+@pytest.mark.parametrize(("name", "centre", "noise"), LONG)
+@pytest.mark.slow
+def test_variance_of_sgnht_approaches_that_of_the_posterior(name, centre, noise):
+    """a Var theta = 1 - E[alpha u d]/eps exactly. As eps -> 0, alpha is independent of (u, d) to first order, so the
+    last term is near E[alpha]/2, because E[d u] = eps/2; and E alpha -> f = a + eps V/2, the friction that balances
+    both noises.
+
+    So a Var theta - 1 is about -f/2; the test allows f in absolute value, twice that, plus QUANTILE standard
+    errors. The bias shrinks with the friction and the stepsize, whatever the noise of the minibatch. That this
+    bound can be broken is shown by a thermostat that stays at a, whose bias with gradient noise is near eps V/(2 a)
+    in place of -f/2.
+    """
+    for eps, a in ((0.02 / NORMAL.a, 0.04), (0.005 / NORMAL.a, 0.02)):
+        friction = a + eps * noise / 2
+
+        def bias_and_error(dynamics, noise, eps=eps, a=a):
+            delta, _, _ = nht_run(dynamics, WITH_30, centre, a, noise, size=1000, burn_in=700, steps=1000, eps=eps)
+            squares = NORMAL.a * (delta**2).mean(axis=0)
+            return squares.mean() - 1, squares.std(ddof=1) / np.sqrt(len(squares))
+
+        bias, error = bias_and_error(sgnht(a), noise)
+        print(
+            f"\n{name}, eps a = {eps * NORMAL.a:.3f}: a Var - 1 = {bias:+.4f} +- {error:.4f}, bound {friction:.4f}",
+            end="",
+        )
+        assert error < 0.01
+        assert abs(bias) < friction + QUANTILE * error
+    if noise:
+        bias, error = bias_and_error(frozen_thermostat(a), 0.0)  # it begins, and stays, at a
+        print(f"\n  control: thermostat that stays at a: {bias:+.4f} +- {error:.4f}  rejected", end="")
+        assert abs(bias) > friction + QUANTILE * error
