@@ -100,16 +100,14 @@ def build(
         if not renewals:
             return state.dynamics
 
-        def refresh() -> Tree:
-            z = noise(refreshing, state, {})
-            fresh = {
-                name: _over_chains(renew, n_chains, eps[name])(state.params[name], state.dynamics[name], z[name])
-                for name, renew in renewals.items()
-            }
-            return state.dynamics | fresh
-
+        # Chosen, not branched: see the note on branches in run/loop.py.
         starts_iteration = tf.equal(state.step % tf.constant(inner_steps, tf.uint32), 0)
-        return tf.cond(starts_iteration, refresh, lambda: state.dynamics)
+        z = noise(refreshing, state, {})
+        memory = dict(state.dynamics)
+        for name, renew in renewals.items():
+            fresh = _over_chains(renew, n_chains, eps[name])(state.params[name], memory[name], z[name])
+            memory[name] = {key: tf.where(starts_iteration, fresh[key], old) for key, old in memory[name].items()}
+        return memory
 
     def drifted(state: State, data: Tree, weights: Any) -> Tree:
         drifting = {name: d.drift for name, d in sorted(dynamics.items()) if d.drift}

@@ -2,6 +2,9 @@
 
 One-call chains run blocks of it, stepping calls it with a few steps; both run the same compiled program, so both
 give the same bits.
+
+There are no branches (tf.cond) in the compiled program: XLA's CPU runtime (TensorFlow 2.21) may run a branch beside
+kernels whose memory it reuses, and was seen to overwrite the loop counter.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ class Block(NamedTuple):
     leaves: list[tf.Tensor]  # the new state
     draws: dict[str, tf.Tensor]  # {name: [capacity, ...]}
     finite: tf.Tensor  # bool: the whole state is finite
-    log_density: tf.Tensor  # [C]: an estimate of the log posterior at the new state; zero where not asked for
+    log_density: tf.Tensor  # [C]: an estimate of the log posterior at the new state
 
 
 class Loop:
@@ -71,18 +74,18 @@ class Loop:
         """Where the parameters stand among the leaves."""
         return dict(tf.nest.pack_sequence_as(self._example, list(range(self._n_leaves))).params)
 
-    def advance(self, leaves: list[tf.Tensor], n_iterations: int, thin: int = 1, monitor: bool = True) -> Block:
+    def advance(self, leaves: list[tf.Tensor], n_iterations: int, thin: int = 1) -> Block:
         """Make `n_iterations` iterations and record the last of every `thin`; at most ``capacity * thin``.
 
-        The first ``n_iterations // thin`` rows of the draws are meant. The log posterior is estimated, on a minibatch
-        of its own, only if `monitor`.
+        The first ``n_iterations // thin`` rows of the draws are meant. The log posterior is estimated on a minibatch of
+        its own.
         """
         n, m = self._n_leaves, self._n_leaves + len(self.record_specs)
-        results = self._compiled(*leaves, tf.constant(n_iterations), tf.constant(thin), tf.constant(monitor))
+        results = self._compiled(*leaves, tf.constant(n_iterations), tf.constant(thin))
         return Block(results[:n], dict(zip(self.record_specs, results[n:m], strict=True)), *results[m:])
 
     def _advance(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
-        *leaves, n_iterations, thin, monitor = arguments
+        *leaves, n_iterations, thin = arguments
         inner_steps = self._transition.inner_steps
         buffers = {
             name: tf.TensorArray(dtype, size=self.capacity, element_shape=shape)
@@ -98,11 +101,7 @@ class Loop:
         _, state, buffers = tf.while_loop(
             lambda i, *_: i < n_iterations * inner_steps, body, (tf.constant(0), self.unflatten(leaves), buffers)
         )
-        log_density = tf.cond(
-            monitor,
-            lambda: self._transition.log_density(state),
-            lambda: tf.zeros([self._n_chains], next(iter(state.params.values())).dtype),
-        )
+        log_density = self._transition.log_density(state)
         draws = [buffers[name].stack() for name in self.record_specs]
         return [*self.flatten(state), *draws, _all_finite(state), log_density]
 

@@ -10,8 +10,6 @@ import tensorflow as tf
 from sgmcmc.run.chain import check_finite
 from sgmcmc.run.loop import Loop
 
-MONITOR_EVERY = 100  # iterations; as often as the one-call functions report the log posterior
-
 
 class Session:
     """The state of one chain between steps.
@@ -45,8 +43,7 @@ class Session:
         """
         for name, position in self._positions.items():
             self._leaves[position] = self.variables[name].value()
-        monitor = self.iteration // MONITOR_EVERY != (self.iteration + n_steps) // MONITOR_EVERY
-        block = self._loop.advance(self._leaves, n_steps, thin=n_steps, monitor=monitor)
+        block = self._loop.advance(self._leaves, n_steps, thin=n_steps)
         check_finite(self._loop, self._leaves, block, n_steps, self.iteration)
         self._leaves = block.leaves
         self.iteration += n_steps

@@ -54,9 +54,7 @@ def test_divergence_step_by_step() -> None:
         with pytest.raises(sgmcmc.DivergenceError) as caught:
             for _ in range(5000):
                 sgmcmc.sgmcmcStep(sampler, sess, nSteps=size)
-        # Between steps the density is looked at every 100 iterations, the position always.
-        assert whole.value.iteration <= caught.value.iteration <= whole.value.iteration + 100
-        assert caught.value.parameter == "theta"
+        assert (caught.value.iteration, caught.value.parameter) == (whole.value.iteration, "theta")
         assert np.isfinite(sgmcmc.getParams(sampler, sess)["theta"])
 
 

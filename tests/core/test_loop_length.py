@@ -29,7 +29,7 @@ state = transition.init({"theta": tf.zeros([C])}, {"theta": tf.zeros([])})
 loop = Loop(transition, lambda s: {"theta": s.params["theta"], "nu": s.dynamics["theta"]["momentum"]}, state)
 leaves = loop.flatten(state)
 for call in range(1, 301):
-    leaves = loop.advance(leaves, 3, monitor=False).leaves
+    leaves = loop.advance(leaves, 3).leaves
     assert int(loop.unflatten(leaves).step) == 15 * call, (call, int(loop.unflatten(leaves).step))
 print("as many as asked for")
 """

@@ -248,7 +248,7 @@ def simulate(
     leaves, blocks, left = loop.flatten(state), [], n_iterations // thin
     while left:
         rows = min(left, loop.capacity)
-        block = loop.advance(leaves, rows * thin, thin, monitor=False)
+        block = loop.advance(leaves, rows * thin, thin)
         leaves, left = block.leaves, left - rows
         blocks.append({name: draws.numpy()[:rows].astype(np.float64) for name, draws in block.draws.items()})
     made = int(loop.unflatten(leaves).step) - int(state.step)
