@@ -100,7 +100,7 @@ def build(
         if not renewals:
             return state.dynamics
 
-        # Chosen, not branched: see the note on branches in run/loop.py.
+        # Chosen, not branched: a branch costs as much as the noise it would save.
         starts_iteration = tf.equal(state.step % tf.constant(inner_steps, tf.uint32), 0)
         z = noise(refreshing, state, {})
         memory = dict(state.dynamics)

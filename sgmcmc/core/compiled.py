@@ -22,27 +22,27 @@ class Compiled:
 
     def __init__(self, function: Callable[..., list[tf.Tensor]]) -> None:
         self._function = function
-        self._concrete: Callable[..., list[tf.Tensor]] | None = None
+        self._program: Callable[..., list[tf.Tensor]] | None = None
 
     def __call__(self, *tensors: tf.Tensor) -> list[tf.Tensor]:
         """The results for these tensors, whose shapes and types are those of the first call."""
-        if self._concrete is None:
+        if self._program is None:
             return self._first_call(tensors)
-        return self._concrete(*tensors)
+        return self._program(*tensors)
 
     def _first_call(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        concrete = self._trace(tensors, jit_compile=True)
+        program = self._trace(tensors, jit_compile=True)
         try:
-            results = concrete(*tensors)
+            results = program(*tensors)
         except tf.errors.OpError as error:
-            concrete = self._trace(tensors, jit_compile=False)
-            results = concrete(*tensors)  # a fault of the model, not of XLA, is raised again here
+            program = self._trace(tensors, jit_compile=False)
+            results = program(*tensors)  # a fault of the model, not of XLA, is raised again here
             warnings.warn(
                 "XLA cannot compile this logLik or logPrior, so the plain TensorFlow graph is used, which is slower. "
                 f"XLA's reason: {_first_line(error)}",
                 stacklevel=2,
             )
-        self._concrete = concrete
+        self._program = program
         return results
 
     def _trace(self, tensors: Sequence[tf.Tensor], jit_compile: bool) -> Callable[..., list[tf.Tensor]]:
@@ -51,7 +51,14 @@ class Compiled:
             return self._function(*arguments)
 
         specs: list[Any] = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
-        return tf.function(function, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
+        concrete = tf.function(function, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
+        captured = list(concrete.captured_inputs)
+
+        def program(*tensors: tf.Tensor) -> list[tf.Tensor]:
+            # Calling `concrete` itself binds its signature anew each time, for longer than a short block runs.
+            return concrete.inference_fn.call_flat(*tensors, *captured)
+
+        return program
 
 
 def _first_line(error: tf.errors.OpError) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 import secrets
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -111,10 +112,15 @@ class Stream:
 
     def integers(self, counter: tf.Tensor, size: int, bound: int) -> tf.Tensor:
         """Independent uniform draws from {0, ..., bound - 1}, int32 [C, size]. From 64 bits: bias below 2^-32."""
-        high, low = self.bits(counter, tf.range(size))
-        scale, half = tf.constant(bound, tf.uint64), tf.constant(32, tf.uint64)
-        carry = tf.bitwise.right_shift(tf.cast(low, tf.uint64) * scale, half)
-        return tf.cast(tf.bitwise.right_shift(tf.cast(high, tf.uint64) * scale + carry, half), tf.int32)
+
+        def draw(counter: tf.Tensor) -> tf.Tensor:
+            high, low = self.bits(counter, tf.range(size))
+            carry = _multiply_high(low, bound)
+            total = high * _u32(bound) + carry
+            overflow = tf.cast(total < carry, tf.uint32)
+            return tf.bitcast(_multiply_high(high, bound) + overflow, tf.int32)
+
+        return in_memory(draw, counter, tf.zeros([self.n_chains, size], tf.int32))
 
     def distinct_integers(self, counter: tf.Tensor, size: int, bound: int) -> tf.Tensor:
         """A uniform sample *without* replacement from {0, ..., bound - 1}, int32 [C, size], at cost O(size).
@@ -131,20 +137,28 @@ class Stream:
         def permute(x: tf.Tensor) -> tf.Tensor:
             left, right = x // _u32(side), x % _u32(side)
             for round_key in round_keys:
-                total = left + _below(_mix(tf.bitwise.bitwise_xor(right, round_key)), side)
+                total = left + _multiply_high(_mix(tf.bitwise.bitwise_xor(right, round_key)), side)
                 left, right = right, tf.where(total >= _u32(side), total - _u32(side), total)
             return left * _u32(side) + right
 
-        def outside(x: tf.Tensor) -> tf.Tensor:
-            return x >= _u32(bound)
-
         start = tf.tile(tf.bitcast(tf.range(size), tf.uint32)[None], [self.n_chains, 1])
-        x, _ = tf.while_loop(
-            lambda x, walking: tf.reduce_any(walking),
-            lambda x, walking: (y := tf.where(walking, permute(x), x), outside(y)),
-            (start, tf.ones_like(start, tf.bool)),
+        (x,) = tf.while_loop(
+            lambda x: tf.reduce_any(x >= _u32(bound)),
+            lambda x: (tf.where(x >= _u32(bound), permute(x), x),),
+            (permute(start),),
         )
         return tf.bitcast(x, tf.int32)
+
+
+def in_memory(draw: Callable[[tf.Tensor], tf.Tensor], counter: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """`draw(counter)`, of the shape and type of `like`, computed once and kept for all its uses.
+
+    XLA repeats what looks cheap wherever it is used, here for every word of every observation fetched. It cannot know
+    that this loop over counters makes one trip, and what a loop returns it keeps.
+    """
+    end = counter + _u32(1)
+    _, draws = tf.while_loop(lambda c, _: tf.not_equal(c, end), lambda c, _: (c + _u32(1), draw(c)), (counter, like))
+    return draws
 
 
 def _central_normal_quantile(tail: tf.Tensor) -> tf.Tensor:
@@ -199,7 +213,15 @@ def _mix(x: tf.Tensor) -> tf.Tensor:
     return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _u32(16)))
 
 
-def _below(x: tf.Tensor, bound: int) -> tf.Tensor:
-    """Scale a uint32 hash to {0, ..., bound - 1} by the high half of a product."""
-    product = tf.cast(x, tf.uint64) * tf.constant(bound, tf.uint64)
-    return tf.cast(tf.bitwise.right_shift(product, tf.constant(32, tf.uint64)), tf.uint32)
+def _multiply_high(x: tf.Tensor, factor: int) -> tf.Tensor:
+    """The high 32 bits of the 64-bit product of a uint32 and a constant below 2^32: x scaled to {0, ..., factor - 1}.
+
+    From products of 16 bits, because the obvious cast to uint64, shift and cast back is compiled wrongly: for the last
+    element of a row of 8k + 1, XLA (TensorFlow 2.21, CPUs with AVX-512) stores 8 bytes where 4 belong, and so zeroes
+    whatever lies behind.
+    """
+    low, high = _u32(factor & 0xFFFF), _u32(factor >> 16)
+    x_low, x_high = tf.bitwise.bitwise_and(x, _u32(0xFFFF)), tf.bitwise.right_shift(x, _u32(16))
+    middle = x_high * low + tf.bitwise.right_shift(x_low * low, _u32(16))
+    other = x_low * high + tf.bitwise.bitwise_and(middle, _u32(0xFFFF))
+    return x_high * high + tf.bitwise.right_shift(middle, _u32(16)) + tf.bitwise.right_shift(other, _u32(16))

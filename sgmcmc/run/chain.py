@@ -96,7 +96,7 @@ def check_finite(
 
 
 def _is_finite(block: Block) -> bool:
-    return bool(block.finite) and bool(np.isfinite(block.log_density).all())
+    return bool(np.isfinite(block.log_density).all())
 
 
 def _culprit(loop: Loop, block: Block) -> tuple[int, str, bool]:

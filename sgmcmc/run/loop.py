@@ -2,9 +2,6 @@
 
 One-call chains run blocks of it, stepping calls it with a few steps; both run the same compiled program, so both
 give the same bits.
-
-There are no branches (tf.cond) in the compiled program: XLA's CPU runtime (TensorFlow 2.21) may run a branch beside
-kernels whose memory it reuses, and was seen to overwrite the loop counter.
 """
 
 from __future__ import annotations
@@ -29,8 +26,7 @@ class Block(NamedTuple):
 
     leaves: list[tf.Tensor]  # the new state
     draws: dict[str, tf.Tensor]  # {name: [capacity, ...]}
-    finite: tf.Tensor  # bool: the whole state is finite
-    log_density: tf.Tensor  # [C]: an estimate of the log posterior at the new state
+    log_density: tf.Tensor  # [C]: an estimate of the log posterior at the new state, nan if that is not finite
 
 
 class Loop:
@@ -74,18 +70,19 @@ class Loop:
         """Where the parameters stand among the leaves."""
         return dict(tf.nest.pack_sequence_as(self._example, list(range(self._n_leaves))).params)
 
-    def advance(self, leaves: list[tf.Tensor], n_iterations: int, thin: int = 1) -> Block:
+    def advance(self, leaves: list[tf.Tensor], n_iterations: int, thin: int = 1, monitor: bool = True) -> Block:
         """Make `n_iterations` iterations and record the last of every `thin`; at most ``capacity * thin``.
 
         The first ``n_iterations // thin`` rows of the draws are meant. The log posterior is estimated on a minibatch of
-        its own.
+        its own, or without `monitor` left at zero.
         """
-        n, m = self._n_leaves, self._n_leaves + len(self.record_specs)
-        results = self._compiled(*leaves, tf.constant(n_iterations), tf.constant(thin))
-        return Block(results[:n], dict(zip(self.record_specs, results[n:m], strict=True)), *results[m:])
+        n = self._n_leaves
+        *results, log_density = self._compiled(*leaves, tf.constant([n_iterations, thin, monitor], tf.int32))
+        return Block(results[:n], dict(zip(self.record_specs, results[n:], strict=True)), log_density)
 
     def _advance(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
-        *leaves, n_iterations, thin = arguments
+        *leaves, orders = arguments
+        n_iterations, thin, monitor = tf.unstack(orders)
         inner_steps = self._transition.inner_steps
         buffers = {
             name: tf.TensorArray(dtype, size=self.capacity, element_shape=shape)
@@ -101,9 +98,13 @@ class Loop:
         _, state, buffers = tf.while_loop(
             lambda i, *_: i < n_iterations * inner_steps, body, (tf.constant(0), self.unflatten(leaves), buffers)
         )
-        log_density = self._transition.log_density(state)
+        log_density = tf.cond(
+            monitor > 0,
+            lambda: self._transition.log_density(state),
+            lambda: tf.zeros([self._n_chains], next(iter(state.params.values())).dtype),
+        )
         draws = [buffers[name].stack() for name in self.record_specs]
-        return [*self.flatten(state), *draws, _all_finite(state), log_density]
+        return [*self.flatten(state), *draws, tf.where(_all_finite(state), log_density, np.nan)]
 
 
 def _specs(state: State) -> State:

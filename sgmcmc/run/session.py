@@ -10,12 +10,14 @@ import tensorflow as tf
 from sgmcmc.run.chain import check_finite
 from sgmcmc.run.loop import Loop
 
+MONITOR_EVERY = 100  # iterations
+
 
 class Session:
     """The state of one chain between steps.
 
     The position is read from `variables` before each step and written back after it, so that users may compute with
-    them, and assign to them.
+    them, and assign to them; by raw operations, because the methods of tf.Variable take longer than a step does.
 
     Parameters
     ----------
@@ -42,8 +44,10 @@ class Session:
             If the state is no longer finite; the variables then hold the last position that was.
         """
         for name, position in self._positions.items():
-            self._leaves[position] = self.variables[name].value()
-        block = self._loop.advance(self._leaves, n_steps, thin=n_steps)
+            variable = self.variables[name]
+            self._leaves[position] = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+        monitor = (self.iteration + n_steps) // MONITOR_EVERY > self.iteration // MONITOR_EVERY
+        block = self._loop.advance(self._leaves, n_steps, n_steps, monitor)
         check_finite(self._loop, self._leaves, block, n_steps, self.iteration)
         self._leaves = block.leaves
         self.iteration += n_steps
@@ -55,4 +59,4 @@ class Session:
 
     def _write(self) -> None:
         for name, position in self._positions.items():
-            self.variables[name].assign(self._leaves[position], read_value=False)
+            tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=self._leaves[position])
