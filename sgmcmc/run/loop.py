@@ -70,19 +70,19 @@ class Loop:
         """Where the parameters stand among the leaves."""
         return dict(tf.nest.pack_sequence_as(self._example, list(range(self._n_leaves))).params)
 
-    def advance(self, leaves: list[tf.Tensor], n_iterations: int, thin: int = 1, monitor: bool = True) -> Block:
+    def advance(self, leaves: list[tf.Tensor], n_iterations: int, thin: int = 1) -> Block:
         """Make `n_iterations` iterations and record the last of every `thin`; at most ``capacity * thin``.
 
         The first ``n_iterations // thin`` rows of the draws are meant. The log posterior is estimated on a minibatch of
-        its own, or without `monitor` left at zero.
+        its own.
         """
         n = self._n_leaves
-        *results, log_density = self._compiled(*leaves, tf.constant([n_iterations, thin, monitor], tf.int32))
+        *results, log_density = self._compiled(*leaves, tf.constant([n_iterations, thin]))
         return Block(results[:n], dict(zip(self.record_specs, results[n:], strict=True)), log_density)
 
     def _advance(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
         *leaves, orders = arguments
-        n_iterations, thin, monitor = tf.unstack(orders)
+        n_iterations, thin = tf.unstack(orders)
         inner_steps = self._transition.inner_steps
         buffers = {
             name: tf.TensorArray(dtype, size=self.capacity, element_shape=shape)
@@ -98,11 +98,7 @@ class Loop:
         _, state, buffers = tf.while_loop(
             lambda i, *_: i < n_iterations * inner_steps, body, (tf.constant(0), self.unflatten(leaves), buffers)
         )
-        log_density = tf.cond(
-            monitor > 0,
-            lambda: self._transition.log_density(state),
-            lambda: tf.zeros([self._n_chains], next(iter(state.params.values())).dtype),
-        )
+        log_density = self._transition.log_density(state)
         draws = [buffers[name].stack() for name in self.record_specs]
         return [*self.flatten(state), *draws, tf.where(_all_finite(state), log_density, np.nan)]
 

@@ -10,8 +10,6 @@ import tensorflow as tf
 from sgmcmc.run.chain import check_finite
 from sgmcmc.run.loop import Loop
 
-MONITOR_EVERY = 100  # iterations
-
 
 class Session:
     """The state of one chain between steps.
@@ -46,8 +44,7 @@ class Session:
         for name, position in self._positions.items():
             variable = self.variables[name]
             self._leaves[position] = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
-        monitor = (self.iteration + n_steps) // MONITOR_EVERY > self.iteration // MONITOR_EVERY
-        block = self._loop.advance(self._leaves, n_steps, n_steps, monitor)
+        block = self._loop.advance(self._leaves, n_steps, thin=n_steps)
         check_finite(self._loop, self._leaves, block, n_steps, self.iteration)
         self._leaves = block.leaves
         self.iteration += n_steps
