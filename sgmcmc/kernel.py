@@ -50,7 +50,7 @@ def build(
 
     def stepsizes(step: tf.Tensor) -> Tree:
         iteration = tf.cast(step // tf.constant(inner_steps, tf.uint32), model.dtype)
-        return {name: h(iteration) if callable(h) else tf.constant(h, model.dtype) for name, h in stepsize.items()}
+        return {name: tf.cast(h(iteration) if callable(h) else h, model.dtype) for name, h in stepsize.items()}
 
     def noise(stream: random.Stream, state: State, rows: Tree) -> Tree:
         """Standard normals for all that moves: whole parameters, [C, *shape], or their `rows` [C, k], [C, k, ...].

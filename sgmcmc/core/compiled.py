@@ -34,6 +34,8 @@ class Compiled:
         program = self._trace(tensors, jit_compile=True)
         try:
             results = program(*tensors)
+        except tf.errors.ResourceExhaustedError:
+            raise
         except tf.errors.OpError as error:
             program = self._trace(tensors, jit_compile=False)
             results = program(*tensors)  # a fault of the model, not of XLA, is raised again here

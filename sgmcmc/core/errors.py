@@ -23,28 +23,36 @@ class DivergenceError(FloatingPointError):
     stepsize_argument = "stepsize"
 
     def __init__(
-        self, iteration: int, chain: int, parameter: str, of_density: bool, draws: dict[str, np.ndarray] | None = None
+        self,
+        iteration: int,
+        chain: int,
+        parameter: str,
+        of_density: bool,
+        draws: dict[str, np.ndarray] | None = None,
+        stored: int = 0,
     ) -> None:
         self.iteration, self.chain, self.parameter, self.draws = iteration, chain, parameter, draws or {}
         self._of_density = of_density
+        kept = f" (the {stored} draws made before are in the attribute draws)" if stored else ""
         what = (
             f"the log posterior estimate of chain {chain}"
             if of_density
             else f"parameter {parameter!r} of chain {chain}"
         )
         where = f" (the largest parameter is {parameter!r})" if of_density else ""
+        # The arguments, not the message alone, so that the error can be pickled between processes.
+        self._arguments = (iteration, chain, parameter, of_density, self.draws, stored)
         super().__init__(
-            f"{what} of chain {chain} was no longer finite after iteration {iteration}{where}; "
-            f"try decreasing {self.stepsize_argument}{self._kept()}."
+            f"{what} was no longer finite after iteration {iteration}{where}; "
+            f"try decreasing {self.stepsize_argument}{kept}."
         )
 
-    def _kept(self) -> str:
-        stored = max((array.shape[0] for array in self.draws.values()), default=0)
-        return f" (the {stored} draws made before are in the attribute draws)" if stored else ""
+    def __reduce__(self) -> tuple:
+        return type(self), self._arguments
 
-    def with_draws(self, draws: dict[str, np.ndarray]) -> DivergenceError:
+    def with_draws(self, draws: dict[str, np.ndarray], stored: int) -> DivergenceError:
         """The same failure, carrying the draws before it."""
-        return type(self)(self.iteration, self.chain, self.parameter, self._of_density, draws)
+        return type(self)(self.iteration, self.chain, self.parameter, self._of_density, draws, stored)
 
 
 class ModeSearchError(DivergenceError):

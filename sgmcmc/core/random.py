@@ -5,7 +5,7 @@ chain c draws the same numbers however many chains run beside it. This is the on
 
 The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy
 as 1, 2, 3"), written in TensorFlow operations because TensorFlow's own generators give different floats inside
-and outside XLA; this one gives the same bits in both, on every device.
+and outside XLA; this one gives the same words and indices in both, on every device, and normals that agree to rounding.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Purpose(enum.IntEnum):
     INITIAL = 4
     MONITOR = 5
     MODE = 6
+    START = 7
 
 
 def _u32(x: int | tf.Tensor) -> tf.Tensor:
@@ -106,7 +107,7 @@ class Stream:
         return tf.where(positive, x, -x)
 
     def uniform(self, counter: tf.Tensor, size: int) -> tf.Tensor:
-        """Uniforms on (0, 1) in float64, [C, size]."""
+        """Uniforms on (0, 1] in float64, [C, size]: the largest words round to 1."""
         high, low = self.bits(counter, tf.range(size))
         return (tf.cast(high, tf.float64) + (tf.cast(low, tf.float64) + 0.5) * 2.0**-32) * 2.0**-32
 

@@ -1,9 +1,12 @@
-"""Control variates around a point near the mode (Baker, Fearnhead, Fox & Nemeth 2019, eq. 3.3).
+"""Control variates around a point near the mode (Baker, Fearnhead, Fox & Nemeth 2019, eq. 4).
 
     g_full(centre) + g_S(theta) - g_S(centre),   the same minibatch S in both
 
 g_full is the exact gradient of the log posterior, g_S the plain estimate. The variance of the estimate shrinks with
 the distance of theta from the centre, instead of staying that of the data.
+
+A gathered row moves only when a minibatch touches it, and so receives its part of g_full too seldom: for such rows the
+estimate is unbiased only if the centre is the mode, where g_full = 0.
 """
 
 from __future__ import annotations

@@ -21,13 +21,18 @@ def weighted(probabilities: np.ndarray, size: int, dtype: tf.DType) -> Minibatch
     halvings = max(n_data - 1, 1).bit_length()
 
     def draw(stream: random.Stream, step: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tf.Tensor, tuple]:
-        u = stream.uniform(step, size)
+        indices = random.in_memory(
+            lambda c: invert(stream.uniform(c, size)), step, tf.zeros([stream.n_chains, size], tf.int32)
+        )
+        return indices, tf.gather(inverse, indices), state
+
+    def invert(u: tf.Tensor) -> tf.Tensor:
         low = tf.zeros(u.shape, tf.int32)
         high = tf.fill(u.shape, n_data - 1)
         for _ in range(halvings):
             middle = (low + high) // 2
             right = u >= tf.gather(cumulative, middle)
             low, high = tf.where(right, tf.minimum(middle + 1, high), low), tf.where(right, high, middle)
-        return low, tf.gather(inverse, low), state
+        return low
 
     return Minibatch(size, draw)

@@ -19,6 +19,9 @@ BLOCK_SECONDS = 0.1
 class Storage(Protocol):
     """What becomes of the draws."""
 
+    stored: int
+    """How many have been kept."""
+
     def append(self, block: dict[str, np.ndarray], count: int) -> None:
         """Keep the first `count` rows of a block {name: [>= count, ...]}."""
 
@@ -35,8 +38,11 @@ def run(
     verbose: bool,
     failure: type[DivergenceError] = DivergenceError,
     thin: int = 1,
+    burn_in: int = 0,
 ) -> list[tf.Tensor]:
     """Run `n_iterations` iterations from `leaves` and return the leaves of the last state.
+
+    Stored is the last of every `thin` iterations after the first `burn_in`.
 
     A KeyboardInterrupt is left to the caller, who finds in `storage` every block completed before.
 
@@ -48,16 +54,16 @@ def run(
     done, block_length = 0, thin
     with tqdm(total=n_iterations, desc=title, unit="iteration", disable=not verbose) as bar:
         while done < n_iterations:
-            n = min(block_length, n_iterations - done)
+            burning = done < burn_in
+            n = min(block_length, (burn_in if burning else n_iterations) - done)
             started = time.perf_counter()
-            block = loop.advance(leaves, n, thin)
+            block = loop.advance(leaves, n, n if burning else thin)
             try:
                 check_finite(loop, leaves, block, n, done, failure)
             except DivergenceError as error:
-                kept = (error.iteration - 1 - done) // thin
-                storage.append(_to_numpy(block), kept)
-                raise error.with_draws(storage.result()) from None
-            storage.append(_to_numpy(block), n // thin)
+                storage.append(_to_numpy(block), 0 if burning else (error.iteration - 1 - done) // thin)
+                raise error.with_draws(storage.result(), storage.stored) from None
+            storage.append(_to_numpy(block), 0 if burning else n // thin)
             leaves, done = block.leaves, done + n
             bar.set_postfix_str(f"log posterior estimate {float(np.mean(block.log_density)):.6g}", refresh=False)
             bar.update(n)
@@ -82,8 +88,9 @@ def check_finite(
 ) -> None:
     """Raise, naming the first iteration concerned, unless the block of `n` iterations from `before` ended finite.
 
-    A state once not finite stays so, and runs repeat exactly, so the iteration is found by bisection at no cost to
-    chains that do not diverge.
+    A position once not finite stays so, and runs repeat exactly, so the iteration is found by bisection at no cost to
+    chains that do not diverge. An estimate of the log posterior may recover; it is looked at where blocks end, and
+    where bisection leads.
     """
     if _is_finite(block):
         return

@@ -41,28 +41,31 @@ class Loop:
         What is kept of a state, {name: [...]}.
     example : State
         A state whose structure, shapes and types all others share.
+    chain_axis : bool, default False
+        Whether the parameters among the leaves keep their chain axis even if there is but one chain.
     """
 
-    def __init__(self, transition: Transition, recorder: Recorder, example: State) -> None:
+    def __init__(self, transition: Transition, recorder: Recorder, example: State, chain_axis: bool = False) -> None:
         self._transition, self._recorder, self._example = transition, recorder, example
         records = tf.function(recorder, autograph=False).get_concrete_function(_specs(example)).structured_outputs
         self.record_specs = {name: (tuple(s.shape), s.dtype.as_numpy_dtype) for name, s in records.items()}
         row_bytes = sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype in self.record_specs.values())
         self.capacity = int(np.clip(MAX_BYTES // max(row_bytes, 1), 1, MAX_ROWS))
         self._n_leaves = len(tf.nest.flatten(example))
-        self._n_chains = next(iter(example.params.values())).shape[0]
+        n_chains = next(iter(example.params.values())).shape[0]
+        self._without_axis = n_chains == 1 and not chain_axis
         self._compiled = Compiled(self._advance)
 
     def flatten(self, state: State) -> list[tf.Tensor]:
-        """The leaves of a state; the parameters of a single chain without their chain axis, as users know them."""
-        if self._n_chains == 1:
+        """The leaves of a state, the parameters as users know them."""
+        if self._without_axis:
             state = state._replace(params={name: theta[0] for name, theta in state.params.items()})
         return tf.nest.flatten(state)
 
     def unflatten(self, leaves: list[tf.Tensor]) -> State:
         """The state of these leaves."""
         state = tf.nest.pack_sequence_as(self._example, leaves)
-        if self._n_chains == 1:
+        if self._without_axis:
             state = state._replace(params={name: theta[None] for name, theta in state.params.items()})
         return state
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core import random
+from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.types import Dynamics, Gradient, Minibatch, State, Transition, Tree
 from sgmcmc.kernel import build
@@ -40,6 +42,11 @@ class Sampler:
     seed : int
     search : ModeSearch or None
         How to find the mode, if the gradient estimator wants it.
+    n_chains : int or None
+        None is a single chain whose draws have no chain axis.
+    starts : float, mapping of str to numpy.ndarray, or None
+        Where the chains begin if not all at `start`, or at the mode: at points scattered around it with this standard
+        deviation, or at these, {name: [C, ...]}.
     """
 
     name: str
@@ -51,11 +58,14 @@ class Sampler:
     start: Mapping[str, np.ndarray]
     seed: int
     search: ModeSearch | None = None
+    n_chains: int | None = None
+    starts: float | Mapping[str, np.ndarray] | None = None
 
     @cached_property
     def transition(self) -> Transition:
         """The algorithm, as the loop knows it."""
-        return build(self.model, self.minibatch, self.gradient, self.dynamics, self.stepsize, self.seed)
+        n_chains = self.n_chains or 1
+        return build(self.model, self.minibatch, self.gradient, self.dynamics, self.stepsize, self.seed, n_chains)
 
     def initial_state(self, verbose: bool) -> State:
         """The state before the first iteration; for control variates, of a chain that starts at the mode.
@@ -66,22 +76,41 @@ class Sampler:
             centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
             if self.search is not None:
                 centre = find_mode(self.model, self.minibatch, self.search, centre, self.seed, verbose)
-            chain_start = {name: theta[None] for name, theta in centre.items()}
-            self._made["state"] = self.transition.init(chain_start, centre)
+            self._made["state"] = self.transition.init(self._chain_starts(centre), centre)
         return self._made["state"]
 
+    def first_positions(self) -> dict[str, np.ndarray]:
+        """Where the chains begin as far as it is known without a search, in the shape of a draw."""
+        if self.n_chains is None:
+            return dict(self.start)
+        return {name: theta.numpy() for name, theta in self._chain_starts(dict(self.start)).items()}
+
+    def _chain_starts(self, centre: Tree) -> Tree:
+        """Where each chain begins, {name: [C, ...]}."""
+        if isinstance(self.starts, Mapping):
+            return {name: tf.constant(theta) for name, theta in self.starts.items()}
+        n_chains, scatter = self.n_chains or 1, self.starts or 0.0
+        stream = random.Stream(self.seed, Purpose.START, n_chains)
+        sizes = [int(np.prod(centre[name].shape)) for name in sorted(centre)]
+        z = stream.normal(tf.constant(0, tf.uint32), tf.range(sum(sizes)), self.model.dtype)  # [C, all elements]
+        return {
+            name: centre[name] + scatter * tf.reshape(part, [n_chains, *centre[name].shape])
+            for name, part in zip(sorted(centre), tf.split(z, sizes, axis=1), strict=True)
+        }
+
     def loop(self, state: State) -> Loop:
-        """The loop, compiled on first use, that records the parameters of the single chain."""
+        """The loop, compiled on first use, that records the parameters."""
         if "loop" not in self._made:
-            self._made["loop"] = Loop(self.transition, _record_params, state)
+            several = self.n_chains is not None
+            self._made["loop"] = Loop(self.transition, _all_chains if several else _single_chain, state, several)
         return self._made["loop"]
 
     @cached_property
     def _made(self) -> dict[str, Any]:
         return {}
 
-    def run(self, n_iterations: int, verbose: bool) -> dict[str, np.ndarray]:
-        """Run one chain and return its draws, {name: [n_iterations, ...]}.
+    def run(self, n_iterations: int, verbose: bool, thin: int = 1, burn_in: int = 0) -> dict[str, np.ndarray]:
+        """Run and return the draws, {name: [T, ...]}, or [C, T, ...] given `n_chains`: T of every `thin` iterations.
 
         Raises
         ------
@@ -90,13 +119,19 @@ class Sampler:
         """
         state = self.initial_state(verbose)
         loop = self.loop(state)
-        storage = Memory(n_iterations, loop.record_specs)
+        n_draws = (n_iterations - burn_in) // thin
+        storage = Memory(n_draws, loop.record_specs, chain_axis=self.n_chains is not None)
         try:
-            chain.run(loop, loop.flatten(state), n_iterations, storage, self.name, verbose)
+            leaves = loop.flatten(state)
+            chain.run(loop, leaves, n_iterations, storage, self.name, verbose, thin=thin, burn_in=burn_in)
         except KeyboardInterrupt:
-            chain.warn_interrupted(storage.stored, n_iterations)
+            chain.warn_interrupted(storage.stored, n_draws)
         return storage.result()
 
 
-def _record_params(state: State) -> Tree:
+def _single_chain(state: State) -> Tree:
     return {name: theta[0] for name, theta in state.params.items()}
+
+
+def _all_chains(state: State) -> Tree:
+    return state.params

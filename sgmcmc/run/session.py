@@ -10,6 +10,8 @@ import tensorflow as tf
 from sgmcmc.run.chain import check_finite
 from sgmcmc.run.loop import Loop
 
+LONGEST_BLOCK = 1024  # iterations: Ctrl-C waits for the end of a block
+
 
 class Session:
     """The state of one chain between steps.
@@ -34,19 +36,23 @@ class Session:
         self._write()
 
     def step(self, n_steps: int = 1) -> None:
-        """Make `n_steps` iterations.
+        """Make `n_steps` iterations, or none: an error or interrupt leaves everything as it was.
 
         Raises
         ------
         DivergenceError
-            If the state is no longer finite; the variables then hold the last position that was.
+            If the state is no longer finite.
         """
         for name, position in self._positions.items():
             variable = self.variables[name]
             self._leaves[position] = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
-        block = self._loop.advance(self._leaves, n_steps, thin=n_steps)
-        check_finite(self._loop, self._leaves, block, n_steps, self.iteration)
-        self._leaves = block.leaves
+        leaves, done = self._leaves, 0
+        while done < n_steps:
+            n = min(LONGEST_BLOCK, n_steps - done)
+            block = self._loop.advance(leaves, n, thin=n)
+            check_finite(self._loop, leaves, block, n, self.iteration + done)
+            leaves, done = block.leaves, done + n
+        self._leaves = list(leaves)
         self.iteration += n_steps
         self._write()
 

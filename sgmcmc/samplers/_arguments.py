@@ -5,7 +5,7 @@ All errors have one shape: *argument* of *function* must be *what would work*; g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
@@ -26,7 +26,7 @@ Stepsize = float | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
-TRACED_ROWS = 2  # enough to tell a sum from a vector of terms
+TRACED_ROWS = 1009  # a length that no parameter has, to tell a vector of terms
 
 
 @dataclass
@@ -43,6 +43,8 @@ class Arguments:
     subsampling: Any
     integers: Sequence[str]
     dtype: str
+    nChains: int | None
+    starts: Any
 
     def refuse(self, argument: str, must: str, got: Any) -> ValueError:
         """The error for a bad argument."""
@@ -51,7 +53,7 @@ class Arguments:
     @cached_property
     def float_type(self) -> tf.DType:
         """`dtype` as a TensorFlow type."""
-        if self.dtype not in DTYPES:
+        if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
             raise self.refuse("dtype", "be 'float32' or 'float64'", repr(self.dtype))
         return DTYPES[self.dtype]
 
@@ -68,23 +70,48 @@ class Arguments:
     def start(self) -> dict[str, np.ndarray]:
         """`params` as arrays of the float type."""
         self._require_named("params", self.params)
-        return {name: self._start_of(name, value) for name, value in self.params.items()}
+        return {name: self._start_of(f"params[{name!r}]", value) for name, value in self.params.items()}
 
-    def _start_of(self, name: str, value: Any) -> np.ndarray:
-        label = f"params[{name!r}]"
+    def _start_of(self, label: str, value: Any) -> np.ndarray:
         array = self._numeric(label, value)
         if array.size == 0:
             raise self.refuse(label, "have at least one element", f"shape {array.shape}")
+        with np.errstate(over="ignore"):
+            array = array.astype(self.float_type.as_numpy_dtype)
         if not np.isfinite(array).all():
             raise self.refuse(label, "be finite", _first_non_finite(array))
-        return array.astype(self.float_type.as_numpy_dtype)
+        return array
+
+    @cached_property
+    def n_chains(self) -> int | None:
+        """`nChains`, checked."""
+        return None if self.nChains is None else require_count("nChains", self.sampler, self.nChains, at_least=1)
+
+    @cached_property
+    def chain_starts(self) -> float | dict[str, np.ndarray] | None:
+        """`starts`: None, a standard deviation, or the positions {name: [C, ...]}."""
+        must = "be None, a standard deviation, or a dict of arrays with nChains on the first axis"
+        if self.starts is not None and self.n_chains is None:
+            raise self.refuse("starts", "come with nChains", "nChains=None")
+        if self.starts is None or not isinstance(self.starts, Mapping):
+            return (
+                self.starts if self.starts is None else self.number("starts", self.starts, lambda s: s >= 0, must[3:])
+            )
+        if set(self.starts) != set(self.start):
+            raise self.refuse("starts", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(self.starts)}")
+        starts = {name: self._start_of(f"starts[{name!r}]", value) for name, value in self.starts.items()}
+        for name, array in starts.items():
+            shape = (self.n_chains, *self.start[name].shape)
+            if array.shape != shape:
+                raise self.refuse(f"starts[{name!r}]", f"have shape {shape}, one start for each chain", array.shape)
+        return starts
 
     @cached_property
     def data(self) -> Dataset:
         """`dataset`, packed."""
         self._require_named("dataset", self.dataset)
-        unknown = sorted(set(self.integers) - set(self.dataset))
-        if isinstance(self.integers, str) or unknown:
+        names = self.integers
+        if isinstance(names, str) or not isinstance(names, Collection) or not set(names) <= set(self.dataset):
             raise self.refuse("integers", f"list names in dataset, {sorted(self.dataset)}", repr(self.integers))
         arrays = {name: self._entry(name, value) for name, value in self.dataset.items()}
         lengths = {name: len(array) for name, array in arrays.items()}
@@ -229,8 +256,21 @@ class Arguments:
         self, label: str, value: Any, argument: str, allowed: Callable[[float], bool], must: str
     ) -> float | Schedule:
         if argument == "stepsize" and callable(value):
+            self._try_schedule(label, value, allowed, must)
             return value
         return self.number(label, value, allowed, must)
+
+    def _try_schedule(self, label: str, schedule: Schedule, allowed: Callable[[float], bool], must: str) -> None:
+        for iteration in (0.0, 1e6):
+            try:
+                value = np.asarray(schedule(tf.constant(iteration, self.float_type)), np.float64)
+            except Exception as error:
+                raise ValueError(
+                    f"{label} of {self.sampler} must be {must}, that is a function of the iteration; it raised "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+            if value.shape != () or not np.isfinite(value) or not allowed(float(value)):
+                raise self.refuse(label, f"be {must}", f"a schedule that gives {value} at iteration {iteration:g}")
 
     def number(self, label: str, value: Any, allowed: Callable[[float], bool], must: str) -> float:
         """One number that is `allowed`."""

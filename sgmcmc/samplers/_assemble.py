@@ -62,12 +62,14 @@ def assemble(
         start=start,
         seed=seed,
         search=search,
+        n_chains=arguments.n_chains,
+        starts=arguments.chain_starts,
     )
     return Sgmcmc(sampler, each | common)
 
 
 def _mode_search(arguments: Arguments, mode: Mode) -> ModeSearch:
-    if mode.optimizer not in OPTIMIZERS:
+    if not isinstance(mode.optimizer, str) or mode.optimizer not in OPTIMIZERS:
         raise arguments.refuse("optimizer", f"be one of {sorted(OPTIMIZERS)}", repr(mode.optimizer))
     return ModeSearch(
         OPTIMIZERS[mode.optimizer](),

@@ -20,8 +20,8 @@ class Sgmcmc:
     Attributes
     ----------
     params : dict of tf.Variable
-        The current position of the chain, usable in your own tensors and functions at once. Assign to them between
-        steps and the chain goes on from there.
+        The current position of the chain, or of all chains, (nChains, *shape), usable in your own tensors and functions
+        at once. Assign to them between steps and the chain goes on from there.
     N : int
         Number of observations.
     n : int
@@ -45,7 +45,8 @@ class Sgmcmc:
         self.n = sampler.minibatch.size
         self.stepsize: dict[str, float | Schedule] = dict(sampler.stepsize)
         self.seed = sampler.seed
-        self.params = _variables(sampler.start)
+        self.session: Session | None = None  # the latest, whose position `params` are
+        self.params = _variables(sampler.first_positions())
         if sampler.search is not None:
             self.paramsOpt = _variables(sampler.start)
             self.logPostOptGrad = _variables({name: np.zeros_like(theta) for name, theta in sampler.start.items()})
@@ -64,11 +65,18 @@ class Sgmcmc:
         """The dataset as the sampler holds it, {name: [N, ...]}: views, not copies."""
         return self._sampler.model.data.arrays()
 
-    def run(self, nIters: int, verbose: bool) -> dict[str, np.ndarray]:
-        """One whole chain, for the one-call functions."""
+    def run(self, nIters: int, verbose: bool, thin: int = 1, burnIn: int = 0) -> dict[str, np.ndarray]:
+        """Whole chains, for the one-call functions."""
         name = self._sampler.name
         n_iterations, verbose = require_count("nIters", name, nIters, 1), require_flag("verbose", name, verbose)
-        return self._sampler.run(n_iterations, verbose)
+        burn_in = require_count("burnIn", name, burnIn, 0)
+        if burn_in >= n_iterations:
+            raise ValueError(f"burnIn of {name} must be less than nIters = {n_iterations}; got {burnIn!r}.")
+        every = require_count("thin", name, thin, 1)
+        if every > n_iterations - burn_in:
+            left = n_iterations - burn_in
+            raise ValueError(f"thin of {name} must be at most the {left} iterations after burnIn; got {thin!r}.")
+        return self._sampler.run(n_iterations, verbose, every, burn_in)
 
     def start(self, verbose: bool) -> Session:
         """A new session at the beginning of the chain, for `initSess`."""
@@ -78,7 +86,8 @@ class Sgmcmc:
                 self.paramsOpt[name].assign(state.gradient["centre"][name][0])
                 self.logPostOptGrad[name].assign(state.gradient["full"][name][0])
         loop = self._sampler.loop(state)
-        return Session(loop, loop.flatten(state), self.params)
+        self.session = Session(loop, loop.flatten(state), self.params)
+        return self.session
 
 
 def _variables(values: Mapping[str, np.ndarray]) -> dict[str, tf.Variable]:

@@ -13,7 +13,9 @@ TEXTS: dict[str, tuple[str, str]] = {
         "callable",
         """The log likelihood, ``logLik(params, dataset)``, in TensorFlow operations. Both arguments are dicts with the
 names given here: `params` holds tensors of the shapes given, `dataset` a minibatch of n observations, [n, ...]. It
-returns the sum over these observations, a scalar, or the vector of the n terms.""",
+returns the sum over these observations, a scalar, or the vector of the n terms. Where it fetches rows of a parameter by
+``tf.gather`` with indices from the dataset, only the rows fetched move in that iteration (unless `logPrior` uses the
+whole parameter).""",
     ),
     "dataset": (
         "dict of str to array_like",
@@ -49,13 +51,17 @@ in ``theta + optStepsize * gradient``; with ``optimizer="adam"``, Adam's learnin
         """The friction, in (0, 1]: the part of the momentum that is lost at each leap. One number for all parameters or
 a dict with one for each.""",
     ),
-    "L": ("int, default 5", """Leaps per iteration, each with a minibatch of its own."""),
+    "L": (
+        "int, default 5",
+        """Leaps per iteration, each with a minibatch of its own. At least 2 to be of use: what the last leap adds
+to the momentum is lost when the next iteration renews it.""",
+    ),
     "a": (
         "float or dict of str to float, default 0.01",
         """The diffusion factor, positive: the noise injected has variance ``2 a stepsize``, and the thermostat starts
 at `a`. One number for all parameters or a dict with one for each.""",
     ),
-    "nIters": ("int, default 10**4", """Iterations to run; every one is stored."""),
+    "nIters": ("int, default 10**4", """Iterations to run; every one is stored, but for `thin` and `burnIn`."""),
     "nItersOpt": (
         "int, default 10**4",
         """Minibatches in the search for the mode. 0 takes `params` as the mode.""",
@@ -79,6 +85,22 @@ probability.""",
         """Entries of `dataset` that keep an integer type (int32, or int64 if they come so), for use as indices.""",
     ),
     "dtype": ('{"float32", "float64"}, default "float32"', """The type of parameters, data, arithmetic and draws."""),
+    "nChains": (
+        "int, optional",
+        """How many chains to run side by side, each with minibatches and noise of its own; the search for the mode is
+made once for all. Chain c is the same whatever `nChains`, to rounding. The default is a single chain without a chain
+axis.""",
+    ),
+    "starts": (
+        "float or dict of str to array_like, optional",
+        """Where the chains begin, if not all at `params` or, with control variates, at the mode: a number scatters them
+normally around it with this standard deviation; a dict gives the positions, (nChains, *shape) for each parameter.""",
+    ),
+    "thin": ("int, default 1", """Store the last of every `thin` iterations."""),
+    "burnIn": (
+        "int, default 0",
+        """Iterations at the beginning that are run, but not stored. They count in `nIters`.""",
+    ),
     "optimizer": (
         '{"sgd", "adam"}, default "sgd"',
         """The search for the mode: gradient ascent with constant stepsize, as in R, or Adam.""",

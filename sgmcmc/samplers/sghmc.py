@@ -32,6 +32,10 @@ def sghmc(
     subsampling: str | Any = "uniform",
     integers: Sequence[str] = (),
     dtype: str = "float32",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
+    thin: int = 1,
+    burnIn: int = 0,
 ) -> dict[str, np.ndarray]:
     """Stochastic gradient Hamiltonian Monte Carlo.
 
@@ -49,7 +53,8 @@ def sghmc(
     Returns
     -------
     dict of numpy.ndarray
-        The chain of each parameter, of shape (nIters, *shape) and type `dtype`. Fewer iterations if interrupted.
+        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
+        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
 
     Raises
     ------
@@ -98,7 +103,9 @@ def sghmc(
         subsampling=subsampling,
         integers=integers,
         dtype=dtype,
-    ).run(nIters, verbose)
+        nChains=nChains,
+        starts=starts,
+    ).run(nIters, verbose, thin, burnIn)
 
 
 @documented
@@ -116,6 +123,8 @@ def sghmcSetup(
     subsampling: str | Any = "uniform",
     integers: Sequence[str] = (),
     dtype: str = "float32",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
     """Set up stochastic gradient Hamiltonian Monte Carlo, to run step by step.
 
@@ -159,7 +168,20 @@ def sghmcSetup(
     True
     """
     return assemble(
-        Arguments("sghmc", logLik, dataset, params, logPrior, minibatchSize, seed, subsampling, integers, dtype),
+        Arguments(
+            "sghmc",
+            logLik,
+            dataset,
+            params,
+            logPrior,
+            minibatchSize,
+            seed,
+            subsampling,
+            integers,
+            dtype,
+            nChains,
+            starts,
+        ),
         stepsize,
         sghmc_dynamics,
         per_parameter={"alpha": (alpha, *FRICTION)},
@@ -187,6 +209,10 @@ def sghmccv(
     integers: Sequence[str] = (),
     dtype: str = "float32",
     optimizer: str = "sgd",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
+    thin: int = 1,
+    burnIn: int = 0,
 ) -> dict[str, np.ndarray]:
     """Stochastic gradient Hamiltonian Monte Carlo with control variates.
 
@@ -198,8 +224,8 @@ def sghmccv(
     where the gradient of the log posterior is estimated from a minibatch (Chen, Fox and Guestrin, eq. 15).
 
     The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all
-    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode.
-    The chain starts at the mode.
+    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode
+    (Baker et al., eq. 4). The chain starts at the mode.
 
     Parameters
     ----------
@@ -208,7 +234,8 @@ def sghmccv(
     Returns
     -------
     dict of numpy.ndarray
-        The chain of each parameter, of shape (nIters, *shape) and type `dtype`. Fewer iterations if interrupted.
+        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
+        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
 
     Raises
     ------
@@ -266,7 +293,9 @@ def sghmccv(
         integers=integers,
         dtype=dtype,
         optimizer=optimizer,
-    ).run(nIters, verbose)
+        nChains=nChains,
+        starts=starts,
+    ).run(nIters, verbose, thin, burnIn)
 
 
 @documented
@@ -288,6 +317,8 @@ def sghmccvSetup(
     integers: Sequence[str] = (),
     dtype: str = "float32",
     optimizer: str = "sgd",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
     """Set up stochastic gradient Hamiltonian Monte Carlo with control variates, to run step by step.
 
@@ -333,7 +364,20 @@ def sghmccvSetup(
     True
     """
     return assemble(
-        Arguments("sghmccv", logLik, dataset, params, logPrior, minibatchSize, seed, subsampling, integers, dtype),
+        Arguments(
+            "sghmccv",
+            logLik,
+            dataset,
+            params,
+            logPrior,
+            minibatchSize,
+            seed,
+            subsampling,
+            integers,
+            dtype,
+            nChains,
+            starts,
+        ),
         stepsize,
         sghmc_dynamics,
         per_parameter={"alpha": (alpha, *FRICTION)},

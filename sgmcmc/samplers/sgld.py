@@ -30,6 +30,10 @@ def sgld(
     subsampling: str | Any = "uniform",
     integers: Sequence[str] = (),
     dtype: str = "float32",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
+    thin: int = 1,
+    burnIn: int = 0,
 ) -> dict[str, np.ndarray]:
     """Stochastic gradient Langevin dynamics.
 
@@ -46,7 +50,8 @@ def sgld(
     Returns
     -------
     dict of numpy.ndarray
-        The chain of each parameter, of shape (nIters, *shape) and type `dtype`. Fewer iterations if interrupted.
+        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
+        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
 
     Raises
     ------
@@ -93,7 +98,9 @@ def sgld(
         subsampling=subsampling,
         integers=integers,
         dtype=dtype,
-    ).run(nIters, verbose)
+        nChains=nChains,
+        starts=starts,
+    ).run(nIters, verbose, thin, burnIn)
 
 
 @documented
@@ -109,6 +116,8 @@ def sgldSetup(
     subsampling: str | Any = "uniform",
     integers: Sequence[str] = (),
     dtype: str = "float32",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
     """Set up stochastic gradient Langevin dynamics, to run step by step.
 
@@ -152,7 +161,20 @@ def sgldSetup(
     True
     """
     return assemble(
-        Arguments("sgld", logLik, dataset, params, logPrior, minibatchSize, seed, subsampling, integers, dtype),
+        Arguments(
+            "sgld",
+            logLik,
+            dataset,
+            params,
+            logPrior,
+            minibatchSize,
+            seed,
+            subsampling,
+            integers,
+            dtype,
+            nChains,
+            starts,
+        ),
         stepsize,
         sgld_dynamics,
     )
@@ -176,6 +198,10 @@ def sgldcv(
     integers: Sequence[str] = (),
     dtype: str = "float32",
     optimizer: str = "sgd",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
+    thin: int = 1,
+    burnIn: int = 0,
 ) -> dict[str, np.ndarray]:
     """Stochastic gradient Langevin dynamics with control variates.
 
@@ -186,8 +212,8 @@ def sgldcv(
     where the gradient of the log posterior is estimated from a minibatch (Welling and Teh, eq. 4).
 
     The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all
-    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode.
-    The chain starts at the mode.
+    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode
+    (Baker et al., eq. 4). The chain starts at the mode.
 
     Parameters
     ----------
@@ -196,7 +222,8 @@ def sgldcv(
     Returns
     -------
     dict of numpy.ndarray
-        The chain of each parameter, of shape (nIters, *shape) and type `dtype`. Fewer iterations if interrupted.
+        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
+        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
 
     Raises
     ------
@@ -252,7 +279,9 @@ def sgldcv(
         integers=integers,
         dtype=dtype,
         optimizer=optimizer,
-    ).run(nIters, verbose)
+        nChains=nChains,
+        starts=starts,
+    ).run(nIters, verbose, thin, burnIn)
 
 
 @documented
@@ -272,6 +301,8 @@ def sgldcvSetup(
     integers: Sequence[str] = (),
     dtype: str = "float32",
     optimizer: str = "sgd",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
     """Set up stochastic gradient Langevin dynamics with control variates, to run step by step.
 
@@ -317,7 +348,20 @@ def sgldcvSetup(
     True
     """
     return assemble(
-        Arguments("sgldcv", logLik, dataset, params, logPrior, minibatchSize, seed, subsampling, integers, dtype),
+        Arguments(
+            "sgldcv",
+            logLik,
+            dataset,
+            params,
+            logPrior,
+            minibatchSize,
+            seed,
+            subsampling,
+            integers,
+            dtype,
+            nChains,
+            starts,
+        ),
         stepsize,
         sgld_dynamics,
         mode=Mode(optStepsize, nItersOpt, optimizer, verbose),

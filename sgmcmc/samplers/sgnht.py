@@ -31,6 +31,10 @@ def sgnht(
     subsampling: str | Any = "uniform",
     integers: Sequence[str] = (),
     dtype: str = "float32",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
+    thin: int = 1,
+    burnIn: int = 0,
 ) -> dict[str, np.ndarray]:
     """The stochastic gradient Nosé-Hoover thermostat.
 
@@ -50,7 +54,8 @@ def sgnht(
     Returns
     -------
     dict of numpy.ndarray
-        The chain of each parameter, of shape (nIters, *shape) and type `dtype`. Fewer iterations if interrupted.
+        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
+        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
 
     Raises
     ------
@@ -99,7 +104,9 @@ def sgnht(
         subsampling=subsampling,
         integers=integers,
         dtype=dtype,
-    ).run(nIters, verbose)
+        nChains=nChains,
+        starts=starts,
+    ).run(nIters, verbose, thin, burnIn)
 
 
 @documented
@@ -116,6 +123,8 @@ def sgnhtSetup(
     subsampling: str | Any = "uniform",
     integers: Sequence[str] = (),
     dtype: str = "float32",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
     """Set up the stochastic gradient Nosé-Hoover thermostat, to run step by step.
 
@@ -159,7 +168,20 @@ def sgnhtSetup(
     True
     """
     return assemble(
-        Arguments("sgnht", logLik, dataset, params, logPrior, minibatchSize, seed, subsampling, integers, dtype),
+        Arguments(
+            "sgnht",
+            logLik,
+            dataset,
+            params,
+            logPrior,
+            minibatchSize,
+            seed,
+            subsampling,
+            integers,
+            dtype,
+            nChains,
+            starts,
+        ),
         stepsize,
         sgnht_dynamics,
         per_parameter={"a": (a, *DIFFUSION)},
@@ -185,6 +207,10 @@ def sgnhtcv(
     integers: Sequence[str] = (),
     dtype: str = "float32",
     optimizer: str = "sgd",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
+    thin: int = 1,
+    burnIn: int = 0,
 ) -> dict[str, np.ndarray]:
     """The stochastic gradient Nosé-Hoover thermostat with control variates.
 
@@ -198,8 +224,8 @@ def sgnhtcv(
     where the gradient of the log posterior is estimated from a minibatch (Ding et al., algorithm 2).
 
     The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all
-    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode.
-    The chain starts at the mode.
+    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode
+    (Baker et al., eq. 4). The chain starts at the mode.
 
     Parameters
     ----------
@@ -208,7 +234,8 @@ def sgnhtcv(
     Returns
     -------
     dict of numpy.ndarray
-        The chain of each parameter, of shape (nIters, *shape) and type `dtype`. Fewer iterations if interrupted.
+        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
+        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
 
     Raises
     ------
@@ -266,7 +293,9 @@ def sgnhtcv(
         integers=integers,
         dtype=dtype,
         optimizer=optimizer,
-    ).run(nIters, verbose)
+        nChains=nChains,
+        starts=starts,
+    ).run(nIters, verbose, thin, burnIn)
 
 
 @documented
@@ -287,6 +316,8 @@ def sgnhtcvSetup(
     integers: Sequence[str] = (),
     dtype: str = "float32",
     optimizer: str = "sgd",
+    nChains: int | None = None,
+    starts: float | Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
     """Set up the stochastic gradient Nosé-Hoover thermostat with control variates, to run step by step.
 
@@ -332,7 +363,20 @@ def sgnhtcvSetup(
     True
     """
     return assemble(
-        Arguments("sgnhtcv", logLik, dataset, params, logPrior, minibatchSize, seed, subsampling, integers, dtype),
+        Arguments(
+            "sgnhtcv",
+            logLik,
+            dataset,
+            params,
+            logPrior,
+            minibatchSize,
+            seed,
+            subsampling,
+            integers,
+            dtype,
+            nChains,
+            starts,
+        ),
         stepsize,
         sgnht_dynamics,
         per_parameter={"a": (a, *DIFFUSION)},

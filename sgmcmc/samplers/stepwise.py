@@ -22,7 +22,7 @@ def initSess(sgmcmc: Sgmcmc, verbose: bool = True) -> Session:
     Returns
     -------
     Session
-        For `sgmcmcStep` and `getParams`. Each call begins the same chain anew.
+        For `sgmcmcStep` and `getParams`. Each call begins the same chain anew, and ends the session before it.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def sgmcmcStep(sgmcmc: Sgmcmc, sess: Session, nSteps: int = 1) -> None:
     --------
     See `sgldSetup`.
     """
-    _require(sgmcmc, "sgmcmcStep", sess)
+    _require_session(sgmcmc, sess, "sgmcmcStep")
     sess.step(require_count("nSteps", "sgmcmcStep", nSteps, 1))
 
 
@@ -79,14 +79,18 @@ def getParams(sgmcmc: Sgmcmc, sess: Session) -> dict[str, np.ndarray]:
     --------
     See `sgldSetup`.
     """
-    _require(sgmcmc, "getParams", sess)
+    _require_session(sgmcmc, sess, "getParams")
     return sess.params()
 
 
-def _require(sgmcmc: Sgmcmc, function: str, sess: Session | None = None) -> None:
+def _require(sgmcmc: Sgmcmc, function: str) -> None:
     if not isinstance(sgmcmc, Sgmcmc):
         raise ValueError(
             f"sgmcmc of {function} must be the result of a Setup function such as sgldSetup; got {sgmcmc!r}."
         )
-    if sess is not None and not (isinstance(sess, Session) and sess.variables is sgmcmc.params):
-        raise ValueError(f"sess of {function} must be the result of initSess for this sampler; got {sess!r}.")
+
+
+def _require_session(sgmcmc: Sgmcmc, sess: Session, function: str) -> None:
+    _require(sgmcmc, function)
+    if not isinstance(sess, Session) or sess is not sgmcmc.session:
+        raise ValueError(f"sess of {function} must be the latest result of initSess for this sampler; got {sess!r}.")

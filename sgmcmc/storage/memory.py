@@ -15,18 +15,27 @@ class Memory:
     n_draws : int
     specs : mapping of str to (shape, dtype)
         What one draw is: {name: ([...], dtype)}.
+    chain_axis : bool, default False
+        Whether a draw begins with a chain axis; chains then come first in the result.
     """
 
-    def __init__(self, n_draws: int, specs: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> None:
-        self._arrays = {name: np.empty((n_draws, *shape), dtype) for name, (shape, dtype) in specs.items()}
+    def __init__(
+        self, n_draws: int, specs: Mapping[str, tuple[tuple[int, ...], np.dtype]], chain_axis: bool = False
+    ) -> None:
+        self._draw_axis = int(chain_axis)
+        self._arrays = {
+            name: np.empty((*shape[: self._draw_axis], n_draws, *shape[self._draw_axis :]), dtype)
+            for name, (shape, dtype) in specs.items()
+        }
         self.stored = 0
 
     def append(self, block: Mapping[str, np.ndarray], count: int) -> None:
         """Keep the first `count` rows of a block {name: [>= count, ...]}."""
         for name, array in self._arrays.items():
-            array[self.stored : self.stored + count] = block[name][:count]
+            np.moveaxis(array, self._draw_axis, 0)[self.stored : self.stored + count] = block[name][:count]
         self.stored += count
 
     def result(self) -> dict[str, np.ndarray]:
-        """What has been stored so far, {name: [stored, ...]}."""
-        return {name: array[: self.stored] for name, array in self._arrays.items()}
+        """What has been stored so far, {name: [stored, ...]}, or [C, stored, ...]."""
+        stored = (slice(None),) * self._draw_axis + (slice(self.stored),)
+        return {name: array[stored] for name, array in self._arrays.items()}

@@ -65,6 +65,7 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
      "integers=, or use dtype='float64'); got values up to 16777217."),
     ("sgld", "integers names no entry", {"integers": ["z"]}, "integers of sgld must list names in dataset, ['x']"),
     ("sgld", "integers a string", {"integers": "x"}, "integers of sgld must list names in dataset, ['x']; got 'x'."),
+    ("sgld", "integers not a collection", {"integers": 5}, "must list names in dataset, ['x']; got 5."),
     ("sgld", "integers of floats", {"integers": ["x"]},
      "dataset['x'] of sgld must have an integer type, since it is named in integers; got dtype float64."),
     ("sgld", "logLik not callable", {"logLik": 3.0},
@@ -72,12 +73,12 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "logPrior not callable", {"logPrior": 3.0}, "logPrior of sgld must be None or a function of params"),
     ("sgld", "logLik of a wrong shape", {"logLik": lambda p, d: tf.tile(d["x"] - p["theta"], [2])},
      "logLik of sgld must return a scalar, the sum over the observations, or a vector with one term for each; "
-     "got shape (4,) for 2 observations."),
+     "got shape (2018,) for 1009 observations."),
     ("sgld", "logLik of a wrong type", {"logLik": lambda p, d: tf.cast(tf.reduce_sum(d["x"] * p["theta"]), tf.float64)},
      "logLik of sgld must return float32; got float64."),
     ("sgld", "types that clash in logLik", {"logLik": lambda p, d: tf.constant(1.0, tf.float64) * p["theta"]},
      "logLik of sgld must be a function in TensorFlow operations of float32 tensors; on {theta: float32[]}, "
-     "{x: float32[2]} it raised"),
+     "{x: float32[1009]} it raised"),
     ("sgld", "logLik that misspells a name", {"logLik": lambda p, d: p["tehta"]}, "it raised KeyError: 'tehta'"),
     ("sgld", "logPrior of a wrong shape", {"logPrior": lambda p: tf.stack([p["theta"]] * 2)},
      "logPrior of sgld must return a scalar; got shape (2,)."),
@@ -86,6 +87,13 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "no parameters", {"params": {}}, "params of sgld must be a dict with at least one entry"),
     ("sgld", "a start that is not finite", {"params": {"theta": [0.0, np.inf]}},
      "params['theta'] of sgld must be finite; got inf at index (1,)."),
+    ("sgld", "a start beyond float32", {"params": {"theta": 1e300}},
+     "params['theta'] of sgld must be finite; got inf at index ()."),
+    ("sgld", "a schedule that fails", {"stepsize": sgmcmc.polynomial},
+     "stepsize of sgld must be a positive number or a schedule such as polynomial(h, a, b), that is a function of the "
+     "iteration; it raised TypeError"),
+    ("sgld", "a schedule that turns negative", {"stepsize": lambda t: 1e-3 - 1e-6 * t},
+     "got a schedule that gives -0.999"),
     ("sgld", "an empty parameter", {"params": {"theta": []}}, "must have at least one element; got shape (0,)."),
     ("sgld", "nIters 0", {"nIters": 0}, "nIters of sgld must be an integer of at least 1; got 0."),
     ("sgld", "nIters fractional", {"nIters": 10.5}, "nIters of sgld must be an integer of at least 1; got 10.5."),
@@ -99,6 +107,19 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
      "subsampling of sgld must give one weight for each of 1000 observations; got (10,)."),
     ("sgld", "a weight of 0", {"subsampling": np.arange(1000)},
      "subsampling of sgld must give positive finite weights; got a smallest weight of 0.0."),
+    ("sgld", "nChains 0", {"nChains": 0}, "nChains of sgld must be an integer of at least 1; got 0."),
+    ("sgld", "starts without nChains", {"starts": 0.1}, "starts of sgld must come with nChains; got nChains=None."),
+    ("sgld", "starts negative", {"nChains": 2, "starts": -1},
+     "starts of sgld must be None, a standard deviation, or a dict of arrays with nChains on the first axis; got -1."),
+    ("sgld", "wrong keys in starts", {"nChains": 2, "starts": {"beta": [0, 1]}},
+     "starts of sgld must have the keys of params, ['theta']; got keys ['beta']."),
+    ("sgld", "too few starts", {"nChains": 3, "starts": {"theta": [0.0, 1.0]}},
+     "starts['theta'] of sgld must have shape (3,), one start for each chain; got (2,)."),
+    ("sgld", "thin 0", {"thin": 0}, "thin of sgld must be an integer of at least 1; got 0."),
+    ("sgld", "thin beyond nIters", {"nIters": 10, "thin": 11},
+     "thin of sgld must be at most the 10 iterations after burnIn; got 11."),
+    ("sgld", "burnIn of all iterations", {"nIters": 10, "burnIn": 10},
+     "burnIn of sgld must be less than nIters = 10; got 10."),
     ("sghmc", "alpha above 1", {"alpha": 1.5}, "alpha of sghmc must be a number in (0, 1]; got 1.5."),
     ("sghmc", "alpha 0", {"alpha": 0.0}, "alpha of sghmc must be a number in (0, 1]; got 0.0."),
     ("sghmc", "wrong keys in alpha", {"alpha": {"beta": 0.1}}, "alpha of sghmc must have the keys of params"),
@@ -106,6 +127,7 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgnht", "a negative", {"a": -0.01}, "a of sgnht must be a positive number; got -0.01."),
     ("sgldcv", "optimizer unknown", MODE | {"optimizer": "lbfgs"},
      "optimizer of sgldcv must be one of ['adam', 'sgd']; got 'lbfgs'."),
+    ("sgldcv", "optimizer a list", MODE | {"optimizer": ["sgd"]}, "must be one of ['adam', 'sgd']; got ['sgd']."),
     ("sgldcv", "optStepsize 0", {"optStepsize": 0}, "optStepsize of sgldcv must be a positive number; got 0."),
     ("sghmccv", "nItersOpt negative", MODE | {"nItersOpt": -1},
      "nItersOpt of sghmccv must be an integer of at least 0"),
@@ -140,8 +162,13 @@ def test_bad_schedules_are_named(h: float, a: float, b: float) -> None:
 def test_the_stepwise_functions_know_their_own() -> None:
     sampler, other = sgmcmc.sgldSetup(**GOOD), sgmcmc.sgldSetup(**GOOD)
     sess = sgmcmc.initSess(sampler)
-    with pytest.raises(ValueError, match="sess of sgmcmcStep must be the result of initSess for this sampler"):
+    with pytest.raises(ValueError, match="sess of sgmcmcStep must be the latest result of initSess"):
         sgmcmc.sgmcmcStep(other, sess)
+    for stale in (sess, None):
+        sgmcmc.initSess(sampler)
+        with pytest.raises(ValueError, match="sess of getParams must be the latest result of initSess"):
+            sgmcmc.getParams(sampler, stale)
+    sess = sgmcmc.initSess(sampler)
     with pytest.raises(ValueError, match="sgmcmc of initSess must be the result of a Setup function"):
         sgmcmc.initSess(log_lik)
     for bad in (0, -1, 1.5, True):

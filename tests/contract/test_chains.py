@@ -1,44 +1,97 @@
-"""The engine's chain axis: chain c is the same however many chains run beside it."""
+"""Several chains: chain c is the same however many run beside it, and starts where it was told to."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import scipy.stats
 import tensorflow as tf
 
-from sgmcmc.core.types import State
-from sgmcmc.kernel import build
-from sgmcmc.run.loop import Loop
+import sgmcmc
 from tests.catalogue import CATALOGUE, PROBLEMS, Entry
 
 ITERATIONS = 20
 
 
-def positions(entry: Entry, problem: str, n_chains: int) -> dict[str, np.ndarray]:
-    """{name: [T, C, ...]} through the generic `build`."""
-    arguments = PROBLEMS[problem]().arguments() | entry.settings | {"seed": 5, "minibatchSize": 30}
-    sampler = entry.setup(stepsize=entry.stepsize, **arguments)._sampler
-    transition = build(
-        sampler.model, sampler.minibatch, sampler.gradient, sampler.dynamics, sampler.stepsize, 5, n_chains
-    )
-    centre = {name: tf.constant(theta) for name, theta in sampler.start.items()}
-    start = {name: tf.tile(theta[None], [n_chains] + [1] * theta.ndim) for name, theta in centre.items()}
-    state = transition.init(start, centre)
-
-    def record(state: State) -> dict[str, tf.Tensor]:
-        return state.params
-
-    loop = Loop(transition, record, state)
-    block = loop.advance(loop.flatten(state), ITERATIONS)
-    assert block.log_density.shape == (n_chains,)
-    return {name: draws.numpy()[:ITERATIONS] for name, draws in block.draws.items()}
+def draws_of(entry: Entry, problem: str, **changes: Any) -> dict[str, np.ndarray]:
+    arguments = PROBLEMS[problem]().arguments() | entry.settings
+    own = {"stepsize": entry.stepsize, "seed": 5, "minibatchSize": 30, "nIters": ITERATIONS, "verbose": False}
+    return entry.one_call(**arguments | own | changes)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
 def test_three_chains_begin_with_the_single_one(entry: Entry, problem: str) -> None:
-    one, three = positions(entry, problem, 1), positions(entry, problem, 3)
+    none, one, three = (draws_of(entry, problem, nChains=n) for n in (None, 1, 3))
     for name, array in three.items():
-        assert array.shape[1] == 3
-        np.testing.assert_allclose(array[:, :1], one[name], rtol=2e-4, atol=2e-5, err_msg=name)
-        assert (array[:, 0] != array[:, 1]).any() and (array[:, 1] != array[:, 2]).any()
+        assert array.shape == (3, ITERATIONS, *none[name].shape[1:])
+        np.testing.assert_array_equal(one[name][0], none[name], err_msg=name)
+        np.testing.assert_allclose(array[0], none[name], rtol=2e-4, atol=2e-5, err_msg=name)
+        assert (array[0] != array[1]).any() and (array[1] != array[2]).any()
+
+
+@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+def test_chains_step_by_step_are_those_of_one_call(entry: Entry) -> None:
+    whole = draws_of(entry, "dense", nChains=3)
+    arguments = PROBLEMS["dense"]().arguments() | entry.settings
+    sampler = entry.setup(stepsize=entry.stepsize, seed=5, minibatchSize=30, nChains=3, **arguments)
+    sess = sgmcmc.initSess(sampler, verbose=False)
+    for t in range(ITERATIONS):
+        sgmcmc.sgmcmcStep(sampler, sess)
+        for name, theta in sgmcmc.getParams(sampler, sess).items():
+            np.testing.assert_array_equal(theta, whole[name][:, t])
+
+
+def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+    return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+
+
+DATA = {"x": np.random.default_rng(0).normal(2.0, 1.0, size=(200, 2))}
+STILL = {"stepsize": 1e-12, "minibatchSize": 20, "nIters": 1, "seed": 1, "verbose": False}
+
+
+def test_chains_start_where_they_are_told_to() -> None:
+    positions = np.arange(6.0).reshape(3, 2)
+    out = sgmcmc.sgld(log_lik, DATA, {"theta": [0, 0]}, nChains=3, starts={"theta": positions}, **STILL)
+    np.testing.assert_allclose(out["theta"][:, 0], positions, atol=1e-4)
+
+
+def test_scattered_starts_have_the_standard_deviation_given() -> None:
+    """4000 standard normals: the sum of squares is chi-square; false alarm 1e-6."""
+    out = sgmcmc.sgld(log_lik, DATA, {"theta": [5.0, -5.0]}, nChains=2000, starts=0.1, **STILL)
+    z = (out["theta"][:, 0] - [5.0, -5.0]) / 0.1
+    low, high = scipy.stats.chi2.ppf([5e-7, 1 - 5e-7], z.size)
+    assert low < (z**2).sum() < high and not low < 2 * (z**2).sum() < high
+    assert abs(z.mean()) < 4.9 / np.sqrt(z.size)
+    few = sgmcmc.sgld(log_lik, DATA, {"theta": [5.0, -5.0]}, nChains=2, starts=0.1, **STILL)
+    np.testing.assert_allclose(few["theta"], out["theta"][:2], rtol=1e-5)
+
+
+def test_with_control_variates_chains_scatter_around_one_mode() -> None:
+    settings = STILL | {"optStepsize": 1e-3, "nItersOpt": 2000}
+    out = sgmcmc.sgldcv(log_lik, DATA, {"theta": [0, 0]}, nChains=500, starts=0.01, **settings)
+    np.testing.assert_allclose(out["theta"].mean(axis=(0, 1)), DATA["x"].mean(axis=0), atol=0.15)
+    assert 0.005 < out["theta"].std(axis=0).min() < 0.015
+
+
+@pytest.mark.parametrize("chains", [None, 2])
+def test_thinning_and_burn_in_choose_among_the_same_draws(chains: int | None) -> None:
+    entry = CATALOGUE[1]
+    whole = draws_of(entry, "dense", nChains=chains, nIters=103)
+    for thin, burn_in in ((1, 0), (7, 0), (1, 40), (5, 12), (63, 40), (103, 0)):
+        some = draws_of(entry, "dense", nChains=chains, nIters=103, thin=thin, burnIn=burn_in)
+        for name, array in some.items():
+            kept = slice(burn_in + thin - 1, None, thin)
+            np.testing.assert_array_equal(array, whole[name][kept] if chains is None else whole[name][:, kept])
+
+
+def test_a_divergence_among_several_chains_names_the_chain_and_keeps_the_draws() -> None:
+    starts = {"theta": np.array([[0.0, 0.0], [0.0, 0.0], [1e18, 0.0]])}
+    settings = STILL | {"stepsize": 0.021, "nIters": 3000}
+    with pytest.raises(sgmcmc.DivergenceError, match="of chain 2 was no longer finite after iteration") as caught:
+        sgmcmc.sgld(log_lik, DATA, {"theta": [0, 0]}, nChains=3, starts=starts, **settings)
+    error = caught.value
+    assert error.chain == 2 and error.draws["theta"].shape == (3, error.iteration - 1, 2)
+    assert f"the {error.iteration - 1} draws" in str(error) or error.iteration == 1

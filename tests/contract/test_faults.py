@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -35,8 +36,15 @@ def test_divergence_names_the_iteration_and_keeps_the_draws(entry: Entry) -> Non
         entry.one_call(log_lik, DATA, **arguments, **settings, **quiet, nIters=5000)
     error = caught.value
     assert (error.parameter, error.chain) == ("theta", 0)
-    assert f"of chain 0 was no longer finite after iteration {error.iteration}" in str(error)
-    assert "try decreasing stepsize" in str(error)
+    at, kept_count = error.iteration, error.iteration - 1
+    end = f"; try decreasing stepsize (the {kept_count} draws made before are in the attribute draws)."
+    assert str(error) in (
+        f"parameter 'theta' of chain 0 was no longer finite after iteration {at}{end}",
+        f"the log posterior estimate of chain 0 was no longer finite after iteration {at} (the largest parameter is "
+        f"'theta'){end}",
+    )
+    sent = pickle.loads(pickle.dumps(error))
+    assert str(sent) == str(error) and sent.iteration == error.iteration
     kept = error.draws["theta"]
     assert kept.shape == (error.iteration - 1,) and np.isfinite(kept).all()
     # Fewer iterations than the divergence takes are untroubled, and give what was kept.
