@@ -16,7 +16,7 @@ from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.types import State, Transition, Tree
 
 MAX_ROWS = 1024
-MAX_BYTES = 2**21
+MAX_BYTES = 2**22
 
 Recorder = Callable[[State], Tree]
 
