@@ -43,8 +43,8 @@ class Arguments:
     subsampling: Any
     integers: Sequence[str]
     dtype: str
-    nChains: int | None
-    starts: Any
+    nChains: int | None = None
+    starts: Any = None
 
     def refuse(self, argument: str, must: str, got: Any) -> ValueError:
         """The error for a bad argument."""
