@@ -50,7 +50,11 @@ def build(
 
     def stepsizes(step: tf.Tensor) -> Tree:
         iteration = tf.cast(step // tf.constant(inner_steps, tf.uint32), model.dtype)
-        return {name: tf.cast(h(iteration) if callable(h) else h, model.dtype) for name, h in stepsize.items()}
+        values = {name: h(iteration) if callable(h) else h for name, h in stepsize.items()}
+        # The hint keeps Python's numbers from passing through float32.
+        return {
+            name: tf.cast(tf.convert_to_tensor(h, dtype_hint=model.dtype), model.dtype) for name, h in values.items()
+        }
 
     def noise(stream: random.Stream, state: State, rows: Tree) -> Tree:
         """Standard normals for all that moves: whole parameters, [C, *shape], or their `rows` [C, k], [C, k, ...].

@@ -120,6 +120,20 @@ def test_the_users_function_is_traced_once_for_all_blocks() -> None:
     assert len(calls) == traced
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_constant_schedule_is_the_number(dtype: str) -> None:
+    """To the last bit: a Python number that passed through float32 would differ in float64."""
+    problem = dense()
+    settings = {"dtype": dtype, "minibatchSize": N, "nIters": 20, "seed": 1, "verbose": False}
+    number, schedule = (
+        sgmcmc.sgld(problem.logLik, problem.dataset, problem.params, h, **settings) for h in (1e-3, lambda t: 1e-3)
+    )
+    exact = sgmcmc.sgld(problem.logLik, problem.dataset, problem.params, lambda t: 0 * t + 1e-3, **settings)
+    for name, array in number.items():
+        np.testing.assert_array_equal(array, schedule[name])
+        np.testing.assert_allclose(array, exact[name], rtol=1e-12 if dtype == "float64" else 1e-5)
+
+
 def test_float64() -> None:
     problem = dense()
     out = sgmcmc.sgld(
