@@ -33,7 +33,7 @@ class DivergenceError(FloatingPointError):
     ) -> None:
         self.iteration, self.chain, self.parameter, self.draws = iteration, chain, parameter, draws or {}
         self._of_density = of_density
-        kept = f" (the {stored} draws made before are in the attribute draws)" if stored else ""
+        kept = f" (the {stored} draws made before are in the attribute draws)" if stored and self.draws else ""
         what = (
             f"the log posterior estimate of chain {chain}"
             if of_density

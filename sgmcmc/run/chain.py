@@ -11,7 +11,7 @@ import tensorflow as tf
 from tqdm.auto import tqdm
 
 from sgmcmc.core.errors import DivergenceError
-from sgmcmc.run.loop import Block, Loop
+from sgmcmc.run.loop import MAX_ROWS, Block, Loop
 
 BLOCK_SECONDS = 0.1
 
@@ -51,10 +51,12 @@ def run(
     DivergenceError
         As `failure`, with the draws before the divergence.
     """
-    done, block_length = 0, thin
+    done, block_length = 0, 1 if burn_in else thin
     with tqdm(total=n_iterations, desc=title, unit="iteration", disable=not verbose) as bar:
         while done < n_iterations:
             burning = done < burn_in
+            if done == burn_in:
+                block_length = _multiple(block_length, thin)
             n = min(block_length, (burn_in if burning else n_iterations) - done)
             started = time.perf_counter()
             block = loop.advance(leaves, n, n if burning else thin)
@@ -67,15 +69,24 @@ def run(
             leaves, done = block.leaves, done + n
             bar.set_postfix_str(f"log posterior estimate {float(np.mean(block.log_density)):.6g}", refresh=False)
             bar.update(n)
-            block_length = _next_length(block_length, time.perf_counter() - started, loop.capacity, thin)
+            elapsed = time.perf_counter() - started
+            block_length = (
+                next_length(block_length, elapsed, MAX_ROWS, 1)
+                if burning
+                else next_length(block_length, elapsed, loop.capacity * thin, thin)
+            )
     return leaves
 
 
-def _next_length(length: int, elapsed: float, capacity: int, thin: int) -> int:
+def next_length(length: int, elapsed: float, longest: int, unit: int) -> int:
     """Short blocks keep the bar and Ctrl-C alive, long ones cost less; their length cannot change the draws."""
-    longer = min(2 * length, capacity * thin)
-    shorter = max(length // 2 // thin, 1) * thin
+    longer, shorter = min(2 * length, longest), _multiple(length // 2, unit)
     return longer if elapsed < BLOCK_SECONDS / 2 else shorter if elapsed > 2 * BLOCK_SECONDS else length
+
+
+def _multiple(length: int, unit: int) -> int:
+    """The positive multiple of `unit` at or below `length`, or `unit`."""
+    return max(length // unit, 1) * unit
 
 
 def check_finite(

@@ -68,7 +68,7 @@ class Sampler:
         return build(self.model, self.minibatch, self.gradient, self.dynamics, self.stepsize, self.seed, n_chains)
 
     def initial_state(self, verbose: bool) -> State:
-        """The state before the first iteration; for control variates, of a chain that starts at the mode.
+        """The state before the first iteration; for control variates, of chains that start at the mode or around it.
 
         The search for the mode and the pass over all data are made once; a later call finds their result.
         """
@@ -89,12 +89,14 @@ class Sampler:
         """Where each chain begins, {name: [C, ...]}."""
         if isinstance(self.starts, Mapping):
             return {name: tf.constant(theta) for name, theta in self.starts.items()}
-        n_chains, scatter = self.n_chains or 1, self.starts or 0.0
+        n_chains = self.n_chains or 1
+        if not self.starts:
+            return {name: tf.tile(tf.constant(x)[None], [n_chains] + [1] * np.ndim(x)) for name, x in centre.items()}
         stream = random.Stream(self.seed, Purpose.START, n_chains)
         sizes = [int(np.prod(centre[name].shape)) for name in sorted(centre)]
         z = stream.normal(tf.constant(0, tf.uint32), tf.range(sum(sizes)), self.model.dtype)  # [C, all elements]
         return {
-            name: centre[name] + scatter * tf.reshape(part, [n_chains, *centre[name].shape])
+            name: centre[name] + self.starts * tf.reshape(part, [n_chains, *centre[name].shape])
             for name, part in zip(sorted(centre), tf.split(z, sizes, axis=1), strict=True)
         }
 

@@ -79,7 +79,7 @@ class Arguments:
         with np.errstate(over="ignore"):
             array = array.astype(self.float_type.as_numpy_dtype)
         if not np.isfinite(array).all():
-            raise self.refuse(label, "be finite", _first_non_finite(array))
+            raise self.refuse(label, f"be finite in {self.dtype}", _first_non_finite(array))
         return array
 
     @cached_property
@@ -95,10 +95,14 @@ class Arguments:
             raise self.refuse("starts", "come with nChains", "nChains=None")
         if self.starts is None or not isinstance(self.starts, Mapping):
             return (
-                self.starts if self.starts is None else self.number("starts", self.starts, lambda s: s >= 0, must[3:])
+                self.starts
+                if self.starts is None
+                else self.number("starts", self.starts, lambda s: 0 <= s < 1e30, must[3:])
             )
         if set(self.starts) != set(self.start):
-            raise self.refuse("starts", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(self.starts)}")
+            raise self.refuse(
+                "starts", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, self.starts))}"
+            )
         starts = {name: self._start_of(f"starts[{name!r}]", value) for name, value in self.starts.items()}
         for name, array in starts.items():
             shape = (self.n_chains, *self.start[name].shape)
@@ -111,7 +115,11 @@ class Arguments:
         """`dataset`, packed."""
         self._require_named("dataset", self.dataset)
         names = self.integers
-        if isinstance(names, str) or not isinstance(names, Collection) or not set(names) <= set(self.dataset):
+        if (
+            isinstance(names, str)
+            or not isinstance(names, Collection)
+            or any(x not in list(self.dataset) for x in names)
+        ):
             raise self.refuse("integers", f"list names in dataset, {sorted(self.dataset)}", repr(self.integers))
         arrays = {name: self._entry(name, value) for name, value in self.dataset.items()}
         lengths = {name: len(array) for name, array in arrays.items()}
@@ -247,7 +255,9 @@ class Arguments:
         """A number or schedule for all parameters, or a dict with one for each, as a dict."""
         if isinstance(value, Mapping):
             if set(value) != set(self.start):
-                raise self.refuse(argument, f"have the keys of params, {sorted(self.start)}", f"keys {sorted(value)}")
+                raise self.refuse(
+                    argument, f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, value))}"
+                )
             labels = {name: f"{argument}[{name!r}]" for name in self.start}
             return {name: self._one(labels[name], value[name], argument, allowed, must) for name in self.start}
         return dict.fromkeys(self.start, self._one(argument, value, argument, allowed, must))
@@ -261,16 +271,21 @@ class Arguments:
         return self.number(label, value, allowed, must)
 
     def _try_schedule(self, label: str, schedule: Schedule, allowed: Callable[[float], bool], must: str) -> None:
-        for iteration in (0.0, 1e6):
-            try:
-                value = np.asarray(schedule(tf.constant(iteration, self.float_type)), np.float64)
-            except Exception as error:
-                raise ValueError(
-                    f"{label} of {self.sampler} must be {must}, that is a function of the iteration; it raised "
-                    f"{type(error).__name__}: {error}"
-                ) from error
-            if value.shape != () or not np.isfinite(value) or not allowed(float(value)):
-                raise self.refuse(label, f"be {must}", f"a schedule that gives {value} at iteration {iteration:g}")
+        """At iteration 0, as the compiled loop will call it; whether it stays `allowed` is for its author to know."""
+        traced = tf.function(
+            lambda k: tf.convert_to_tensor(schedule(k), dtype_hint=self.float_type),
+            autograph=False,
+            reduce_retracing=True,
+        )
+        try:
+            value = np.asarray(traced(tf.constant(0, self.float_type)), np.float64)
+        except Exception as error:
+            raise ValueError(
+                f"{label} of {self.sampler} must be {must}, in TensorFlow operations of the iteration; it raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if value.shape != () or not np.isfinite(value) or not allowed(float(value)):
+            raise self.refuse(label, f"be {must}", f"a schedule that begins with {value}")
 
     def number(self, label: str, value: Any, allowed: Callable[[float], bool], must: str) -> float:
         """One number that is `allowed`."""

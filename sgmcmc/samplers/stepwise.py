@@ -73,7 +73,7 @@ def getParams(sgmcmc: Sgmcmc, sess: Session) -> dict[str, np.ndarray]:
     Returns
     -------
     dict of numpy.ndarray
-        One array of the parameter's own shape for each.
+        One array of the parameter's own shape for each, or given `nChains` (nChains, *shape).
 
     Examples
     --------

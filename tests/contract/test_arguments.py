@@ -86,14 +86,16 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
      "params of sgld must be used by logLik or logPrior, differentiably; got unused ['beta']."),
     ("sgld", "no parameters", {"params": {}}, "params of sgld must be a dict with at least one entry"),
     ("sgld", "a start that is not finite", {"params": {"theta": [0.0, np.inf]}},
-     "params['theta'] of sgld must be finite; got inf at index (1,)."),
+     "params['theta'] of sgld must be finite in float32; got inf at index (1,)."),
     ("sgld", "a start beyond float32", {"params": {"theta": 1e300}},
-     "params['theta'] of sgld must be finite; got inf at index ()."),
+     "params['theta'] of sgld must be finite in float32; got inf at index ()."),
     ("sgld", "a schedule that fails", {"stepsize": sgmcmc.polynomial},
-     "stepsize of sgld must be a positive number or a schedule such as polynomial(h, a, b), that is a function of the "
-     "iteration; it raised TypeError"),
-    ("sgld", "a schedule that turns negative", {"stepsize": lambda t: 1e-3 - 1e-6 * t},
-     "got a schedule that gives -0.999"),
+     "stepsize of sgld must be a positive number or a schedule such as polynomial(h, a, b), in TensorFlow operations "
+     "of the iteration; it raised TypeError"),
+    ("sgld", "a schedule that branches in Python", {"stepsize": {"theta": lambda t: 1e-3 if t < 1000 else 1e-4}},
+     "stepsize['theta'] of sgld must be a positive number or a schedule such as polynomial(h, a, b), in TensorFlow "
+     "operations of the iteration; it raised OperatorNotAllowedInGraphError"),
+    ("sgld", "a schedule that begins at 0", {"stepsize": lambda t: 1e-6 * t}, "got a schedule that begins with 0.0."),
     ("sgld", "an empty parameter", {"params": {"theta": []}}, "must have at least one element; got shape (0,)."),
     ("sgld", "nIters 0", {"nIters": 0}, "nIters of sgld must be an integer of at least 1; got 0."),
     ("sgld", "nIters fractional", {"nIters": 10.5}, "nIters of sgld must be an integer of at least 1; got 10.5."),

@@ -76,6 +76,27 @@ def test_with_control_variates_chains_scatter_around_one_mode() -> None:
     assert 0.005 < out["theta"].std(axis=0).min() < 0.015
 
 
+def test_with_control_variates_chains_may_start_elsewhere() -> None:
+    positions = np.arange(4.0).reshape(2, 2)
+    settings = {key: STILL[key] for key in ("stepsize", "minibatchSize", "seed")}
+    sampler = sgmcmc.sgldcvSetup(
+        log_lik, DATA, {"theta": [0, 0]}, nChains=2, starts={"theta": positions}, optStepsize=1e-3, nItersOpt=2000,
+        verbose=False, **settings,
+    )  # fmt: skip
+    sess = sgmcmc.initSess(sampler)
+    np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], positions)
+    np.testing.assert_allclose(sampler.paramsOpt["theta"], DATA["x"].mean(axis=0), atol=0.15)
+
+
+def test_weights_with_several_chains() -> None:
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 200)
+    one, two = (draws_of(CATALOGUE[0], "dense", subsampling=np.ones(300), nChains=n) for n in (None, 2))
+    for name, array in two.items():
+        np.testing.assert_allclose(array[0], one[name], rtol=2e-4, atol=2e-5)
+    out = sgmcmc.sgld(log_lik, DATA, {"theta": [0, 0]}, nChains=3, subsampling=weights, **STILL)
+    assert out["theta"].shape == (3, 1, 2)
+
+
 @pytest.mark.parametrize("chains", [None, 2])
 def test_thinning_and_burn_in_choose_among_the_same_draws(chains: int | None) -> None:
     entry = CATALOGUE[1]
