@@ -14,13 +14,16 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_python_blocks_run_in_order():
     namespace = {"__name__": "__main__"}
     blocks = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for i, block in enumerate(blocks):
         exec(compile(block, f"README.md, Python block {i + 1}", "exec"), namespace)
         if i == 0:  # the numbers that the README promises
             draws, exact = namespace["out"]["theta"], namespace["dataset"]["x"].mean()
             assert abs(draws.mean() - exact) < 0.003
             assert abs(draws.std() - 0.01) < 0.002
+        if i == 1:  # four chains
+            assert namespace["out"]["theta"].shape == (4, 2000)
+            assert (abs(namespace["out"]["theta"].mean(axis=1) - exact) < 0.003).all()
     assert np.isfinite(namespace["out"]["theta"]).all()
 
 
