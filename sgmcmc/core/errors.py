@@ -32,7 +32,6 @@ class DivergenceError(FloatingPointError):
         stored: int = 0,
     ) -> None:
         self.iteration, self.chain, self.parameter, self.draws = iteration, chain, parameter, draws or {}
-        self._of_density = of_density
         kept = f" (the {stored} draws made before are in the attribute draws)" if stored and self.draws else ""
         what = (
             f"the log posterior estimate of chain {chain}"
@@ -52,7 +51,7 @@ class DivergenceError(FloatingPointError):
 
     def with_draws(self, draws: dict[str, np.ndarray], stored: int) -> DivergenceError:
         """The same failure, carrying the draws before it."""
-        return type(self)(self.iteration, self.chain, self.parameter, self._of_density, draws, stored)
+        return type(self)(*self._arguments[:4], draws, stored)
 
 
 class ModeSearchError(DivergenceError):

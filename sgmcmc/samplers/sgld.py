@@ -213,8 +213,7 @@ def sgldcv(
 
     The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all
     data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode
-    (Baker et al., eq. 4). The chain starts at the mode, unless `starts`
-    says otherwise.
+    (Baker et al., eq. 4). The chain starts at the mode, unless `starts` says otherwise.
 
     Parameters
     ----------
