@@ -1,34 +1,39 @@
 """Time sgmcmc against SGMCMCJax and blackjax, and its samplers against each other; writes RESULTS.md.
 
-Each package runs in a process of its own, and they take turns: A B C A B C ..., so that what else the machine does
-hits all alike. See README.md.
+See README.md.
 """
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
-import os
-import platform
 import statistics
 import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from functools import partial
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "workers"))
+from harness import (
+    BLACKJAX,
+    LOGISTIC,
+    N_LOGISTIC,
+    OURS,
+    PACKAGES,
+    SGMCMCJAX,
+    Case,
+    Cases,
+    Check,
+    Samples,
+    Section,
+    Settings,
+    Worker,
+    common_parser,
+    compare,
+    interleave,
+    interpreter,
+    parse,
+    publish,
+    quiet_environment,
+)
 
-from cases import Case  # noqa: E402
-
-OURS, SGMCMCJAX, BLACKJAX = "sgmcmc", "SGMCMCJax", "blackjax"
-PACKAGES = (OURS, SGMCMCJAX, BLACKJAX)
-WORKERS = {OURS: "ours.py", SGMCMCJAX: "sgmcmcjax_worker.py", BLACKJAX: "blackjax_worker.py"}
 IMPORTS = {
     "tensorflow": (OURS, "import tensorflow"),
     OURS: (OURS, "import sgmcmc"),
@@ -36,138 +41,10 @@ IMPORTS = {
     BLACKJAX: (BLACKJAX, "import blackjax"),
 }
 
-N_LOGISTIC = 581_012
-LOGISTIC = {
-    50: Case("logistic", N_LOGISTIC, 50, 20_000, 1e-6),
-    500: Case("logistic", N_LOGISTIC, 500, 5000, 1e-6),
-    5000: Case("logistic", N_LOGISTIC, 5000, 600, 1e-6),
-}
 MIXTURE = Case("mixture", 1000, 100, 30_000, 5e-3)
 NETWORK = Case("network", 55_000, 500, 200, 1e-5)
 SIZES = (10**4, 10**5, 10**6, 10**7)
 LEAPS = 5  # of sghmc, the default
-FEWEST_ITERATIONS, FEWEST_REPETITIONS = 200, 7
-
-Samples = list[float]  # one for each repetition
-
-
-@dataclass(frozen=True)
-class Check:
-    """Something that has a goal: a ratio, or a plain number."""
-
-    label: str
-    value: float
-    of_medians: float | None = None
-    goal: float | None = None
-
-    @property
-    def verdict(self) -> str:
-        if self.goal is None:
-            return ""
-        return "met" if self.value <= self.goal else "**missed**"
-
-
-@dataclass
-class Section:
-    """A part of the results."""
-
-    title: str
-    text: str
-    unit: str
-    measured: Mapping[str, Samples]
-    checks: list[Check] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the command line asks for."""
-
-    repetitions: int
-    quick: bool
-    largest: int
-
-    def case(self, case: Case) -> Case:
-        """The case as it is run."""
-        return replace(case, iterations=max(FEWEST_ITERATIONS, case.iterations // 5)) if self.quick else case
-
-
-class Worker:
-    """A process that runs one package; a context manager."""
-
-    def __init__(self, package: str) -> None:
-        command = [interpreter(package), str(HERE / "workers" / WORKERS[package])]
-        self._package = package
-        self._messages = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by __exit__)
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._messages,
-            text=True,
-            env=quiet_environment(),
-        )
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.communicate()
-        self._messages.close()
-
-    def ask(self, do: str, **arguments: Any) -> Any:
-        """Send a request and wait for the reply."""
-        assert self._process.stdin and self._process.stdout
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
-            self._process.stdin.flush()
-        reply = self._process.stdout.readline()
-        if not reply:
-            self._messages.seek(0)
-            raise RuntimeError(f"The worker of {self._package} failed to {do} {arguments}:\n{self._messages.read()}")
-        return json.loads(reply)
-
-    def arm(self, name: str, case: Case, **options: Any) -> Callable[[], float]:
-        """Something to measure: a function that runs one repetition and returns microseconds per iteration."""
-        self.ask("prepare", name=name, case=asdict(case), **options)
-        return lambda: self.ask("time", name=name)
-
-
-def interpreter(package: str) -> str:
-    """The Python that has the package."""
-    if package == OURS:
-        return sys.executable
-    folder = Path(os.environ.get("SGMCMC_BENCH_ENVIRONMENTS", HERE / "environments"))
-    python = folder / package.lower() / "bin" / "python"
-    if not python.exists():
-        sys.exit(f"There is no {python}: run {HERE / 'make_environments.sh'} first.")
-    return str(python)
-
-
-def quiet_environment() -> dict[str, str]:
-    """The environment variables of the workers."""
-    return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
-
-
-def interleave(arms: Mapping[str, Callable[[], float]], repetitions: int) -> dict[str, Samples]:
-    """Run the arms in turns, after one turn that does not count."""
-    measured: dict[str, Samples] = {label: [] for label in arms}
-    for turn in range(repetitions + 1):
-        for label, arm in arms.items():
-            sample = arm()
-            if turn > 0:
-                measured[label].append(sample)
-    return measured
-
-
-def compare(label: str, ours: Samples, other: Samples, goal: float | None = None, other_times: float = 1.0) -> Check:
-    """The ratio of ours to other: the median over the repetitions of the ratio within a repetition."""
-    pairs = zip(ours, other, strict=True)
-    return Check(
-        label,
-        statistics.median(a / (other_times * b) for a, b in pairs),
-        statistics.median(ours) / (other_times * statistics.median(other)),
-        goal,
-    )
 
 
 def against_peers(settings: Settings, title: str, case: Case, goals: tuple[float, float]) -> Section:
@@ -361,8 +238,8 @@ def own_memory(settings: Settings) -> Section:
     )
 
 
-def size(settings: Settings) -> list[Section]:
-    sizes = [n_data for n_data in SIZES if n_data <= settings.largest]
+def size(settings: Settings, largest: int = max(SIZES)) -> list[Section]:
+    sizes = [n_data for n_data in SIZES if n_data <= largest]
     case = settings.case(replace(LOGISTIC[500], stepsize=1e-8))
     with Worker(OURS) as worker:
         arms = {f"N = {n_data:,}": worker.arm(str(n_data), replace(case, n_data=n_data)) for n_data in sizes}
@@ -379,7 +256,7 @@ def size(settings: Settings) -> list[Section]:
     ]
 
 
-CASES: dict[str, Callable[[Settings], list[Section]]] = {
+CASES: Cases = {
     "logistic": logistic,
     "mixture": mixture,
     "network": network,
@@ -389,84 +266,12 @@ CASES: dict[str, Callable[[Settings], list[Section]]] = {
 }
 
 
-def render(section: Section) -> str:
-    """A section as Markdown: what was measured, then the ratios."""
-    lines = [f"## {section.title}", "", section.text, "", f"| {section.unit} | median | min |", "|---|---:|---:|"]
-    for label, sample in section.measured.items():
-        lines.append(f"| {label} | {number(statistics.median(sample))} | {number(min(sample))} |")
-    if section.checks:
-        lines += ["", "| | ratio | ratio of medians | goal | |", "|---|---:|---:|---:|---|"]
-        for check in section.checks:
-            of_medians = "" if check.of_medians is None else number(check.of_medians)
-            goal = "" if check.goal is None else f"≤ {check.goal:g}"
-            lines.append(f"| {check.label} | {number(check.value)} | {of_medians} | {goal} | {check.verdict} |")
-    return "\n".join(lines) + "\n"
-
-
-def number(x: float) -> str:
-    """Three significant digits."""
-    return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
-
-
-def machine() -> str:
-    """What this was run on, as Markdown."""
-    model = platform.processor() or platform.machine()
-    try:
-        lscpu = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
-        model = next(line.split(":", 1)[1].strip() for line in lscpu.splitlines() if line.startswith("Model name"))
-    except (OSError, subprocess.CalledProcessError, StopIteration):
-        pass
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    return f"{model}, {usable} usable cores, {system}"
-
-
-def versions(cases: Sequence[str]) -> str:
-    """The packages that took part, as Markdown."""
-    packages = PACKAGES if set(cases) - {"own", "size"} else (OURS,)
-    lines = []
-    for package in packages:
-        with Worker(package) as worker:
-            found = worker.ask("versions")
-        lines.append(f"- {package}: " + ", ".join(f"{name} {version}" for name, version in found.items()))
-    return "\n".join(lines)
-
-
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--cases", default=",".join(CASES), help=f"of {','.join(CASES)}; default all")
-    parser.add_argument("--repetitions", type=int, default=9, help=f"at least {FEWEST_REPETITIONS}; default 9")
-    parser.add_argument("--largest", type=int, default=max(SIZES), help="largest N of the case size (10**7 takes 5 GB)")
-    parser.add_argument("--quick", action="store_true", help="3 short repetitions, to see that all works")
-    parser.add_argument("--output", type=Path, default=HERE / "RESULTS.md")
-    arguments = parser.parse_args()
-    arguments.cases = arguments.cases.split(",")
-    if unknown := set(arguments.cases) - set(CASES):
-        parser.error(f"there are no cases {', '.join(sorted(unknown))}")
-    if arguments.repetitions < FEWEST_REPETITIONS:
-        parser.error(f"--repetitions must be at least {FEWEST_REPETITIONS}, or use --quick")
-    return arguments
-
-
 def main() -> None:
-    arguments = parse_arguments()
-    settings = Settings(3 if arguments.quick else arguments.repetitions, arguments.quick, arguments.largest)
-    command = "python benchmarks/speed.py " + " ".join(sys.argv[1:])
-    parts = [
-        "# Speed",
-        f"{datetime.date.today()}, by `{command.strip()}`: {settings.repetitions} repetitions. "
-        f"Load of the machine at the start: {os.getloadavg()[0]:.2f}.",
-        *(["**A quick run, which shows that all works and not how fast.**"] if settings.quick else []),
-        machine() + ".",
-        versions(arguments.cases),
-        "A ratio is the median over the repetitions of the ratio within a repetition. README.md says what is measured.",
-    ]
-    for name in arguments.cases:
-        for section in CASES[name](settings):
-            text = render(section)
-            print(text, flush=True)
-            parts.append(text.rstrip())
-    arguments.output.write_text("\n\n".join(parts) + "\n")
+    parser = common_parser(__doc__.splitlines()[0], CASES, "RESULTS.md")
+    parser.add_argument("--largest", type=int, default=max(SIZES), help="largest N of the case size (10**7 takes 5 GB)")
+    arguments = parse(parser, CASES)
+    packages = PACKAGES if set(arguments.cases) - {"own", "size"} else (OURS,)
+    publish("Speed", arguments, {**CASES, "size": partial(size, largest=arguments.largest)}, packages)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,6 +10,7 @@ import blackjax
 import jax
 import jax.numpy as jnp
 from cases import SHORT, Case
+from jax_arms import arm
 from jax_models import LOG_LIKS, LOG_PRIORS, Params, simulated_entries, start_of, to_numpy
 from protocol import seconds, serve, versions
 
@@ -39,23 +39,20 @@ def build(case: Case) -> Callable[[jax.Array, Params, Data, int], Params]:
     return run
 
 
-def prepare(name: str, case: dict[str, Any]) -> None:
+def prepare(name: str, case: dict[str, Any], separately: bool = False) -> None:
     """Set up an arm and compile it."""
     this = Case(**case)
     run = build(this)
     data = tuple(jnp.asarray(x) for x in simulated_entries(this.model, this.n_data))
-    position, keys = start_of(this.model), map(jax.random.key, itertools.count())
 
-    def repetition() -> float:
-        key = jax.block_until_ready(next(keys))
-        return seconds(lambda: to_numpy(run(key, position, data, this.iterations))) / this.iterations * 1e6
+    def chain(key: jax.Array, position: Params, data: Data) -> Params:
+        return run(key, position, data, this.iterations)
 
-    repetition()
-    arms[name] = repetition
+    arms[name] = arm(this, chain, (start_of(this.model), data), jax.random.key, separately)
 
 
 def time_arm(name: str) -> float:
-    """Microseconds per iteration of one repetition."""
+    """Microseconds per iteration and chain of one repetition."""
     return arms[name]()
 
 

@@ -30,6 +30,8 @@ class Case:
         Iterations in one repetition.
     stepsize : float
         The variance eps of the injected noise of SGLD; packages that ask for dt get eps / 2.
+    n_chains : int or None
+        Chains of one repetition; None is a single one, without a chain axis.
     """
 
     model: str
@@ -37,6 +39,12 @@ class Case:
     n: int
     iterations: int
     stepsize: float
+    n_chains: int | None = None
+
+    @property
+    def updates(self) -> int:
+        """The iterations of all chains in one repetition."""
+        return self.iterations * (self.n_chains or 1)
 
 
 def simulate(model: str, n_data: int) -> dict[str, np.ndarray]:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 import resource
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from cases import PRIOR_SD_MIXTURE, SHORT, Case, simulate, start
 from protocol import seconds, serve, versions
 
-from sgmcmc import initSess, sghmcSetup, sgldcvSetup, sgldSetup, sgmcmcStep, sgnhtSetup
-from sgmcmc.dynamics.sgld import sgld as sgld_dynamics
-from sgmcmc.run import chain
+from sgmcmc import initSess, sghmcSetup, sgld, sgldcvSetup, sgldSetup, sgmcmcStep, sgnhtSetup
+from sgmcmc.run.loop import Loop
+from sgmcmc.run.sampler import Sampler
 from sgmcmc.samplers._arguments import Arguments
-from sgmcmc.samplers._assemble import assemble
 from sgmcmc.samplers._object import Sgmcmc
-from sgmcmc.storage.memory import Memory
 
 MOMENTUM_STEPSIZE = 1e-7
+RUN_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(sgld).parameters.items()
+    if name not in inspect.signature(sgldSetup).parameters
+}
 MODE_SEARCH = {"optStepsize": 1e-7, "nItersOpt": 1000, "verbose": False}
 
 Params = dict[str, tf.Tensor]
@@ -75,44 +83,50 @@ def prepare(
     subsampling: str = "uniform",
     steps_per_call: int = 0,
     bar: bool = False,
+    store: bool = False,
+    estimates: bool = True,
+    separately: bool = False,
+    **arguments: Any,
 ) -> None:
-    """Set up an arm: a chain in one call, or, with `steps_per_call`, calls of sgmcmcStep."""
+    """Set up an arm: all chains in one call or, `separately`, a call for each; with `steps_per_call`, sgmcmcStep.
+
+    `store` draws in a folder; the loop may go without `estimates` of the log posterior; `arguments` are of the sampler.
+    """
     this = Case(**case)
-    sampler = _setup(this, method, subsampling)
-    arms[name] = _stepping(sampler, this, steps_per_call) if steps_per_call else _chain(sampler, this, bar)
+    sampler = _setup(replace(this, n_chains=None) if separately else this, method, subsampling, **arguments)
+    if not estimates:
+        _without_estimates(sampler._sampler)
+    calls = this.n_chains if separately else 1
+    arms[name] = (
+        _stepping(sampler, this, steps_per_call) if steps_per_call else _chain(sampler, this, calls, bar, store)
+    )
 
 
 def time_arm(name: str) -> float:
-    """Microseconds per iteration of one repetition."""
+    """Microseconds per iteration and chain of one repetition."""
     return arms[name]()
 
 
 def first_call(case: dict[str, Any]) -> dict[str, float]:
-    """Seconds to pack the data, and from there to the end of the first iterations: sgldSetup in its two parts."""
+    """Seconds to pack the data, and from there to the end of the first iterations.
+
+    A Setup function packs the data, too; what that takes the second time is known and subtracted.
+    """
     this = Case(**case)
-    arguments = _arguments(this)
-    data_seconds = seconds(lambda: arguments.data)
-
-    def set_up_and_run() -> None:
-        sampler = assemble(arguments, this.stepsize, sgld_dynamics)._sampler
-        state = sampler.initial_state(verbose=False)
-        loop = sampler.loop(state)
-        block = loop.advance(loop.flatten(state), SHORT)
-        [draws.numpy() for draws in block.draws.values()]
-
-    return {"data": data_seconds, "first": seconds(set_up_and_run)}
+    dataset = simulate(this.model, this.n_data)
+    data_seconds, packed_again = (seconds(lambda: _arguments(this, dataset).data) for _ in range(2))
+    whole = seconds(lambda: _run(_setup(this, subsampling="withReplacement", dataset=dataset), SHORT))
+    return {"data": data_seconds, "first": whole - packed_again}
 
 
 def memory(case: dict[str, Any]) -> dict[str, int]:
     """Bytes in memory before the data, of the user's data and the draws, and at the peak of a chain in one call."""
     this = Case(**case)
     small = Case(this.model, 1000, 10, SHORT, this.stepsize)
-    _setup(small, "sgld", "uniform").run(SHORT, verbose=False)  # loads the compiler
+    _run(_setup(small), SHORT)  # loads the compiler
     before = _resident_bytes()
     dataset = simulate(this.model, this.n_data)
-    log_lik, log_prior = MODELS[this.model]()
-    sampler = sgldSetup(log_lik, dataset, start(this.model), this.stepsize, log_prior, this.n, seed=1)
-    draws = sampler.run(this.iterations, verbose=False)
+    draws = _run(_setup(this, dataset=dataset), this.iterations)
     return {
         "before": before,
         "dataset": sum(entry.nbytes for entry in dataset.values()),
@@ -121,7 +135,13 @@ def memory(case: dict[str, Any]) -> dict[str, int]:
     }
 
 
-def _setup(case: Case, method: str, subsampling: str) -> Sgmcmc:
+def _setup(
+    case: Case,
+    method: str = "sgld",
+    subsampling: str = "uniform",
+    dataset: dict[str, np.ndarray] | None = None,
+    **arguments: Any,
+) -> Sgmcmc:
     log_lik, log_prior = MODELS[case.model]()
     functions: dict[str, Callable[..., Sgmcmc]] = {
         "sgld": sgldSetup,
@@ -131,23 +151,25 @@ def _setup(case: Case, method: str, subsampling: str) -> Sgmcmc:
     }
     return functions[method](
         log_lik,
-        simulate(case.model, case.n_data),
+        dataset or simulate(case.model, case.n_data),
         start(case.model),
         case.stepsize if method.startswith("sgld") else MOMENTUM_STEPSIZE,
         logPrior=log_prior,
         minibatchSize=case.n,
         seed=1,
         subsampling=subsampling,
+        nChains=case.n_chains,
+        **arguments,
         **(MODE_SEARCH if method == "sgldcv" else {}),
     )
 
 
-def _arguments(case: Case) -> Arguments:
+def _arguments(case: Case, dataset: dict[str, np.ndarray]) -> Arguments:
     log_lik, log_prior = MODELS[case.model]()
     return Arguments(
         sampler="sgld",
         logLik=log_lik,
-        dataset=simulate(case.model, case.n_data),
+        dataset=dataset,
         params=start(case.model),
         logPrior=log_prior,
         minibatchSize=case.n,
@@ -158,22 +180,44 @@ def _arguments(case: Case) -> Arguments:
     )
 
 
-def _chain(setup: Sgmcmc, case: Case, bar: bool) -> Callable[[], float]:
-    """What the one-call functions do once compiled; each repetition goes on where the last one ended."""
-    sampler = setup._sampler
-    state = sampler.initial_state(verbose=False)
-    loop = sampler.loop(state)
-    leaves = loop.flatten(state)
+def _run(setup: Sgmcmc, iterations: int, verbose: bool = False, **arguments: Any) -> Mapping[str, np.ndarray]:
+    """A one-call function after its setup; arguments not given are its defaults."""
+    return setup.run(**{**RUN_DEFAULTS, "nIters": iterations, "verbose": verbose, **arguments})
 
-    def run() -> None:
-        nonlocal leaves
-        storage = Memory(case.iterations, loop.record_specs)
-        leaves = chain.run(loop, leaves, case.iterations, storage, sampler.name, verbose=bar)
-        storage.result()
+
+def _without_estimates(sampler: Sampler) -> None:
+    """No user can ask for this: what the estimates cost is seen only by taking them out of the iteration."""
+    nothing, step = tf.zeros([sampler.n_chains or 1], sampler.model.dtype), sampler.transition.step
+    transition = sampler.transition._replace(step=lambda state: step(state)._replace(log_density=nothing))
+    sampler.__dict__["transition"] = transition  # where the cached property would be
+
+
+def _compile_once(sampler: Sampler) -> None:
+    """Let all calls share one compiled loop, where users pay for the compilation in each."""
+    make_loop, loops = sampler.loop, []
+
+    def loop(*arguments: Any) -> Loop:
+        if not loops:
+            loops.append(make_loop(*arguments))
+        return loops[0]
+
+    sampler.__dict__["loop"] = loop
+
+
+def _chain(setup: Sgmcmc, case: Case, calls: int, bar: bool, store: bool) -> Callable[[], float]:
+    """What the one-call functions do once compiled; each repetition begins where they begin."""
+    _compile_once(setup._sampler)
 
     def repetition() -> float:
-        with contextlib.redirect_stderr(io.StringIO()):  # where the bar is drawn
-            return seconds(run) / case.iterations * 1e6
+        # The bar is drawn on stderr; each repetition gets a folder of its own, and its removal is not timed.
+        with contextlib.redirect_stderr(io.StringIO()), tempfile.TemporaryDirectory() as folder:
+            options = {"storage": str(Path(folder) / "draws.zarr")} if store else {}
+
+            def run() -> None:
+                for _ in range(calls):
+                    _run(setup, case.iterations, verbose=bar, **options)
+
+            return seconds(run) / case.updates * 1e6
 
     return repetition
 

@@ -1,4 +1,4 @@
-"""How a worker talks to speed.py: one JSON request per line on stdin, one JSON reply per line on stdout."""
+"""How a worker talks to its script: one JSON request per line on stdin, one JSON reply per line on stdout."""
 
 from __future__ import annotations
 

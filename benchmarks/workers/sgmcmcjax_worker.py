@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from cases import SHORT, Case
-from jax_models import LOG_LIKS, LOG_PRIORS, simulated_entries, start_of, to_numpy
+from jax_arms import arm
+from jax_models import LOG_LIKS, LOG_PRIORS, Params, simulated_entries, start_of, to_numpy
 from protocol import seconds, serve, versions
 from sgmcmcjax.samplers import build_sgld_sampler
 
@@ -20,22 +20,19 @@ def build(case: Case, data: tuple[jax.Array, ...]) -> Callable:
     return build_sgld_sampler(case.stepsize / 2, LOG_LIKS[case.model], LOG_PRIORS[case.model], data, case.n, pbar=False)
 
 
-def prepare(name: str, case: dict[str, Any]) -> None:
+def prepare(name: str, case: dict[str, Any], separately: bool = False) -> None:
     """Set up an arm and compile it."""
     this = Case(**case)
     sampler = build(this, tuple(jnp.asarray(x) for x in simulated_entries(this.model, this.n_data)))
-    position, keys = start_of(this.model), map(jax.random.PRNGKey, itertools.count())
 
-    def repetition() -> float:
-        key = jax.block_until_ready(next(keys))
-        return seconds(lambda: to_numpy(sampler(key, this.iterations, position))) / this.iterations * 1e6
+    def chain(key: jax.Array, position: Params) -> Params:
+        return sampler(key, this.iterations, position)
 
-    repetition()
-    arms[name] = repetition
+    arms[name] = arm(this, chain, (start_of(this.model),), jax.random.PRNGKey, separately)
 
 
 def time_arm(name: str) -> float:
-    """Microseconds per iteration of one repetition."""
+    """Microseconds per iteration and chain of one repetition."""
     return arms[name]()
 
 

@@ -1,0 +1,175 @@
+"""Time many chains in one call against SGMCMCJax and blackjax under jax.vmap, and what features cost.
+
+Writes RESULTS_CHAINS.md. See README.md.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness import (
+    BLACKJAX,
+    LOGISTIC,
+    OURS,
+    PACKAGES,
+    SGMCMCJAX,
+    Case,
+    Cases,
+    Section,
+    Settings,
+    Worker,
+    common_parser,
+    compare,
+    interleave,
+    parse,
+    publish,
+)
+
+CHAINS, OF_GOALS = (4, 16, 64), 16
+GOALS = {50: {SGMCMCJAX: 0.7, BLACKJAX: 0.45}, 500: {SGMCMCJAX: 0.8, BLACKJAX: 0.6}}
+LENGTH = 4  # a repetition makes this many times the updates of one of speed.py, divided among the chains
+REPLACEMENT = {"subsampling": "withReplacement"}  # the others know no other way
+UNIT = "µs per iteration and chain"
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A choice in sgmcmc, as the worker's options with it on and off, and how the two are called."""
+
+    title: str
+    text: str
+    on: str
+    off: str
+    options_on: dict[str, Any]
+    options_off: dict[str, Any]
+    chains: tuple[int | None, ...] = (None, OF_GOALS)
+    goal: float | None = 1.05
+
+    def __call__(self, settings: Settings) -> list[Section]:
+        return [self.section(settings, n) for n in GOALS]
+
+    def section(self, settings: Settings, n: int) -> Section:
+        pairs = {name(n_chains): case_of(settings, n, n_chains) for n_chains in self.chains}
+        with Worker(OURS) as worker:
+            arms = {
+                f"{label}, {state}": worker.arm(f"{label}, {state}", case, **REPLACEMENT, **options)
+                for label, case in pairs.items()
+                for state, options in ((self.on, self.options_on), (self.off, self.options_off))
+            }
+            measured = interleave(arms, settings.repetitions)
+        checks = [
+            compare(
+                f"{self.on} / {self.off}, {label}",
+                measured[f"{label}, {self.on}"],
+                measured[f"{label}, {self.off}"],
+                self.goal,
+            )
+            for label in pairs
+        ]
+        return Section(f"{self.title}, n = {n}", self.text, UNIT, measured, checks)
+
+
+def name(n_chains: int | None) -> str:
+    return "one chain" if n_chains is None else f"{n_chains} chains"
+
+
+def case_of(settings: Settings, n: int, n_chains: int | None) -> Case:
+    """The logistic model of speed.py, the same number of updates for any number of chains."""
+    case = LOGISTIC[n]
+    return settings.case(replace(case, iterations=LENGTH * case.iterations // (n_chains or 1), n_chains=n_chains))
+
+
+def peers(settings: Settings) -> list[Section]:
+    return [against_peers(settings, n) for n in GOALS]
+
+
+def against_peers(settings: Settings, n: int) -> Section:
+    singles = f"{OF_GOALS} runs of one chain"
+    cases = {name(n_chains): (case_of(settings, n, n_chains), {}) for n_chains in CHAINS}
+    cases[singles] = (case_of(settings, n, OF_GOALS), {"separately": True})
+    with ExitStack() as stack:
+        workers = {package: stack.enter_context(Worker(package)) for package in PACKAGES}
+        arms = {
+            f"{package}, {label}": worker.arm(label, case, **options, **(REPLACEMENT if package == OURS else {}))
+            for label, (case, options) in cases.items()
+            for package, worker in workers.items()
+        }
+        measured = interleave(arms, settings.repetitions)
+
+    together = name(OF_GOALS)
+    goals = {(together, peer): goal for peer, goal in GOALS[n].items()}
+    checks = [
+        compare(
+            f"{OURS} / {peer}, {label}",
+            measured[f"{OURS}, {label}"],
+            measured[f"{peer}, {label}"],
+            goals.get((label, peer)),
+        )
+        for label in cases
+        for peer in GOALS[n]
+    ]
+    checks += [
+        compare(
+            f"{package}: {together} / {singles}", measured[f"{package}, {together}"], measured[f"{package}, {singles}"]
+        )
+        for package in PACKAGES
+    ]
+    checks += [
+        compare(
+            f"{OURS}, {together} / {peer}, {singles}", measured[f"{OURS}, {together}"], measured[f"{peer}, {singles}"]
+        )
+        for peer in GOALS[n]
+    ]
+    lengths = ", ".join(f"{case.iterations:,} iterations of {label}" for label, (case, _) in cases.items())
+    text = f"Logistic regression, N = {LOGISTIC[n].n_data:,}, n = {n}; in a repetition {lengths}."
+    return Section(f"Many chains, n = {n}", text, UNIT, measured, checks)
+
+
+CASES: Cases = {
+    "peers": peers,
+    "shared": Switch(
+        title="One shared minibatch",
+        text="sgld: in each iteration one minibatch for all chains, or one for each.",
+        on="shared",
+        off="own minibatches",
+        options_on={"sharedMinibatch": True},
+        options_off={},
+        chains=CHAINS,
+        goal=None,
+    ),
+    "progress": Switch(
+        title="Progress",
+        text="sgld, verbose = True: the progress bar, with an estimate of the log posterior.",
+        on="bar",
+        off="no bar",
+        options_on={"bar": True},
+        options_off={},
+    ),
+    "storage": Switch(
+        title="Storage of draws",
+        text="sgld, the draws on disk (opened, filled and closed within the time) or in memory.",
+        on="zarr",
+        off="memory",
+        options_on={"store": True},
+        options_off={},
+    ),
+    "estimates": Switch(
+        title="Log posterior estimates",
+        text="sgld as it is, with its estimates of the log posterior, or with none.",
+        on="estimates",
+        off="none",
+        options_on={},
+        options_off={"estimates": False},
+    ),
+}
+
+
+def main() -> None:
+    arguments = parse(common_parser(__doc__.splitlines()[0], CASES, "RESULTS_CHAINS.md"), CASES)
+    publish("Many chains", arguments, CASES, PACKAGES if "peers" in arguments.cases else (OURS,))
+
+
+if __name__ == "__main__":
+    main()
