@@ -1,0 +1,19 @@
+"""The small data sets that are installed with the package: tables with a header, and their labels in column one."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+# The folder sgmcmc/data is a link to data/ at the top of the project, where sources and licences are described.
+FILES = {"breastCancer": "breast_cancer.csv", "digits": "digits.csv", "wine": "wine.csv"}
+
+
+def read(name: str) -> dict[str, Any]:
+    """The features X, the labels y and the names of the features."""
+    with files("sgmcmc").joinpath("data", FILES[name]).open(encoding="utf-8") as lines:
+        columns = next(lines).rstrip("\n").split(",")
+        table = np.loadtxt(lines, delimiter=",")
+    return {"X": table[:, 1:].copy(), "y": table[:, 0].astype(np.int64), "names": columns[1:]}

@@ -1,0 +1,72 @@
+"""Raw files from the internet, each known by its SHA-256: fetched once, kept in a folder, checked at every use."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = "SGMCMC_DATA"  # the environment variable that names the folder, in place of the user's cache
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A file in its original format, and where it is published."""
+
+    name: str
+    sha256: str
+    urls: tuple[str, ...]
+
+
+FILES = {
+    # As scikit-learn fetches it, then the original place; the former refuses some networks for weeks at a time.
+    "covertype": RawFile(
+        name="covtype.data.gz",
+        sha256="614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771",
+        urls=(
+            "https://ndownloader.figshare.com/files/5976039",
+            "https://archive.ics.uci.edu/ml/machine-learning-databases/covtype/covtype.data.gz",
+        ),
+    ),
+    # As Keras fetches it.
+    "mnist": RawFile(
+        name="mnist.npz",
+        sha256="731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1",
+        urls=("https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz",),
+    ),
+}
+
+
+def fetch(file: RawFile) -> Path:
+    """Where the file lies on this computer, after a download if it is not there yet."""
+    import pooch  # here, so that `import sgmcmc` does not wait for it
+
+    own_folder = os.environ.get(FOLDER)
+    folder = Path(own_folder).expanduser() if own_folder else Path(pooch.os_cache("sgmcmc"))
+    path = folder / file.name
+    if own_folder and path.exists():
+        _require_hash(path, file, pooch.file_hash(str(path)))
+        return path
+    failures = []
+    for url in file.urls:
+        try:
+            # Downloads under a temporary name, and renames what has the right hash.
+            return Path(pooch.retrieve(url, f"sha256:{file.sha256}", file.name, folder, progressbar=True))
+        except (OSError, ValueError) as error:
+            failures.append(f"from {url}: {error}")
+    raise OSError(
+        f"{file.name} could not be downloaded into {folder}\n  "
+        + "\n  ".join(failures)
+        + f"\nTry again later; or download it by other means, put it into a folder under the name {file.name}, "
+        f"and set the environment variable {FOLDER} to that folder."
+    )
+
+
+def _require_hash(path: Path, file: RawFile, found: str) -> None:
+    # What users put into a folder of their own is not overwritten, so a wrong file there is for them to remove.
+    if found != file.sha256:
+        raise OSError(
+            f"{file.name} in the folder {FOLDER}={path.parent} must have the SHA-256 {file.sha256}, "
+            f"as that from {file.urls[0]} has; got {found}. Remove it to have it downloaded anew, "
+            "or put the right file in its place."
+        )
