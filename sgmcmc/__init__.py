@@ -2,19 +2,35 @@
 
 from sgmcmc.core.errors import DivergenceError, ModeSearchError
 from sgmcmc.core.schedules import polynomial
+from sgmcmc.core.types import Reducer
+from sgmcmc.output.draws import Draws
+from sgmcmc.output.plots import plotMarginals, plotPairs, plotRunning, plotTrace
+from sgmcmc.samplers.datasets import getDataset
+from sgmcmc.samplers.reducers import runningCovariance, runningMean
 from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup
 from sgmcmc.samplers.sgld import sgld, sgldcv, sgldcvSetup, sgldSetup
 from sgmcmc.samplers.sgnht import sgnht, sgnhtcv, sgnhtcvSetup, sgnhtSetup
-from sgmcmc.samplers.stepwise import getParams, initSess, sgmcmcStep
+from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
 
 __version__ = "0.1.0"
 
 __all__ = [
     "DivergenceError",
+    "Draws",
     "ModeSearchError",
+    "Reducer",
+    "getDataset",
     "getParams",
     "initSess",
+    "plotMarginals",
+    "plotPairs",
+    "plotRunning",
+    "plotTrace",
     "polynomial",
+    "restoreSess",
+    "runningCovariance",
+    "runningMean",
+    "saveSess",
     "sghmc",
     "sghmcSetup",
     "sghmccv",

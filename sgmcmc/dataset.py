@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.checksum import checksum
 from sgmcmc.core.types import Tree
 
 WORD = 8  # bytes
@@ -51,6 +52,10 @@ class Dataset:
             for name, c in self.columns.items()
         }
 
+    def checksum(self) -> str:
+        """Equal for equal data."""
+        return checksum(self._words)
+
     def specs(self, n: int) -> dict[str, tf.TensorSpec]:
         """Shapes and types of n observations."""
         return {name: tf.TensorSpec([n, *c.shape], tf.as_dtype(c.dtype)) for name, c in self.columns.items()}
@@ -58,6 +63,10 @@ class Dataset:
     def gather(self, indices: tf.Tensor) -> Tree:
         """The observations at `indices`, [...]: {name: [..., *shape]}."""
         return self._unpack(tf.gather(self._rows, indices), indices.shape)
+
+    def all(self) -> Tree:
+        """All observations."""
+        return self._unpack(self._rows, tf.TensorShape([self.size]))
 
     def block(self, start: tf.Tensor, size: int) -> Tree:
         """`size` consecutive observations from `start` on."""

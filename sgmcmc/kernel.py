@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
@@ -26,6 +27,7 @@ def build(
     stepsize: Mapping[str, float | Schedule],
     seed: int,
     n_chains: int = 1,
+    shared_minibatch: bool = False,
 ) -> Transition:
     """Multiply the choices into one transition.
 
@@ -40,12 +42,15 @@ def build(
         One for each parameter.
     seed : int
     n_chains : int, default 1
+    shared_minibatch : bool, default False
+        Whether all chains look at the same observations in each step, which makes them dependent.
     """
     (inner_steps,) = {d.inner_steps for d in dynamics.values()}
     names = sorted(dynamics)
-    minibatches, monitoring, initial, refreshing, moving = (
-        random.Stream(seed, purpose, n_chains)
-        for purpose in (Purpose.MINIBATCH, Purpose.MONITOR, Purpose.INITIAL, Purpose.REFRESH, Purpose.NOISE)
+    n_batches = 1 if shared_minibatch else n_chains
+    minibatches, monitoring = (random.Stream(seed, p, n_batches) for p in (Purpose.MINIBATCH, Purpose.MONITOR))
+    initial, refreshing, moving = (
+        random.Stream(seed, p, n_chains) for p in (Purpose.INITIAL, Purpose.REFRESH, Purpose.NOISE)
     )
 
     def stepsizes(step: tf.Tensor) -> Tree:
@@ -78,8 +83,10 @@ def build(
         parts = tf.split(draws, [part.shape[1] for part in elements], axis=1)
         return {name: tf.reshape(z, shape) for name, z, shape in zip(names, parts, shapes, strict=True)}
 
-    def batch(state: State) -> tuple[Tree, Any, Any]:  # leaves [C, n, ...]
-        indices, weights, minibatch_state = minibatch.draw(minibatches, state.step, state.minibatch)
+    def batch(
+        state: State, stream: random.Stream
+    ) -> tuple[Tree, Any, Any]:  # leaves [C, n, ...], or [1, n, ...] shared
+        indices, weights, minibatch_state = minibatch.draw(stream, state.step, state.minibatch)
         return model.data.gather(indices), weights, minibatch_state
 
     def over_batches(fn: Callable, scale: float | None) -> Callable:
@@ -88,12 +95,19 @@ def build(
         def of_one(params: Tree, data: Tree, weights: Any, *rest: Any) -> Any:
             return fn(params, Batch(data, weights if scale is None else scale), *rest)
 
-        return _over_chains(of_one, n_chains)
+        def of_all(params: Tree, data: Tree, weights: Any, *rest: Any) -> Any:
+            if n_batches == n_chains:
+                return over_chains(of_one, n_chains)(params, data, weights, *rest)
+            data, weights = tf.nest.map_structure(lambda x: x[0], (data, weights))
+            return over_chains(lambda params, *rest: of_one(params, data, weights, *rest), n_chains)(params, *rest)
+
+        return of_all
 
     def init(params: Tree, centre: Tree) -> State:
-        state = State(tf.constant(0, tf.uint32), params, {}, (), minibatch.init())
+        unknown = tf.fill([n_chains], tf.constant(np.nan, model.dtype))
+        state = State(tf.constant(0, tf.uint32), params, {}, (), minibatch.init(), unknown)
         eps, z = stepsizes(state.step), noise(initial, state, {})
-        memory = {name: _over_chains(dynamics[name].init, n_chains, eps[name])(params[name], z[name]) for name in names}
+        memory = {name: over_chains(dynamics[name].init, n_chains, eps[name])(params[name], z[name]) for name in names}
         estimator = tf.nest.map_structure(
             lambda x: tf.tile(x[None], [n_chains] + [1] * len(x.shape)), gradient.init(centre)
         )
@@ -109,7 +123,7 @@ def build(
         z = noise(refreshing, state, {})
         memory = dict(state.dynamics)
         for name, renew in renewals.items():
-            fresh = _over_chains(renew, n_chains, eps[name])(state.params[name], memory[name], z[name])
+            fresh = over_chains(renew, n_chains, eps[name])(state.params[name], memory[name], z[name])
             memory[name] = {key: tf.where(starts_iteration, fresh[key], old) for key, old in memory[name].items()}
         return memory
 
@@ -124,9 +138,9 @@ def build(
             theta, memory, rows = state.params[name], state.dynamics[name], where[name]
             if isinstance(rows, RowGradient):
                 part, aux = _take(theta, theta, rows.rows), _take_memory(theta, memory, rows.rows)
-                params[name] = _put(theta, rows.rows, _over_chains(drift, n_chains)(part, aux))
+                params[name] = _put(theta, rows.rows, over_chains(drift, n_chains)(part, aux))
             else:
-                params[name] = _over_chains(drift, n_chains)(theta, memory)
+                params[name] = over_chains(drift, n_chains)(theta, memory)
         return params
 
     def moved(state: State, eps: Tree, grad: Tree) -> dict[str, tuple[tf.Tensor, Tree]]:
@@ -141,10 +155,10 @@ def build(
     def step(state: State) -> State:
         eps = stepsizes(state.step)
         state = state._replace(dynamics=refreshed(state, eps))
-        data, weights, minibatch_state = batch(state)
+        data, weights, minibatch_state = batch(state, minibatches)
         state = state._replace(params=drifted(state, data, weights))
         estimate = over_batches(gradient.estimate, minibatch.scale)
-        grad, estimator = estimate(state.params, data, weights, state.gradient)
+        value, grad, estimator = estimate(state.params, data, weights, state.gradient)
         updates = moved(state, eps, grad)
         return State(
             step=state.step + tf.constant(1, tf.uint32),
@@ -152,18 +166,33 @@ def build(
             dynamics={name: memory for name, (_, memory) in updates.items()},
             gradient=estimator,
             minibatch=minibatch_state,
+            log_density=value,
         )
 
-    def log_density(state: State) -> tf.Tensor:
-        # Uniformly with replacement whatever the minibatches are: unbiased as they, and quicker to compile.
-        indices = monitoring.integers(state.step, minibatch.size, model.data.size)
-        estimate = over_batches(model.log_density, model.data.size / minibatch.size)
-        return estimate(state.params, model.data.gather(indices), ())
+    def stats(state: State) -> Tree:
+        """The log posterior estimate [C], and [C, P] of what the dynamics of P parameters tell of themselves."""
+        eps = stepsizes(state.step - tf.constant(1, tf.uint32))
+        told: dict[str, list[tf.Tensor]] = {}
+        for name in names:
+            if (tell := dynamics[name].stats) is not None:
+                for key, values in over_chains(tell, n_chains, eps[name])(state.dynamics[name]).items():
+                    told.setdefault(key, []).append(values)
+        if any(callable(h) for h in stepsize.values()):
+            told["step_size"] = [tf.fill([n_chains], eps[name]) for name in names]
+        return {"lp": state.log_density} | {key: tf.stack(values, axis=1) for key, values in told.items()}
 
-    return Transition(init, step, log_density, inner_steps)
+    def estimated_gradient(state: State) -> Tree:
+        data, weights, _ = batch(state, monitoring)
+        _, grad, _ = over_batches(gradient.estimate, minibatch.scale)(state.params, data, weights, state.gradient)
+        return {
+            name: _put(tf.zeros_like(state.params[name]), g.rows, g.values) if isinstance(g, RowGradient) else g
+            for name, g in grad.items()
+        }
+
+    return Transition(init, step, stats, estimated_gradient, inner_steps)
 
 
-def _over_chains(fn: Callable, n_chains: int, *shared: Any) -> Callable:
+def over_chains(fn: Callable, n_chains: int, *shared: Any) -> Callable:
     """Map `fn(*shared, *args)` over the chain axis of args; one chain is called directly, which compiles faster."""
 
     def call(*args: Any) -> Any:
@@ -181,7 +210,7 @@ def _moved(
     def step(theta: tf.Tensor, aux: Tree, g: tf.Tensor, z: tf.Tensor) -> tuple[tf.Tensor, Tree]:
         return dynamics.step(eps, theta, aux, g, z, tf.reduce_mean)
 
-    return _over_chains(step, n_chains)(theta, memory, grad, z)
+    return over_chains(step, n_chains)(theta, memory, grad, z)
 
 
 def _moved_rows(
@@ -190,7 +219,7 @@ def _moved_rows(
     def step(theta: tf.Tensor, aux: Tree, g: tf.Tensor, z: tf.Tensor, share: tf.Tensor) -> tuple[tf.Tensor, Tree]:
         return dynamics.step(eps, theta, aux, g, z, _mean_over_distinct_rows(share))
 
-    part, aux = _over_chains(step, n_chains)(
+    part, aux = over_chains(step, n_chains)(
         _take(theta, theta, grad.rows), _take_memory(theta, memory, grad.rows), grad.values, z, grad.share
     )
     return _put(theta, grad.rows, part), {

@@ -59,11 +59,15 @@ class Model:
 
     def gradient(self, params: Tree, batch: Batch) -> Tree:
         """The gradient of `log_density`; a RowGradient where `log_lik` gathered rows of a parameter."""
+        return self.value_and_gradient(params, batch)[1]
+
+    def value_and_gradient(self, params: Tree, batch: Batch) -> tuple[tf.Tensor, Tree]:
+        """`log_density` and its `gradient`."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
             value = self.log_density(params, batch)
         gradient = tape.gradient(value, params)
-        return {name: _combine_rows(g) if isinstance(g, tf.IndexedSlices) else g for name, g in gradient.items()}
+        return value, {name: _combine_rows(g) if isinstance(g, tf.IndexedSlices) else g for name, g in gradient.items()}
 
     def log_prior(self, params: Tree) -> tf.Tensor:
         """The log prior density, a scalar; zero when there is none."""

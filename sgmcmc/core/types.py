@@ -18,13 +18,17 @@ Aux = dict[str, tf.Tensor]
 
 
 class State(NamedTuple):
-    """All that a chain needs to go on. Every leaf but the step has a leading chain axis [C, ...]."""
+    """All that a chain needs to go on. Every leaf but the step has a leading chain axis [C, ...].
+
+    The last entry is not needed to go on, but costs nothing to know.
+    """
 
     step: tf.Tensor  # uint32: gradient steps made so far
     params: Tree
     dynamics: Tree
     gradient: Any
     minibatch: Any
+    log_density: tf.Tensor  # [C]: the log posterior where the last gradient was taken, estimated from its minibatch
 
 
 class RowGradient(NamedTuple):
@@ -61,11 +65,12 @@ class Minibatch(NamedTuple):
 class Gradient(NamedTuple):
     """How the gradient of the log posterior is estimated, for one chain.
 
-    ``init(centre) -> aux``, once for all chains, and ``estimate(params, batch, aux) -> (gradient, aux)``.
+    ``init(centre) -> aux``, once for all chains, and ``estimate(params, batch, aux) -> (value, gradient, aux)``, where
+    value is the plain estimate of the log posterior, a scalar.
     """
 
     init: Callable[[Tree], Any]
-    estimate: Callable[[Tree, Batch, Any], tuple[Tree, Any]]
+    estimate: Callable[[Tree, Batch, Any], tuple[tf.Tensor, Tree, Any]]
 
 
 Mean = Callable[[tf.Tensor], tf.Tensor]
@@ -81,24 +86,60 @@ class Dynamics(NamedTuple):
     """How one parameter array of one chain moves, given a gradient.
 
     ``noise`` is a fresh standard normal array of theta's shape. ``init`` makes the memory before the first step;
-    ``refresh`` remakes it before each iteration; ``drift`` gives the position at which the gradient is wanted.
+    ``refresh`` remakes it before each iteration; ``drift`` gives the position at which the gradient is wanted;
+    ``stats`` is what the memory tells about the chain, scalars under names that all dynamics share.
     """
 
     step: Callable[[tf.Tensor, tf.Tensor, Aux, tf.Tensor, tf.Tensor, Mean], tuple[tf.Tensor, Aux]]
     init: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Aux] = no_aux
     refresh: Callable[[tf.Tensor, tf.Tensor, Aux, tf.Tensor], Aux] | None = None
     drift: Callable[[tf.Tensor, Aux], tf.Tensor] | None = None
+    stats: Callable[[tf.Tensor, Aux], dict[str, tf.Tensor]] | None = None
     inner_steps: int = 1
+
+
+class Reducer(NamedTuple):
+    """A sum over the draws of one chain that needs no more memory however many there are.
+
+    Pure functions of TensorFlow operations, but for the last. A draw is a dict of tensors without a chain axis: the
+    parameters, or what `collect` gives.
+
+    Parameters
+    ----------
+    init : callable
+        From a draw of zeros, for its shapes, to the accumulator: any nest of tensors.
+    update : callable
+        (accumulator, draw) -> accumulator.
+    result : callable, optional
+        From the accumulator as NumPy arrays to what is returned: a dict of arrays. By default the accumulator.
+
+    Examples
+    --------
+    The largest value of each parameter:
+
+    >>> import tensorflow as tf
+    >>> from sgmcmc import Reducer
+    >>> largest = Reducer(
+    ...     init=lambda draw: {name: x - float("inf") for name, x in draw.items()},
+    ...     update=lambda top, draw: {name: tf.maximum(top[name], x) for name, x in draw.items()},
+    ... )
+    """
+
+    init: Callable[[Tree], Any]
+    update: Callable[[Any, Tree], Any]
+    result: Callable[[Any], Tree] | None = None
 
 
 class Transition(NamedTuple):
     """A Markov transition: all that the loop knows of an algorithm.
 
     ``init(params, centre)`` begins at params, [C, ...], with a gradient estimator made around centre, [...];
-    ``log_density(state) -> [C]`` estimates the log posterior at the state; one iteration is ``inner_steps`` steps.
+    one iteration is ``inner_steps`` steps. ``stats(state)`` is what the state tells about the chain, {name: [C, ...]},
+    and ``gradient(state)`` the estimated gradient there, {name: [C, *shape]}, from a minibatch of its own.
     """
 
     init: Callable[[Tree, Tree], State]
     step: Callable[[State], State]
-    log_density: Callable[[State], tf.Tensor]
+    stats: Callable[[State], Tree]
+    gradient: Callable[[State], Tree]
     inner_steps: int

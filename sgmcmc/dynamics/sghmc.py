@@ -5,7 +5,8 @@ An iteration draws nu ~ N(0, eps) and then makes L leaps, each with a minibatch 
     theta' = theta + nu
     nu'    = (1 - alpha) nu + eps * grad(theta') + N(0, 2 alpha eps)
 
-alpha is the friction; eps is a squared leapfrog step, and the variance of nu.
+alpha is the friction; eps is a squared leapfrog step, and the variance of nu: the kinetic temperature, the mean of
+nu^2/eps, stays at 1 unless the noise of the gradients heats the chain.
 """
 
 from __future__ import annotations
@@ -31,4 +32,7 @@ def sghmc(alpha: float, L: int) -> Dynamics:  # noqa: N803 - the paper's name
         nu = (1.0 - alpha) * aux["momentum"] + eps * grad + tf.sqrt(2.0 * alpha * eps) * noise
         return theta, {"momentum": nu}
 
-    return Dynamics(step, init=fresh, refresh=refresh, drift=drift, inner_steps=L)
+    def stats(eps: tf.Tensor, aux: Aux) -> dict[str, tf.Tensor]:
+        return {"kinetic_temperature": tf.reduce_mean(aux["momentum"] ** 2) / eps}
+
+    return Dynamics(step, init=fresh, refresh=refresh, drift=drift, stats=stats, inner_steps=L)

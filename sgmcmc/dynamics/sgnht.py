@@ -26,4 +26,8 @@ def sgnht(a: float) -> Dynamics:
         u = u + eps * grad - alpha * u + tf.sqrt(2.0 * a * eps) * noise
         return theta + u, {"momentum": u, "thermostat": alpha + mean(u**2) - eps}
 
-    return Dynamics(step, init=init)
+    def stats(eps: tf.Tensor, aux: Aux) -> dict[str, tf.Tensor]:
+        temperature = tf.reduce_mean(aux["momentum"] ** 2) / eps
+        return {"kinetic_temperature": temperature, "thermostat": aux["thermostat"]}
+
+    return Dynamics(step, init=init, stats=stats)

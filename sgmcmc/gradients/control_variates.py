@@ -24,10 +24,10 @@ def control_variates(model: Model) -> Gradient:
         _, full_gradient = model.full_log_density_and_gradient(centre)
         return {"centre": centre, "full": full_gradient}
 
-    def estimate(params: Tree, batch: Batch, aux: dict[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
-        here = model.gradient(params, batch)
+    def estimate(params: Tree, batch: Batch, aux: dict[str, Tree]) -> tuple[tf.Tensor, Tree, dict[str, Tree]]:
+        value, here = model.value_and_gradient(params, batch)
         there = model.gradient(aux["centre"], batch)
-        return {name: _corrected(aux["full"][name], here[name], there[name]) for name in params}, aux
+        return value, {name: _corrected(aux["full"][name], here[name], there[name]) for name in params}, aux
 
     return Gradient(init, estimate)
 

@@ -10,12 +10,13 @@ import tensorflow as tf
 from sgmcmc.core import random
 from sgmcmc.core.errors import ModeSearchError
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.types import Dynamics, Minibatch, State, Tree
+from sgmcmc.core.types import Dynamics, Minibatch, Tree
 from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel import build
 from sgmcmc.model import Model
 from sgmcmc.run import chain
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.recorder import Recorder, nothing
 from sgmcmc.storage.memory import Memory
 
 
@@ -51,18 +52,11 @@ def find_mode(
         random.child_seed(seed, Purpose.MODE),
     )
     state = transition.init({name: theta[None] for name, theta in start.items()}, dict(start))
-    loop = Loop(transition, _record_nothing, state)
+    loop = Loop(transition, Recorder(nothing), state)
+    plan = chain.Plan(search.n_iterations, thin=None)
+    show = verbose and search.verbose
     leaves = chain.run(
-        loop,
-        loop.flatten(state),
-        search.n_iterations,
-        Memory(0, {}),
-        "Finding the mode",
-        verbose and search.verbose,
-        ModeSearchError,
+        loop, loop.flatten(state), plan, Memory(0, {}, []), "Finding the mode", show, failure=ModeSearchError
     )
-    return {name: theta[0] for name, theta in loop.unflatten(leaves).params.items()}
-
-
-def _record_nothing(state: State) -> Tree:
-    return {}
+    found, _ = loop.unflatten(leaves)
+    return {name: theta[0] for name, theta in found.params.items()}

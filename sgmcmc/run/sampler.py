@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,15 +11,17 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
+from sgmcmc.core.checksum import checksum
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.types import Dynamics, Gradient, Minibatch, State, Transition, Tree
 from sgmcmc.kernel import build
 from sgmcmc.model import Model
-from sgmcmc.run import chain
+from sgmcmc.run.checkpoint import Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.mode import ModeSearch, find_mode
-from sgmcmc.storage.memory import Memory
+from sgmcmc.run.recorder import Recorder, nothing
+from sgmcmc.run.session import Session
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,10 @@ class Sampler:
     starts : float, mapping of str to numpy.ndarray, or None
         Where the chains begin if not all at `start`, or at the mode: at points scattered around it with this standard
         deviation, or at these, {name: [C, ...]}.
+    shared_minibatch : bool
+        Whether all chains look at the same observations.
+    settings : mapping of str to Any
+        All of this as the user knows it, as JSON.
     """
 
     name: str
@@ -60,12 +66,22 @@ class Sampler:
     search: ModeSearch | None = None
     n_chains: int | None = None
     starts: float | Mapping[str, np.ndarray] | None = None
+    shared_minibatch: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def transition(self) -> Transition:
         """The algorithm, as the loop knows it."""
-        n_chains = self.n_chains or 1
-        return build(self.model, self.minibatch, self.gradient, self.dynamics, self.stepsize, self.seed, n_chains)
+        return build(
+            self.model,
+            self.minibatch,
+            self.gradient,
+            self.dynamics,
+            self.stepsize,
+            self.seed,
+            self.n_chains or 1,
+            self.shared_minibatch,
+        )
 
     def initial_state(self, verbose: bool) -> State:
         """The state before the first iteration; for control variates, of chains that start at the mode or around it.
@@ -77,6 +93,7 @@ class Sampler:
             if self.search is not None:
                 centre = find_mode(self.model, self.minibatch, self.search, centre, self.seed, verbose)
             self._made["state"] = self.transition.init(self._chain_starts(centre), centre)
+            self._made["gradient"] = self._made["state"].gradient
         return self._made["state"]
 
     def first_positions(self) -> dict[str, np.ndarray]:
@@ -100,40 +117,62 @@ class Sampler:
             for name, part in zip(sorted(centre), tf.split(z, sizes, axis=1), strict=True)
         }
 
-    def loop(self, state: State) -> Loop:
-        """The loop, compiled on first use, that records the parameters."""
+    def loop(self, state: State, recorder: Recorder) -> Loop:
+        """A loop that begins with states like this one."""
+        return Loop(self.transition, recorder, state, self.n_chains is not None)
+
+    def session(self, variables: Mapping[str, tf.Variable], verbose: bool) -> Session:
+        """A chain to run step by step, from its beginning."""
+        state = self.initial_state(verbose)
+        loop = self._session_loop(state)
+        return Session(loop, loop.flatten(state), variables)
+
+    def with_seed(self, seed: int) -> Sampler:
+        """The same with another seed."""
+        return replace(self, seed=seed, settings=dict(self.settings) | {"seed": seed})
+
+    def centre(self) -> Tree | None:
+        """For control variates, the mode and the full gradient there, once they are known."""
+        return self._made["gradient"] if self.search is not None else None
+
+    def restored_session(self, variables: Mapping[str, tf.Variable], saved: Checkpoint) -> Session:
+        """A chain to run step by step, from where it was saved."""
+        self._made["gradient"] = saved.state.gradient
+        loop = self._session_loop(saved.state)
+        return Session(loop, loop.flatten(saved.state), variables, saved.iteration)
+
+    def saved_session(self, session: Session) -> Checkpoint:
+        """What `restored_session` needs."""
+        state, _ = self._made["loop"].unflatten(session.leaves)
+        return Checkpoint(session.iteration, 0, state, [], self.identity)
+
+    def _session_loop(self, state: State) -> Loop:
+        """Compiled once for all sessions."""
         if "loop" not in self._made:
-            several = self.n_chains is not None
-            self._made["loop"] = Loop(self.transition, _all_chains if several else _single_chain, state, several)
+            self._made["loop"] = self.loop(state, Recorder(nothing))
         return self._made["loop"]
 
     @cached_property
     def _made(self) -> dict[str, Any]:
         return {}
 
-    def run(self, n_iterations: int, verbose: bool, thin: int = 1, burn_in: int = 0) -> dict[str, np.ndarray]:
-        """Run and return the draws, {name: [T, ...]}, or [C, T, ...] given `n_chains`: T of every `thin` iterations.
+    @property
+    def beside(self) -> Tree:
+        """A point near where chains begin, at which functions are told apart that agree at zero."""
+        return {name: tf.constant(theta + theta.dtype.type(0.1)) for name, theta in self.start.items()}
 
-        Raises
-        ------
-        DivergenceError
-            With the draws before the divergence.
-        """
-        state = self.initial_state(verbose)
-        loop = self.loop(state)
-        n_draws = (n_iterations - burn_in) // thin
-        storage = Memory(n_draws, loop.record_specs, chain_axis=self.n_chains is not None)
-        try:
-            leaves = loop.flatten(state)
-            chain.run(loop, leaves, n_iterations, storage, self.name, verbose, thin=thin, burn_in=burn_in)
-        except KeyboardInterrupt:
-            chain.warn_interrupted(storage.stored, n_draws)
-        return storage.result()
-
-
-def _single_chain(state: State) -> Tree:
-    return {name: theta[0] for name, theta in state.params.items()}
-
-
-def _all_chains(state: State) -> Tree:
-    return state.params
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """By what a chain is known to be of this sampler, as JSON; functions by their values where chains begin."""
+        start = {name: tf.constant(theta) for name, theta in self.start.items()}
+        some = self.model.data.block(tf.constant(0), min(16, self.model.data.size))
+        points = (start, self.beside)
+        values = {
+            "logLik": [self.model.log_lik(point, some) for point in points],
+            "logPrior": [self.model.log_prior(point) for point in points],
+        }
+        return dict(self.settings) | {
+            "dataset": self.model.data.checksum(),
+            "params": {name: checksum(theta) for name, theta in self.start.items()},
+            **{name: f"{float(a):.5g} at params, {float(b):.5g} beside" for name, (a, b) in values.items()},
+        }

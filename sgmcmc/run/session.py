@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.run.chain import check_finite, next_length
+from sgmcmc.run.chain import Pace, Plan, stretches
 from sgmcmc.run.loop import Loop
-
-LONGEST_BLOCK = 1024  # iterations
 
 
 class Session:
@@ -24,16 +21,20 @@ class Session:
     ----------
     loop : Loop
     leaves : list of tf.Tensor
-        The initial state.
+        The state to begin with.
     variables : mapping of str to tf.Variable
-        One for each parameter; they are given the position of the initial state.
+        One for each parameter; they are given the position of that state.
+    iteration : int, default 0
+        How many iterations led to it.
     """
 
-    def __init__(self, loop: Loop, leaves: list[tf.Tensor], variables: Mapping[str, tf.Variable]) -> None:
+    def __init__(
+        self, loop: Loop, leaves: list[tf.Tensor], variables: Mapping[str, tf.Variable], iteration: int = 0
+    ) -> None:
         self._loop, self._leaves = loop, list(leaves)
         self._positions = loop.param_positions()
         self.variables = variables
-        self.iteration, self._block_length = 0, LONGEST_BLOCK // 8
+        self.iteration, self._pace = iteration, Pace(128)
         self._write()
 
     def step(self, n_steps: int = 1) -> None:
@@ -44,19 +45,21 @@ class Session:
         DivergenceError
             If the state is no longer finite.
         """
-        for name, position in self._positions.items():
-            variable = self.variables[name]
-            self._leaves[position] = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
-        leaves, done = self._leaves, 0
-        while done < n_steps:
-            n, started = min(self._block_length, n_steps - done), time.perf_counter()
-            block = self._loop.advance(leaves, n, thin=n)
-            check_finite(self._loop, leaves, block, n, self.iteration + done)
-            leaves, done = block.leaves, done + n
-            self._block_length = next_length(self._block_length, time.perf_counter() - started, LONGEST_BLOCK, 1)
+        leaves = self.leaves
+        plan = Plan(self.iteration + n_steps, thin=None)
+        for stretch in stretches(self._loop, leaves, plan, self._pace, self.iteration):
+            leaves = stretch.block.leaves
         self._leaves = list(leaves)
         self.iteration += n_steps
         self._write()
+
+    @property
+    def leaves(self) -> list[tf.Tensor]:
+        """The leaves of the state, at the position that the variables now hold."""
+        for name, position in self._positions.items():
+            variable = self.variables[name]
+            self._leaves[position] = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+        return self._leaves
 
     def params(self) -> dict[str, np.ndarray]:
         """The current position, {name: [...]}."""

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
+from sgmcmc.core.checksum import checksum
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.types import Batch, Minibatch
 from sgmcmc.dataset import Dataset
@@ -26,6 +27,7 @@ Stepsize = float | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
+SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations by which schedules are compared
 TRACED_ROWS = 1009  # a length that no parameter has, to tell a vector of terms
 
 
@@ -45,6 +47,7 @@ class Arguments:
     dtype: str
     nChains: int | None = None
     starts: Any = None
+    sharedMinibatch: bool = False
 
     def refuse(self, argument: str, must: str, got: Any) -> ValueError:
         """The error for a bad argument."""
@@ -109,6 +112,14 @@ class Arguments:
             if array.shape != shape:
                 raise self.refuse(f"starts[{name!r}]", f"have shape {shape}, one start for each chain", array.shape)
         return starts
+
+    @property
+    def shared_minibatch(self) -> bool:
+        """`sharedMinibatch`, checked."""
+        shared = require_flag("sharedMinibatch", self.sampler, self.sharedMinibatch)
+        if shared and self.n_chains is None:
+            raise self.refuse("sharedMinibatch", "come with nChains", "nChains=None")
+        return shared
 
     @cached_property
     def data(self) -> Dataset:
@@ -219,6 +230,24 @@ class Arguments:
         self._require_used(model, params, rows)
         return model
 
+    def settings(self, stepsize: Mapping[str, float | Schedule]) -> dict[str, Any]:
+        """What the user chose, by R's names and as JSON."""
+        starts = self.chain_starts
+        weights = None if isinstance(self.subsampling, str) else np.asarray(self.subsampling, np.float64)
+        return {
+            "sampler": self.sampler,
+            "N": self.data.size,
+            "minibatchSize": self.n,
+            "stepsize": {name: _described(eps, self.float_type) for name, eps in stepsize.items()},
+            "seed": self.random_seed,
+            "subsampling": self.subsampling if weights is None else f"weights {checksum(weights)}",
+            "integers": sorted(self.integers),
+            "dtype": self.dtype,
+            "nChains": self.n_chains,
+            "starts": {k: checksum(v) for k, v in starts.items()} if isinstance(starts, dict) else starts,
+            "sharedMinibatch": self.shared_minibatch,
+        }
+
     def _trial(self, argument: str, function: Callable, inputs: tuple) -> tf.Tensor:
         try:
             traced = tf.function(
@@ -310,6 +339,20 @@ class Arguments:
         if array.dtype.kind not in "iuf":
             raise self.refuse(label, "be an array of real numbers", f"dtype {array.dtype}")
         return array
+
+
+def _described(stepsize: float | Schedule, dtype: tf.DType) -> Any:
+    """A number, or what tells one schedule from another in any process."""
+    if not callable(stepsize):
+        return stepsize
+    return {"schedule": [_value_at(stepsize, tf.constant(k, dtype)) for k in SCHEDULE_AT]}
+
+
+def _value_at(schedule: Schedule, iteration: tf.Tensor) -> float | None:
+    try:
+        return float(schedule(iteration))
+    except Exception:  # such as a table that is not as long
+        return None
 
 
 def require_flag(argument: str, of: str, value: Any) -> bool:

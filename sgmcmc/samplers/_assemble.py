@@ -1,30 +1,23 @@
-"""From checked arguments to samplers."""
+"""From the arguments of a public function to its sampler, and to a whole run of it."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import fields
+from typing import Any
 
 from sgmcmc.core.types import Dynamics
 from sgmcmc.dynamics import descent
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
+from sgmcmc.output.draws import Draws
 from sgmcmc.run.mode import ModeSearch
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.samplers._arguments import Arguments, require_count, require_flag
 from sgmcmc.samplers._object import Sgmcmc
 
 OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
-
-
-class Mode(NamedTuple):
-    """The arguments that only the functions with control variates have."""
-
-    optStepsize: float
-    nItersOpt: int
-    optimizer: str
-    verbose: bool
-
 
 Rule = tuple[Callable[[float], bool], str]
 
@@ -33,47 +26,61 @@ DIFFUSION: Rule = (lambda a: a > 0, "a positive number")
 STEPSIZE: Rule = (lambda eps: eps > 0, "a positive number or a schedule such as polynomial(h, a, b)")
 
 
-def assemble(
-    arguments: Arguments,
-    stepsize: Any,
+def set_up(
+    name: str,
     dynamics: Callable[..., Dynamics],
-    per_parameter: Mapping[str, tuple[Any, Callable[[float], bool], str]] | None = None,
-    shared: Mapping[str, int] | None = None,
-    mode: Mode | None = None,
+    given: Mapping[str, Any],
+    per_parameter: Mapping[str, Rule] | None = None,
+    counts: Mapping[str, int] | None = None,
 ) -> Sgmcmc:
-    """A sampler of these dynamics, with the plain gradient or, given a `Mode`, with control variates.
+    """The sampler `name` of these dynamics: what a Setup function does with its arguments, `given`.
 
-    `per_parameter` holds settings of the dynamics that users may give for each parameter, with what is allowed;
-    `shared` those that are one count for all.
+    `per_parameter` names the settings of the dynamics that may differ between parameters, with what is allowed;
+    `counts` those that are one integer for all, with the least. Where `given` has an `optStepsize`, the gradient is
+    estimated with control variates.
     """
+    arguments = Arguments(name, **{f.name: given[f.name] for f in fields(Arguments) if f.name != "sampler"})
     start = arguments.start
-    eps = arguments.per_parameter("stepsize", stepsize, *STEPSIZE)
-    each = {key: arguments.per_parameter(key, *rule) for key, rule in (per_parameter or {}).items()}
-    common = {key: require_count(key, arguments.sampler, value, at_least=1) for key, value in (shared or {}).items()}
-    search = _mode_search(arguments, mode) if mode else None
+    eps = arguments.per_parameter("stepsize", given["stepsize"], *STEPSIZE)
+    each = {key: arguments.per_parameter(key, given[key], *rule) for key, rule in (per_parameter or {}).items()}
+    common = {key: require_count(key, name, given[key], at_least) for key, at_least in (counts or {}).items()}
+    search = _mode_search(arguments, given) if "optStepsize" in given else None
     seed, minibatch, model = arguments.random_seed, arguments.minibatch, arguments.model
+    searching: dict[str, Any] = {}
+    if search:
+        searching = {"optStepsize": search.stepsize, "nItersOpt": search.n_iterations, "optimizer": given["optimizer"]}
     sampler = Sampler(
-        name=arguments.sampler,
+        name=name,
         model=model,
         minibatch=minibatch,
         gradient=control_variates(model) if search else plain(model),
-        dynamics={name: dynamics(**{key: each[key][name] for key in each}, **common) for name in start},
+        dynamics={parameter: dynamics(**{key: each[key][parameter] for key in each}, **common) for parameter in start},
         stepsize=eps,
         start=start,
         seed=seed,
         search=search,
         n_chains=arguments.n_chains,
         starts=arguments.chain_starts,
+        shared_minibatch=arguments.shared_minibatch,
+        settings=arguments.settings(eps) | each | common | searching,
     )
-    return Sgmcmc(sampler, each | common)
+    return Sgmcmc(sampler, each | common, seeded=given["seed"] is not None)
 
 
-def _mode_search(arguments: Arguments, mode: Mode) -> ModeSearch:
-    if not isinstance(mode.optimizer, str) or mode.optimizer not in OPTIMIZERS:
-        raise arguments.refuse("optimizer", f"be one of {sorted(OPTIMIZERS)}", repr(mode.optimizer))
+def run_whole(setup: Callable[..., Sgmcmc], given: Mapping[str, Any]) -> Draws:
+    """What a one-call function does with its arguments: those that `setup` knows set up, the others run."""
+    known = inspect.signature(setup).parameters
+    rest = {key: value for key, value in given.items() if key not in known or key == "verbose"}
+    return setup(**{key: given[key] for key in known}).run(**rest)
+
+
+def _mode_search(arguments: Arguments, given: Mapping[str, Any]) -> ModeSearch:
+    optimizer = given["optimizer"]
+    if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
+        raise arguments.refuse("optimizer", f"be one of {sorted(OPTIMIZERS)}", repr(optimizer))
     return ModeSearch(
-        OPTIMIZERS[mode.optimizer](),
-        arguments.number("optStepsize", mode.optStepsize, lambda x: x > 0, "a positive number"),
-        require_count("nItersOpt", arguments.sampler, mode.nItersOpt, at_least=0),
-        require_flag("verbose", arguments.sampler, mode.verbose),
+        OPTIMIZERS[optimizer](),
+        arguments.number("optStepsize", given["optStepsize"], lambda x: x > 0, "a positive number"),
+        require_count("nItersOpt", arguments.sampler, given["nItersOpt"], at_least=0),
+        require_flag("verbose", arguments.sampler, given["verbose"]),
     )

@@ -9,9 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.schedules import Schedule
+from sgmcmc.output.draws import Draws
+from sgmcmc.run.checkpoint import Checkpoint, differing_setting
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.run.session import Session
-from sgmcmc.samplers._arguments import require_count, require_flag
+from sgmcmc.samplers._arguments import require_flag
+from sgmcmc.samplers._keeping import checked_run
 
 
 class Sgmcmc:
@@ -39,8 +42,8 @@ class Sgmcmc:
         `initSess`.
     """
 
-    def __init__(self, sampler: Sampler, settings: dict[str, Any]) -> None:
-        self._sampler, self._settings = sampler, settings
+    def __init__(self, sampler: Sampler, settings: dict[str, Any], seeded: bool) -> None:
+        self._sampler, self._settings, self._seeded = sampler, settings, seeded
         self.N = sampler.model.data.size
         self.n = sampler.minibatch.size
         self.stepsize: dict[str, float | Schedule] = dict(sampler.stepsize)
@@ -65,29 +68,47 @@ class Sgmcmc:
         """The dataset as the sampler holds it, {name: [N, ...]}: views, not copies."""
         return self._sampler.model.data.arrays()
 
-    def run(self, nIters: int, verbose: bool, thin: int = 1, burnIn: int = 0) -> dict[str, np.ndarray]:
-        """Whole chains, for the one-call functions."""
-        name = self._sampler.name
-        n_iterations, verbose = require_count("nIters", name, nIters, 1), require_flag("verbose", name, verbose)
-        burn_in = require_count("burnIn", name, burnIn, 0)
-        if burn_in >= n_iterations:
-            raise ValueError(f"burnIn of {name} must be less than nIters = {n_iterations}; got {burnIn!r}.")
-        every = require_count("thin", name, thin, 1)
-        if every > n_iterations - burn_in:
-            left = n_iterations - burn_in
-            raise ValueError(f"thin of {name} must be at most the {left} iterations after burnIn; got {thin!r}.")
-        return self._sampler.run(n_iterations, verbose, every, burn_in)
+    def run(self, **arguments: Any) -> Draws:
+        """A whole chain, for the one-call functions, whose other arguments these are."""
+        return checked_run(self._sampler, seeded=self._seeded, **arguments).draws()
 
     def start(self, verbose: bool) -> Session:
         """A new session at the beginning of the chain, for `initSess`."""
-        state = self._sampler.initial_state(require_flag("verbose", "initSess", verbose))
-        if self._sampler.search is not None:
-            for name in self.params:
-                self.paramsOpt[name].assign(state.gradient["centre"][name][0])
-                self.logPostOptGrad[name].assign(state.gradient["full"][name][0])
-        loop = self._sampler.loop(state)
-        self.session = Session(loop, loop.flatten(state), self.params)
+        self.session = self._sampler.session(self.params, require_flag("verbose", "initSess", verbose))
+        self._show_mode()
         return self.session
+
+    def save(self, session: Session) -> bytes:
+        """Where the session stands, for `saveSess`."""
+        return self._sampler.saved_session(session).encode()
+
+    def restore(self, data: bytes, path: str) -> Session:
+        """A session that goes on from there, for `restoreSess`."""
+        name = self._sampler.name
+        try:
+            saved = Checkpoint.decode(data)
+        except ValueError as error:
+            raise ValueError(f"path of restoreSess must be a file that saveSess wrote; got {path!r}.") from error
+        sampler, seed = self._sampler, saved.settings.get("seed", self.seed)
+        if not self._seeded and seed != self.seed:
+            sampler = sampler.with_seed(seed)
+        key = differing_setting(sampler.identity, saved.settings)
+        if key is not None:
+            raise ValueError(
+                f"{key} of {name} must be what it was when {path!r} was saved, {saved.settings.get(key)!r}; "
+                f"got {sampler.identity.get(key)!r}."
+            )
+        self._sampler, self.seed = sampler, sampler.seed
+        self.session = self._sampler.restored_session(self.params, saved)
+        self._show_mode()
+        return self.session
+
+    def _show_mode(self) -> None:
+        centre = self._sampler.centre()
+        if centre is not None:
+            for name in self.params:
+                self.paramsOpt[name].assign(centre["centre"][name][0])
+                self.logPostOptGrad[name].assign(centre["full"][name][0])
 
 
 def _variables(values: Mapping[str, np.ndarray]) -> dict[str, tf.Variable]:

@@ -61,7 +61,7 @@ to the momentum is lost when the next iteration renews it.""",
         """The diffusion factor, positive: the noise injected has variance ``2 a stepsize``, and the thermostat starts
 at `a`. One number for all parameters or a dict with one for each.""",
     ),
-    "nIters": ("int, default 10**4", """Iterations to run; every one is stored, but for `thin` and `burnIn`."""),
+    "nIters": ("int, default 10**4", """Iterations to run; every one is stored, but for what other arguments say."""),
     "nItersOpt": (
         "int, default 10**4",
         """Minibatches in the search for the mode. 0 takes `params` as the mode.""",
@@ -96,10 +96,46 @@ axis.""",
         """Where the chains begin, if not all at `params` or, with control variates, at the mode: a number scatters them
 normally around it with this standard deviation; a dict gives the positions, (nChains, *shape) for each parameter.""",
     ),
+    "sharedMinibatch": (
+        "bool, default False",
+        """Whether all chains look at the same minibatch in each iteration, which is quicker where fetching the data is
+what costs. Each chain keeps its law, but the chains become dependent: averages over them are less precise than over
+independent ones, and R-hat and effective sample sizes, which take them for independent, too optimistic.""",
+    ),
     "thin": ("int, default 1", """Store the last of every `thin` iterations."""),
     "burnIn": (
         "int, default 0",
         """Iterations at the beginning that are run, but not stored. They count in `nIters`.""",
+    ),
+    "collect": (
+        "callable, optional",
+        """What is stored in place of the parameters: a function of `params`, or of `params` and `dataset` (all of it),
+in TensorFlow operations, that returns a dict of tensors. It is evaluated for the draws that are stored, in the compiled
+loop. To store the parameters too, return them with the rest: ``{**params, "logLoss": ...}``. Data it uses should be
+tensors made before (``tf.constant``), not arrays, which would become a part of the program.""",
+    ),
+    "reduce": (
+        "Reducer or dict of str to Reducer, optional",
+        """Sums over the draws in constant memory, such as `runningMean()`; their results are in ``out.reduced`` under
+the names given, or "draws" for a single one. The draws themselves are then not stored; what `collect` gives is reduced
+and stored.""",
+    ),
+    "gradients": (
+        "bool, default False",
+        """Store also an estimate of the gradient of the log posterior at every draw, each from a minibatch of its own,
+which takes up to twice the time; they are ``out.gradients``.""",
+    ),
+    "storage": (
+        "str or Path, optional",
+        """A Zarr store to be made, "name.zarr", which takes up the draws in place of memory while the run goes on.
+ArviZ and xarray can read it at any time; if the run is killed, all is kept but the last seconds. Needs the extra
+"zarr".""",
+    ),
+    "resume": (
+        "bool, default False",
+        """Go on with the run in `storage`, up to `nIters` iterations in all, with the draws it would have made if it
+had never stopped; begin it if there is none. All other arguments must be as they were; without a `seed`, the first one
+is taken.""",
     ),
     "optimizer": (
         '{"sgd", "adam"}, default "sgd"',

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from sgmcmc.core.types import Reducer
 from sgmcmc.dynamics.sghmc import sghmc as sghmc_dynamics
 from sgmcmc.model import LogLik, LogPrior
-from sgmcmc.samplers._arguments import Arguments, PerParameter, Stepsize
-from sgmcmc.samplers._assemble import FRICTION, Mode, assemble
+from sgmcmc.output.draws import Draws
+from sgmcmc.samplers._arguments import PerParameter, Stepsize
+from sgmcmc.samplers._assemble import FRICTION, run_whole, set_up
 from sgmcmc.samplers._object import Sgmcmc
 from sgmcmc.samplers._shared_docs import documented
 
@@ -34,9 +35,15 @@ def sghmc(
     dtype: str = "float32",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
     thin: int = 1,
     burnIn: int = 0,
-) -> dict[str, np.ndarray]:
+    collect: Callable | None = None,
+    reduce: Reducer | Mapping[str, Reducer] | None = None,
+    gradients: bool = False,
+    storage: str | Path | None = None,
+    resume: bool = False,
+) -> Draws:
     """Stochastic gradient Hamiltonian Monte Carlo.
 
     Each iteration draws a momentum nu ~ N(0, eps) and makes L leaps, with eps the `stepsize`:
@@ -52,14 +59,17 @@ def sghmc(
 
     Returns
     -------
-    dict of numpy.ndarray
-        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
-        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
+    Draws
+        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
+        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
+        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
 
     Raises
     ------
     ValueError
         If an argument is unfit; the message names it, what it got and what would work.
+    MemoryError
+        If the draws would need more memory than is free; raised before anything is run.
     DivergenceError
         If the chain leaves the finite numbers; it carries the draws so far.
 
@@ -90,22 +100,7 @@ def sghmc(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return sghmcSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        logPrior,
-        minibatchSize,
-        alpha,
-        L,
-        seed,
-        subsampling=subsampling,
-        integers=integers,
-        dtype=dtype,
-        nChains=nChains,
-        starts=starts,
-    ).run(nIters, verbose, thin, burnIn)
+    return run_whole(sghmcSetup, locals())
 
 
 @documented
@@ -125,6 +120,7 @@ def sghmcSetup(
     dtype: str = "float32",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
 ) -> Sgmcmc:
     """Set up stochastic gradient Hamiltonian Monte Carlo, to run step by step.
 
@@ -167,26 +163,7 @@ def sghmcSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return assemble(
-        Arguments(
-            "sghmc",
-            logLik,
-            dataset,
-            params,
-            logPrior,
-            minibatchSize,
-            seed,
-            subsampling,
-            integers,
-            dtype,
-            nChains,
-            starts,
-        ),
-        stepsize,
-        sghmc_dynamics,
-        per_parameter={"alpha": (alpha, *FRICTION)},
-        shared={"L": L},
-    )
+    return set_up("sghmc", sghmc_dynamics, locals(), {"alpha": FRICTION}, {"L": 1})
 
 
 @documented
@@ -211,9 +188,15 @@ def sghmccv(
     optimizer: str = "sgd",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
     thin: int = 1,
     burnIn: int = 0,
-) -> dict[str, np.ndarray]:
+    collect: Callable | None = None,
+    reduce: Reducer | Mapping[str, Reducer] | None = None,
+    gradients: bool = False,
+    storage: str | Path | None = None,
+    resume: bool = False,
+) -> Draws:
     """Stochastic gradient Hamiltonian Monte Carlo with control variates.
 
     Each iteration draws a momentum nu ~ N(0, eps) and makes L leaps, with eps the `stepsize`:
@@ -233,14 +216,17 @@ def sghmccv(
 
     Returns
     -------
-    dict of numpy.ndarray
-        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
-        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
+    Draws
+        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
+        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
+        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
 
     Raises
     ------
     ValueError
         If an argument is unfit; the message names it, what it got and what would work.
+    MemoryError
+        If the draws would need more memory than is free; raised before anything is run.
     DivergenceError
         If the chain leaves the finite numbers; it carries the draws so far.
     ModeSearchError
@@ -276,26 +262,7 @@ def sghmccv(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return sghmccvSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        optStepsize,
-        logPrior,
-        minibatchSize,
-        alpha,
-        L,
-        nItersOpt,
-        verbose,
-        seed,
-        subsampling=subsampling,
-        integers=integers,
-        dtype=dtype,
-        optimizer=optimizer,
-        nChains=nChains,
-        starts=starts,
-    ).run(nIters, verbose, thin, burnIn)
+    return run_whole(sghmccvSetup, locals())
 
 
 @documented
@@ -319,6 +286,7 @@ def sghmccvSetup(
     optimizer: str = "sgd",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
 ) -> Sgmcmc:
     """Set up stochastic gradient Hamiltonian Monte Carlo with control variates, to run step by step.
 
@@ -363,24 +331,4 @@ def sghmccvSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return assemble(
-        Arguments(
-            "sghmccv",
-            logLik,
-            dataset,
-            params,
-            logPrior,
-            minibatchSize,
-            seed,
-            subsampling,
-            integers,
-            dtype,
-            nChains,
-            starts,
-        ),
-        stepsize,
-        sghmc_dynamics,
-        per_parameter={"alpha": (alpha, *FRICTION)},
-        shared={"L": L},
-        mode=Mode(optStepsize, nItersOpt, optimizer, verbose),
-    )
+    return set_up("sghmccv", sghmc_dynamics, locals(), {"alpha": FRICTION}, {"L": 1})

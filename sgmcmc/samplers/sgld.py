@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from sgmcmc.core.types import Reducer
 from sgmcmc.dynamics.sgld import sgld as sgld_dynamics
 from sgmcmc.model import LogLik, LogPrior
-from sgmcmc.samplers._arguments import Arguments, Stepsize
-from sgmcmc.samplers._assemble import Mode, assemble
+from sgmcmc.output.draws import Draws
+from sgmcmc.samplers._arguments import Stepsize
+from sgmcmc.samplers._assemble import run_whole, set_up
 from sgmcmc.samplers._object import Sgmcmc
 from sgmcmc.samplers._shared_docs import documented
 
@@ -32,9 +33,15 @@ def sgld(
     dtype: str = "float32",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
     thin: int = 1,
     burnIn: int = 0,
-) -> dict[str, np.ndarray]:
+    collect: Callable | None = None,
+    reduce: Reducer | Mapping[str, Reducer] | None = None,
+    gradients: bool = False,
+    storage: str | Path | None = None,
+    resume: bool = False,
+) -> Draws:
     """Stochastic gradient Langevin dynamics.
 
     Each iteration makes one update of every parameter, with eps the `stepsize`:
@@ -49,14 +56,17 @@ def sgld(
 
     Returns
     -------
-    dict of numpy.ndarray
-        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
-        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
+    Draws
+        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
+        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
+        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
 
     Raises
     ------
     ValueError
         If an argument is unfit; the message names it, what it got and what would work.
+    MemoryError
+        If the draws would need more memory than is free; raised before anything is run.
     DivergenceError
         If the chain leaves the finite numbers; it carries the draws so far.
 
@@ -87,20 +97,7 @@ def sgld(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return sgldSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        logPrior,
-        minibatchSize,
-        seed,
-        subsampling=subsampling,
-        integers=integers,
-        dtype=dtype,
-        nChains=nChains,
-        starts=starts,
-    ).run(nIters, verbose, thin, burnIn)
+    return run_whole(sgldSetup, locals())
 
 
 @documented
@@ -118,6 +115,7 @@ def sgldSetup(
     dtype: str = "float32",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
 ) -> Sgmcmc:
     """Set up stochastic gradient Langevin dynamics, to run step by step.
 
@@ -160,24 +158,7 @@ def sgldSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return assemble(
-        Arguments(
-            "sgld",
-            logLik,
-            dataset,
-            params,
-            logPrior,
-            minibatchSize,
-            seed,
-            subsampling,
-            integers,
-            dtype,
-            nChains,
-            starts,
-        ),
-        stepsize,
-        sgld_dynamics,
-    )
+    return set_up("sgld", sgld_dynamics, locals())
 
 
 @documented
@@ -200,9 +181,15 @@ def sgldcv(
     optimizer: str = "sgd",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
     thin: int = 1,
     burnIn: int = 0,
-) -> dict[str, np.ndarray]:
+    collect: Callable | None = None,
+    reduce: Reducer | Mapping[str, Reducer] | None = None,
+    gradients: bool = False,
+    storage: str | Path | None = None,
+    resume: bool = False,
+) -> Draws:
     """Stochastic gradient Langevin dynamics with control variates.
 
     Each iteration makes one update of every parameter, with eps the `stepsize`:
@@ -221,14 +208,17 @@ def sgldcv(
 
     Returns
     -------
-    dict of numpy.ndarray
-        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
-        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
+    Draws
+        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
+        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
+        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
 
     Raises
     ------
     ValueError
         If an argument is unfit; the message names it, what it got and what would work.
+    MemoryError
+        If the draws would need more memory than is free; raised before anything is run.
     DivergenceError
         If the chain leaves the finite numbers; it carries the draws so far.
     ModeSearchError
@@ -264,24 +254,7 @@ def sgldcv(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return sgldcvSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        optStepsize,
-        logPrior,
-        minibatchSize,
-        nItersOpt,
-        verbose,
-        seed,
-        subsampling=subsampling,
-        integers=integers,
-        dtype=dtype,
-        optimizer=optimizer,
-        nChains=nChains,
-        starts=starts,
-    ).run(nIters, verbose, thin, burnIn)
+    return run_whole(sgldcvSetup, locals())
 
 
 @documented
@@ -303,6 +276,7 @@ def sgldcvSetup(
     optimizer: str = "sgd",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
 ) -> Sgmcmc:
     """Set up stochastic gradient Langevin dynamics with control variates, to run step by step.
 
@@ -347,22 +321,4 @@ def sgldcvSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return assemble(
-        Arguments(
-            "sgldcv",
-            logLik,
-            dataset,
-            params,
-            logPrior,
-            minibatchSize,
-            seed,
-            subsampling,
-            integers,
-            dtype,
-            nChains,
-            starts,
-        ),
-        stepsize,
-        sgld_dynamics,
-        mode=Mode(optStepsize, nItersOpt, optimizer, verbose),
-    )
+    return set_up("sgldcv", sgld_dynamics, locals())

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from sgmcmc.core.types import Reducer
 from sgmcmc.dynamics.sgnht import sgnht as sgnht_dynamics
 from sgmcmc.model import LogLik, LogPrior
-from sgmcmc.samplers._arguments import Arguments, PerParameter, Stepsize
-from sgmcmc.samplers._assemble import DIFFUSION, Mode, assemble
+from sgmcmc.output.draws import Draws
+from sgmcmc.samplers._arguments import PerParameter, Stepsize
+from sgmcmc.samplers._assemble import DIFFUSION, run_whole, set_up
 from sgmcmc.samplers._object import Sgmcmc
 from sgmcmc.samplers._shared_docs import documented
 
@@ -33,9 +34,15 @@ def sgnht(
     dtype: str = "float32",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
     thin: int = 1,
     burnIn: int = 0,
-) -> dict[str, np.ndarray]:
+    collect: Callable | None = None,
+    reduce: Reducer | Mapping[str, Reducer] | None = None,
+    gradients: bool = False,
+    storage: str | Path | None = None,
+    resume: bool = False,
+) -> Draws:
     """The stochastic gradient Nosé-Hoover thermostat.
 
     The thermostat xi, one for each parameter and `a` at the start, finds the friction that the gradient's noise needs.
@@ -53,14 +60,17 @@ def sgnht(
 
     Returns
     -------
-    dict of numpy.ndarray
-        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
-        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
+    Draws
+        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
+        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
+        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
 
     Raises
     ------
     ValueError
         If an argument is unfit; the message names it, what it got and what would work.
+    MemoryError
+        If the draws would need more memory than is free; raised before anything is run.
     DivergenceError
         If the chain leaves the finite numbers; it carries the draws so far.
 
@@ -92,21 +102,7 @@ def sgnht(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return sgnhtSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        logPrior,
-        minibatchSize,
-        a,
-        seed,
-        subsampling=subsampling,
-        integers=integers,
-        dtype=dtype,
-        nChains=nChains,
-        starts=starts,
-    ).run(nIters, verbose, thin, burnIn)
+    return run_whole(sgnhtSetup, locals())
 
 
 @documented
@@ -125,6 +121,7 @@ def sgnhtSetup(
     dtype: str = "float32",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
 ) -> Sgmcmc:
     """Set up the stochastic gradient Nosé-Hoover thermostat, to run step by step.
 
@@ -167,25 +164,7 @@ def sgnhtSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return assemble(
-        Arguments(
-            "sgnht",
-            logLik,
-            dataset,
-            params,
-            logPrior,
-            minibatchSize,
-            seed,
-            subsampling,
-            integers,
-            dtype,
-            nChains,
-            starts,
-        ),
-        stepsize,
-        sgnht_dynamics,
-        per_parameter={"a": (a, *DIFFUSION)},
-    )
+    return set_up("sgnht", sgnht_dynamics, locals(), {"a": DIFFUSION})
 
 
 @documented
@@ -209,9 +188,15 @@ def sgnhtcv(
     optimizer: str = "sgd",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
     thin: int = 1,
     burnIn: int = 0,
-) -> dict[str, np.ndarray]:
+    collect: Callable | None = None,
+    reduce: Reducer | Mapping[str, Reducer] | None = None,
+    gradients: bool = False,
+    storage: str | Path | None = None,
+    resume: bool = False,
+) -> Draws:
     """The stochastic gradient Nosé-Hoover thermostat with control variates.
 
     The thermostat xi, one for each parameter and `a` at the start, finds the friction that the gradient's noise needs.
@@ -233,14 +218,17 @@ def sgnhtcv(
 
     Returns
     -------
-    dict of numpy.ndarray
-        The chain of each parameter, of type `dtype` and shape (nIters, *shape), or (nChains, nIters, *shape) given
-        `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if interrupted.
+    Draws
+        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
+        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
+        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
 
     Raises
     ------
     ValueError
         If an argument is unfit; the message names it, what it got and what would work.
+    MemoryError
+        If the draws would need more memory than is free; raised before anything is run.
     DivergenceError
         If the chain leaves the finite numbers; it carries the draws so far.
     ModeSearchError
@@ -277,25 +265,7 @@ def sgnhtcv(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return sgnhtcvSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        optStepsize,
-        logPrior,
-        minibatchSize,
-        a,
-        nItersOpt,
-        verbose,
-        seed,
-        subsampling=subsampling,
-        integers=integers,
-        dtype=dtype,
-        optimizer=optimizer,
-        nChains=nChains,
-        starts=starts,
-    ).run(nIters, verbose, thin, burnIn)
+    return run_whole(sgnhtcvSetup, locals())
 
 
 @documented
@@ -318,6 +288,7 @@ def sgnhtcvSetup(
     optimizer: str = "sgd",
     nChains: int | None = None,
     starts: float | Mapping[str, Any] | None = None,
+    sharedMinibatch: bool = False,
 ) -> Sgmcmc:
     """Set up the stochastic gradient Nosé-Hoover thermostat with control variates, to run step by step.
 
@@ -362,23 +333,4 @@ def sgnhtcvSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return assemble(
-        Arguments(
-            "sgnhtcv",
-            logLik,
-            dataset,
-            params,
-            logPrior,
-            minibatchSize,
-            seed,
-            subsampling,
-            integers,
-            dtype,
-            nChains,
-            starts,
-        ),
-        stepsize,
-        sgnht_dynamics,
-        per_parameter={"a": (a, *DIFFUSION)},
-        mode=Mode(optStepsize, nItersOpt, optimizer, verbose),
-    )
+    return set_up("sgnhtcv", sgnht_dynamics, locals(), {"a": DIFFUSION})

@@ -1,6 +1,8 @@
-"""R's three functions for a loop of one's own: initSess, sgmcmcStep, getParams."""
+"""R's three functions for a loop of one's own, initSess, sgmcmcStep and getParams; and two to interrupt it."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 
@@ -83,6 +85,88 @@ def getParams(sgmcmc: Sgmcmc, sess: Session) -> dict[str, np.ndarray]:
     return sess.params()
 
 
+def saveSess(sgmcmc: Sgmcmc, sess: Session, path: str | Path) -> None:
+    """Write to a file where a chain stands, so that `restoreSess` can go on from there, in another process too.
+
+    Parameters
+    ----------
+    sgmcmc : Sgmcmc
+    sess : Session
+        What `initSess` returned for it.
+    path : str or Path
+        Of the file; replaced in one stroke if it exists, so that there is a whole one at any moment.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tensorflow as tf
+    >>> from sgmcmc import getParams, initSess, restoreSess, saveSess, sgldSetup, sgmcmcStep
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> sampler = sgldSetup(logLik, {"x": [1.0, 2.0, 3.0]}, {"theta": 0.0}, 0.01, minibatchSize=2, seed=1)
+    >>> sess = initSess(sampler)
+    >>> sgmcmcStep(sampler, sess, nSteps=10)
+    >>> path = os.path.join(tempfile.mkdtemp(), "chain.sess")
+    >>> saveSess(sampler, sess, path)
+    >>> sgmcmcStep(sampler, sess, nSteps=10)
+    >>> after = getParams(sampler, sess)["theta"]
+    >>> sess = restoreSess(sampler, path)
+    >>> sgmcmcStep(sampler, sess, nSteps=10)
+    >>> bool(getParams(sampler, sess)["theta"] == after)
+    True
+    """
+    _require_session(sgmcmc, sess, "saveSess")
+    path = _require_path("saveSess", path)
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"path of saveSess must be in a folder that exists; got {str(path)!r}.")
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(sgmcmc.save(sess))
+    partial.replace(path)
+
+
+def restoreSess(sgmcmc: Sgmcmc, path: str | Path) -> Session:
+    """Go on from where `saveSess` left a chain; the steps are those that it would have made.
+
+    For control variates, the mode and the gradient there are read, not computed.
+
+    Parameters
+    ----------
+    sgmcmc : Sgmcmc
+        What the same Setup function returned for the same arguments. Without a seed, it takes that of the file.
+    path : str or Path
+
+    Returns
+    -------
+    Session
+        For `sgmcmcStep` and `getParams`, in place of what `initSess` would return.
+
+    Raises
+    ------
+    ValueError
+        If the file is none that `saveSess` wrote, or of a sampler with another setting, which is named.
+
+    Examples
+    --------
+    See `saveSess`.
+    """
+    _require(sgmcmc, "restoreSess")
+    path = _require_path("restoreSess", path)
+    if not path.is_file():
+        raise ValueError(f"path of restoreSess must be a file that saveSess wrote; got {str(path)!r}, which is none.")
+    return sgmcmc.restore(path.read_bytes(), str(path))
+
+
+def _require_path(function: str, path: str | Path) -> Path:
+    if not isinstance(path, str | Path):
+        raise ValueError(f"path of {function} must be a file name; got {path!r}.")
+    return Path(path)
+
+
 def _require(sgmcmc: Sgmcmc, function: str) -> None:
     if not isinstance(sgmcmc, Sgmcmc):
         raise ValueError(
@@ -93,4 +177,6 @@ def _require(sgmcmc: Sgmcmc, function: str) -> None:
 def _require_session(sgmcmc: Sgmcmc, sess: Session, function: str) -> None:
     _require(sgmcmc, function)
     if not isinstance(sess, Session) or sess is not sgmcmc.session:
-        raise ValueError(f"sess of {function} must be the latest result of initSess for this sampler; got {sess!r}.")
+        raise ValueError(
+            f"sess of {function} must be the latest result of initSess or restoreSess for this sampler; got {sess!r}."
+        )

@@ -1,41 +1,53 @@
-"""Draws kept as NumPy arrays in memory."""
+"""Rows kept as NumPy arrays in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.types import Tree
 
 
 class Memory:
-    """Room for `n_draws` draws, filled block by block.
+    """Room for `n_rows` rows, filled block by block.
 
     Parameters
     ----------
-    n_draws : int
-    specs : mapping of str to (shape, dtype)
-        What one draw is: {name: ([...], dtype)}.
-    chain_axis : bool, default False
-        Whether a draw begins with a chain axis; chains then come first in the result.
+    n_rows : int
+    specs : {group: {name: tf.TensorSpec [C, ...]}}
+        What one row is.
+    leaves : list of tf.Tensor
+        Those of the state before the first row.
     """
 
-    def __init__(
-        self, n_draws: int, specs: Mapping[str, tuple[tuple[int, ...], np.dtype]], chain_axis: bool = False
-    ) -> None:
-        self._draw_axis = int(chain_axis)
+    def __init__(self, n_rows: int, specs: Tree, leaves: list[tf.Tensor]) -> None:
         self._arrays = {
-            name: np.empty((*shape[: self._draw_axis], n_draws, *shape[self._draw_axis :]), dtype)
-            for name, (shape, dtype) in specs.items()
+            group: {
+                name: np.empty((spec.shape[0], n_rows, *spec.shape[1:]), spec.dtype.as_numpy_dtype)
+                for name, spec in members.items()
+            }
+            for group, members in specs.items()
         }
-        self.stored = 0
+        self.stored, self.leaves = 0, leaves
 
-    def append(self, block: Mapping[str, np.ndarray], count: int) -> None:
-        """Keep the first `count` rows of a block {name: [>= count, ...]}."""
-        for name, array in self._arrays.items():
-            np.moveaxis(array, self._draw_axis, 0)[self.stored : self.stored + count] = block[name][:count]
+    def append(self, rows: Tree, count: int) -> None:
+        """Keep the first `count` rows, {group: {name: [>= count, C, ...]}}."""
+        kept = slice(self.stored, self.stored + count)
+        for group, members in self._arrays.items():
+            for name, array in members.items():
+                array[:, kept] = np.moveaxis(rows[group][name][:count], 0, 1)
         self.stored += count
 
-    def result(self) -> dict[str, np.ndarray]:
-        """What has been stored so far, {name: [stored, ...]}, or [C, stored, ...]."""
-        stored = (slice(None),) * self._draw_axis + (slice(self.stored),)
-        return {name: array[stored] for name, array in self._arrays.items()}
+    def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
+        """Remember the state."""
+        self.leaves = leaves
+
+    def commit(self) -> None:
+        """Memory keeps everything at once."""
+
+    def result(self) -> Tree:
+        """What has been stored so far, {group: {name: [C, stored, ...]}}."""
+        return {
+            group: {name: array[:, : self.stored] for name, array in members.items()}
+            for group, members in self._arrays.items()
+        }

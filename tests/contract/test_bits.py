@@ -39,7 +39,7 @@ def test_progress_bars_and_short_blocks_do_not_matter(run: Run, monkeypatch: pyt
     monkeypatch.setattr(chain, "BLOCK_SECONDS", 1e-9)  # every block as short as can be
     screen = io.StringIO()
     with redirect_stderr(screen):
-        draws = run.sampler.run(N_ITERS, verbose=True)  # what the one-call function does
+        draws = run.one_call(verbose=True)
     assert_same(draws, run.draws)
     assert f"{run.entry.name}: 100%" in screen.getvalue()
     assert "log posterior estimate" in screen.getvalue()

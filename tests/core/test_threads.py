@@ -24,6 +24,7 @@ from sgmcmc.kernel import build
 from sgmcmc.minibatch.uniform import with_replacement
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.recorder import Recorder
 
 C = 2000
 x = np.random.default_rng(0).normal(1, 1, 90).astype(np.float32)
@@ -32,11 +33,11 @@ model = Model(lambda p, d: -0.5 * tf.reduce_sum((d["x"] - p["theta"]) ** 2), lam
 dynamics = sghmc(0.2, 5)._replace(refresh=None)
 transition = build(model, with_replacement(90, 9), plain(model), {"theta": dynamics}, {"theta": 5e-4}, 1, C)
 state = transition.init({"theta": tf.zeros([C])}, {"theta": tf.zeros([])})
-loop = Loop(transition, lambda s: {"theta": s.params["theta"], "nu": s.dynamics["theta"]["momentum"]}, state)
+loop = Loop(transition, Recorder(lambda s: {"theta": s.params["theta"], "nu": s.dynamics["theta"]["momentum"]}), state)
 leaves = loop.flatten(state)
 for call in range(1, 301):
     leaves = loop.advance(leaves, 3).leaves
-    assert int(loop.unflatten(leaves).step) == 15 * call, (call, int(loop.unflatten(leaves).step))
+    assert int(loop.unflatten(leaves)[0].step) == 15 * call, (call, int(loop.unflatten(leaves)[0].step))
 print("as many as asked for")
 """
 

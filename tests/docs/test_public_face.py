@@ -25,6 +25,7 @@ SIGNATURES = {
     "initSess": {"sgmcmc": REQUIRED, "verbose": True},
     "sgmcmcStep": {"sgmcmc": REQUIRED, "sess": REQUIRED, "nSteps": 1},
     "getParams": {"sgmcmc": REQUIRED, "sess": REQUIRED},
+    "getDataset": {"dataset": REQUIRED},
 }
 for _name, _own in TUNING.items():
     SIGNATURES |= {
@@ -84,6 +85,6 @@ def test_version_is_that_of_the_project():
 
 def test_import_needs_tensorflow_only():
     # Keras, which TensorFlow imports, takes pandas and others where it finds them; so they are hidden here.
-    hidden = ["tensorflow_probability", "tf_keras", "pandas", "sklearn", "scipy", "matplotlib"]
+    hidden = ["tensorflow_probability", "pooch", "tf_keras", "pandas", "sklearn", "scipy", "matplotlib"]
     code = f"import sys; sys.modules.update(dict.fromkeys({hidden})); import sgmcmc"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

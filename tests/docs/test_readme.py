@@ -11,10 +11,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_python_blocks_run_in_order():
+def test_python_blocks_run_in_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}
     blocks = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for i, block in enumerate(blocks):
         exec(compile(block, f"README.md, Python block {i + 1}", "exec"), namespace)
         if i == 0:  # the numbers that the README promises
@@ -24,6 +25,9 @@ def test_python_blocks_run_in_order():
         if i == 1:  # four chains
             assert namespace["out"]["theta"].shape == (4, 2000)
             assert (abs(namespace["out"]["theta"].mean(axis=1) - exact) < 0.003).all()
+        if i == 3:  # the three ways to a mean
+            ways = [namespace["total"] / 10_000, namespace["out"]["theta"].values.mean()]
+            assert np.ptp(ways) < 1e-5 and abs(ways[0] - exact) < 0.003
     assert np.isfinite(namespace["out"]["theta"]).all()
 
 

@@ -26,6 +26,7 @@ from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.recorder import Recorder
 
 N, n, SEED, T = 20, 4, 77, 8
 ALPHA, L, A = {"s": 0.1, "v": 0.3, "m": 0.05}, 3, {"s": 0.02, "v": 0.3, "m": 0.1}
@@ -183,10 +184,10 @@ def run(dynamics, minibatch, cv, n_chains, start):
     transition = build(MODEL, minibatch, estimator, dynamics, STEPSIZE, SEED, n_chains)
     params = {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES}
     state = transition.init(params, {k: tf.constant(c) for k, c in CENTRE.items()})
-    loop = Loop(transition, lambda state: state.params, state)
-    block = loop.advance(loop.flatten(state), T)
+    loop = Loop(transition, Recorder(lambda state: state.params), state)
+    block = loop.advance_and_record(loop.flatten(state), T)
     assert np.isfinite(block.log_density).all()
-    return {k: block.draws[k].numpy()[:T] for k in SHAPES}
+    return {k: block.rows[k].numpy()[:T] for k in SHAPES}
 
 
 @pytest.mark.parametrize("n_chains", [1, 2])

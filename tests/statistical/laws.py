@@ -40,6 +40,7 @@ from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel import build
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.recorder import Recorder
 
 SUITE_RATE = 1e-6
 MAX_COMPARISONS = 500
@@ -244,14 +245,14 @@ def simulate(
     record: Callable[[State], dict[str, tf.Tensor]] = theta_and_momentum,
 ) -> dict[str, np.ndarray]:
     """Every thin-th state: {name: [n_iterations // thin, C, ...]} in float64."""
-    loop = Loop(transition, record, state)
+    loop = Loop(transition, Recorder(record), state)
     leaves, blocks, left = loop.flatten(state), [], n_iterations // thin
     while left:
         rows = min(left, loop.capacity)
-        block = loop.advance(leaves, rows * thin, thin)
+        block = loop.advance_and_record(leaves, rows, thin)
         leaves, left = block.leaves, left - rows
-        blocks.append({name: draws.numpy()[:rows].astype(np.float64) for name, draws in block.draws.items()})
-    made = int(loop.unflatten(leaves).step) - int(state.step)
+        blocks.append({name: draws.numpy()[:rows].astype(np.float64) for name, draws in block.rows.items()})
+    made = int(loop.unflatten(leaves)[0].step) - int(state.step)
     assert made == n_iterations // thin * thin * transition.inner_steps, f"the loop made {made} steps"
     return {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
 

@@ -1,0 +1,108 @@
+"""What is drawn into a panel: lines along the chain, and densities of one element or two."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from sgmcmc.output._density import Density, density, highest_density_levels, joint_density
+from sgmcmc.output._elements import Reference
+from sgmcmc.output._panels import COLOURS, chain_label, colours
+
+REGIONS = ("#d3e0ee", "#8fb2d3", "#4477aa")
+SHARES = (0.95, 0.8, 0.5)
+REFERENCE: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": (0, (4, 2)), "zorder": 4}
+LINE_POINTS = 3000  # more than a printed page has pixels
+CURVE_POINTS = 512
+DOTS = 2000
+
+
+def line(ax: Any, x: np.ndarray, y: np.ndarray, **style: Any) -> None:
+    """A line that looks like that through all points, but of the smallest and largest in each short stretch only."""
+    if len(x) > LINE_POINTS:
+        length = -(-len(x) // (LINE_POINTS // 2))
+        rows = np.pad(y, (0, -len(y) % length), mode="edge").reshape(-1, length)
+        extremes = np.stack([rows.argmin(axis=1), rows.argmax(axis=1)]) + length * np.arange(len(rows))
+        kept = np.unique(np.append(extremes.clip(0, len(x) - 1), [0, len(x) - 1]))
+        x, y = x[kept], y[kept]
+    if len(x) == 1:
+        style |= {"marker": "."}
+    ax.plot(x, y, **style)
+
+
+def marginal(plt: ModuleType, ax: Any, values: np.ndarray, reference: Reference | None, kind: str = "density") -> None:
+    """The density of all draws as an area, those of several chains and of the reference as lines."""
+    found, n_chains = density(values), len(values)
+    if found is None:
+        ax.axvline(values.flat[0], color=COLOURS[0], linewidth=1.5)
+    elif kind == "histogram":
+        _histogram(ax, values)
+    elif kind == "pooled" or n_chains == 1:
+        ax.fill_between(found.grid, found.pooled, color=REGIONS[0], linewidth=0)
+        ax.plot(found.grid, found.pooled, color=COLOURS[0], linewidth=1.2)
+    else:
+        ax.fill_between(found.grid, found.pooled, color="0.88", linewidth=0, label="all chains")
+        width = 1.2 if n_chains <= len(COLOURS) else 0.6
+        for chain, colour in enumerate(colours(plt, n_chains)):
+            label = chain_label(chain, n_chains)
+            ax.plot(found.grid, found.chains[chain], color=colour, linewidth=width, label=label)
+    if reference is not None:
+        _reference_curve(ax, reference, found)
+    ax.set_ylim(bottom=0)
+
+
+def _histogram(ax: Any, values: np.ndarray) -> None:
+    low, high = values.min(), values.max()
+    q1, q3 = np.quantile(values, [0.25, 0.75])  # the rule of Freedman and Diaconis, within bounds
+    bins = (high - low) * values.size ** (1 / 3) / max(2 * (q3 - q1), 1e-9 * (high - low))
+    heights, edges = np.histogram(values, int(np.clip(bins, 10, 200)), density=True)
+    ax.stairs(heights, edges, fill=True, color=REGIONS[1])
+
+
+def _reference_curve(ax: Any, reference: Reference, found: Density | None) -> None:
+    style = REFERENCE | {"label": "reference"}
+    if reference.values is None:
+        low, high = (found.grid[0], found.grid[-1]) if found else ax.get_xlim()
+        if reference.extent is not None:
+            low, high = min(low, reference.extent[0]), max(high, reference.extent[1])
+        x = np.linspace(low, high, CURVE_POINTS)
+        ax.plot(x, reference.heights(x), **style)
+        return
+    other = density(reference.values)
+    if other is None:
+        ax.axvline(reference.values.flat[0], **style)
+    else:
+        ax.plot(other.grid, other.pooled, **style)
+
+
+def joint(ax: Any, x: np.ndarray, y: np.ndarray, reference: tuple[Reference | None, Reference | None]) -> None:
+    """The regions of highest density of all draws as areas, those of a reference as lines."""
+    if np.ptp(x) == 0 or np.ptp(y) == 0:  # no area
+        dots(ax, x, y, [COLOURS[0]] * len(x))
+    else:
+        along, up, heights = joint_density(x, y)
+        levels = highest_density_levels(heights, SHARES)
+        ax.contourf(along, up, heights, levels=[*levels, heights.max() * 1.01], colors=REGIONS[-len(levels) :])
+    u, v = (None if r is None else r.values for r in reference)
+    if u is not None and v is not None and u.shape == v.shape and np.ptp(u) > 0 and np.ptp(v) > 0:
+        along, up, heights = joint_density(u, v)
+        levels = highest_density_levels(heights, (SHARES[0], SHARES[-1]))
+        ax.contour(along, up, heights, levels=levels, colors="black", linewidths=1, linestyles="dashed")
+
+
+def dots(ax: Any, x: np.ndarray, y: np.ndarray, palette: list[Any]) -> None:
+    """At most so many draws of each pair of chains as can be seen, evenly spaced."""
+    step = -(-x.size // DOTS)
+    for u, v, colour in zip(x, y, palette, strict=True):
+        ax.plot(u[::step], v[::step], ".", color=colour, markersize=2.5, markeredgewidth=0, alpha=0.7)
+
+
+def extent(values: np.ndarray, reference: Reference | None) -> tuple[float, float]:
+    """The limits of an axis that shows all but one draw in a thousand."""
+    shown = [values] if reference is None or reference.values is None else [values, reference.values]
+    ends = [np.quantile(part, [0.0005, 0.9995]) for part in shown]
+    low, high = min(e[0] for e in ends), max(e[1] for e in ends)
+    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - margin, high + margin

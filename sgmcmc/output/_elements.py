@@ -1,0 +1,219 @@
+"""The numbers of a chain that are plotted: elements of its arrays, by names such as "theta[0]"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgmcmc.output.draws import Draws
+
+
+class Element(NamedTuple):
+    """One number of a parameter along all chains."""
+
+    label: str
+    values: np.ndarray  # float64 [C, T]
+    base: str
+    place: tuple[int, ...]
+
+
+class Reference(NamedTuple):
+    """What an element is compared with: other draws of it [C, T], or a density and where it is worth drawing."""
+
+    values: np.ndarray | None = None
+    heights: Callable[[np.ndarray], np.ndarray] = np.zeros_like
+    extent: tuple[float, float] | None = None
+
+
+class Chains:
+    """Draws, or a plain dict of arrays (T, ...), as the plots read them."""
+
+    def __init__(self, draws: Any, function: str, argument: str = "draws") -> None:
+        self._function, self._argument = function, argument
+        if isinstance(draws, Draws):
+            if not draws:
+                raise ValueError(
+                    f"{function} needs draws, and none are stored, because reduce= was given without collect=."
+                )
+            self._arrays: Mapping[str, Any] = draws  # may lie on disk: read by the element
+            self._axes = 1 if draws.nChains is None else 2
+            self.iterations = np.asarray(draws.iterations)
+        elif isinstance(draws, Mapping) and draws:
+            self._arrays = {name: self._plain(name, array) for name, array in draws.items()}
+            self._axes = 1
+            lengths = {name: len(array) for name, array in self._arrays.items()}
+            if len(set(lengths.values())) > 1:
+                raise ValueError(f"{argument} of {function} must hold arrays of as many draws each; got {lengths}.")
+            self.iterations = np.arange(1, 1 + next(iter(lengths.values())))
+        else:
+            raise ValueError(
+                f"{argument} of {function} must be the result of a sampler or a dict of arrays (T, ...); got {draws!r}."
+            )
+        if len(self.iterations) == 0:
+            raise ValueError(f"{argument} of {function} must hold at least one draw; got none.")
+
+    def _plain(self, name: Any, array: Any) -> np.ndarray:
+        result = np.asarray(array)
+        if not isinstance(name, str) or result.ndim == 0 or result.dtype.kind not in "fiub":
+            raise ValueError(
+                f"{self._argument} of {self._function} must be the result of a sampler or a dict of arrays (T, ...); "
+                f"got {result.dtype.name} of shape {result.shape} for {name!r}."
+            )
+        return result
+
+    def shape(self, base: str) -> tuple[int, ...]:
+        """Of one draw of the parameter."""
+        return tuple(self._arrays[base].shape[self._axes :])
+
+    def locate(self, name: Any, argument: str = "names") -> tuple[str, tuple[int, ...]]:
+        """The parameter and the leading indices that a name stands for."""
+        if isinstance(name, str) and name in self._arrays:
+            return name, ()
+        match = re.fullmatch(r"(.+?)\[\s*(-?\d+(?:\s*,\s*-?\d+)*)\s*\]", name) if isinstance(name, str) else None
+        if match is None or match[1] not in self._arrays:
+            known = ", ".join(repr(base) for base in islice(self._arrays, 12))
+            raise ValueError(
+                f"{argument} of {self._function} must be among {known}, or their elements, as in "
+                f"'{next(iter(self._arrays))}[0]'; got {name!r}."
+            )
+        base, index = match[1], tuple(int(i) for i in match[2].split(","))
+        shape = self.shape(base)
+        if len(index) > len(shape) or any(not -n <= i < n for i, n in zip(index, shape, strict=False)):
+            raise ValueError(
+                f"{argument} of {self._function} must lie within the shape of {base!r}, {shape}; got {name!r}."
+            )
+        return base, tuple(i % n for i, n in zip(index, shape, strict=False))
+
+    def elements(self, names: str | Sequence[str] | None, limit: int) -> tuple[list[Element], int]:
+        """The elements of these names, and how many there would be without the limit.
+
+        At least one for each name; beyond the limit the names share it evenly.
+        """
+        if names is None:
+            names = list(self._arrays)
+        else:
+            names = [names] if isinstance(names, str) else names
+            if not isinstance(names, Sequence) or not names:
+                raise ValueError(
+                    f"names of {self._function} must be a name such as 'theta' or 'theta[0]', or a list of them; "
+                    f"got {names!r}."
+                )
+            limit = max(limit, len(names))
+        places = list(dict.fromkeys(self.locate(name) for name in names))
+        rests = [self.shape(base)[len(index) :] for base, index in places]
+        sizes = [int(np.prod(rest)) for rest in rests]
+        counts = _shares(sizes, limit)
+        chosen = [
+            element
+            for (base, index), rest, count in zip(places, rests, counts, strict=True)
+            for element in self._read(base, index, list(islice(np.ndindex(*rest), count)))
+        ]
+        if not chosen:
+            raise ValueError(f"names of {self._function} must stand for at least one number; got {list(names)}.")
+        return chosen, sum(sizes)
+
+    def _read(self, base: str, index: tuple[int, ...], rests: list[tuple[int, ...]]) -> list[Element]:
+        if not rests:
+            return []
+        box = tuple(slice(0, max(along) + 1) for along in zip(*rests, strict=True))  # one pass over the disk
+        block = np.asarray(self._arrays[base][(*(slice(None),) * self._axes, *index, *box)])
+        result = []
+        for rest in rests:
+            place = index + rest
+            label = f"{base}[{', '.join(map(str, place))}]" if place else base
+            values = np.atleast_2d(block[(Ellipsis, *rest)]).astype(np.float64)
+            if not np.isfinite(values).all():
+                bad = values[~np.isfinite(values)][0]
+                raise ValueError(f"{self._argument} of {self._function} must be finite; got {bad} in {label!r}.")
+            result.append(Element(label, values, base, place))
+        return result
+
+
+def references(reference: Any, chains: Chains, elements: list[Element], function: str) -> list[Reference | None]:
+    """What `reference` holds of each element, under its own name or that of its parameter."""
+    if reference is None:
+        return [None] * len(elements)
+    if not isinstance(reference, Mapping):
+        raise ValueError(
+            f"reference of {function} must be a dict of draws, of (mean, sd) or of densities by names of parameters; "
+            f"got {reference!r}."
+        )
+    if isinstance(reference, Draws):
+        other = Chains(reference, function, "reference")
+        return [_other_draws(other, chains, element, function) for element in elements]
+    places = {chains.locate(name, "names in reference"): name for name in reference}
+    result = []
+    for element in elements:
+        place = next((p for p in ((element.base, element.place), (element.base, ())) if p in places), None)
+        result.append(None if place is None else _entry(reference[places[place]], place, chains, element, function))
+    return result
+
+
+def _other_draws(other: Chains, chains: Chains, element: Element, function: str) -> Reference | None:
+    if element.base not in other._arrays:
+        return None
+    if other.shape(element.base) != chains.shape(element.base):
+        raise ValueError(
+            f"reference of {function} must be of the shape of draws, {chains.shape(element.base)} for "
+            f"{element.base!r}; got {other.shape(element.base)}."
+        )
+    return Reference(other._read(element.base, element.place, [()])[0].values)
+
+
+def _entry(entry: Any, place: tuple[str, tuple], chains: Chains, element: Element, function: str) -> Reference:
+    base, index = place
+    if callable(entry):
+        return Reference(heights=lambda x: _heights(entry, x, element.label, function))
+    shape = chains.shape(base)[len(index) :]
+    within = element.place[len(index) :]
+    if isinstance(entry, tuple):
+        try:
+            mean, sd = (float(np.broadcast_to(np.asarray(x, np.float64), shape)[within]) for x in entry)
+        except (TypeError, ValueError):
+            mean, sd = 0.0, 0.0
+        if not (np.isfinite(mean) and 0 < sd < np.inf):
+            raise ValueError(
+                f"reference of {function} must be (mean, sd) with a positive sd, each one number or of the shape of "
+                f"the parameter; got {entry!r} for {element.label!r}."
+            )
+        return Reference(None, lambda x: _normal(x, mean, sd), (mean - 3.5 * sd, mean + 3.5 * sd))
+    values = np.asarray(entry)
+    if (
+        values.dtype.kind not in "fiub"
+        or values.ndim == 0
+        or values.shape[1:] != shape
+        or not np.isfinite(values).all()
+    ):
+        wanted = ", ".join(["T", *map(str, shape)]) + ("," if not shape else "")
+        raise ValueError(
+            f"reference of {function} must be finite draws ({wanted}), (mean, sd) or a density for "
+            f"{element.label!r}; got {values.dtype.name} of shape {values.shape}."
+        )
+    return Reference(values[(Ellipsis, *within)].astype(np.float64)[None])
+
+
+def _heights(density: Callable, x: np.ndarray, label: str, function: str) -> np.ndarray:
+    heights = np.asarray(density(x), np.float64)
+    if heights.shape != x.shape:
+        raise ValueError(
+            f"reference of {function} must give one density for each of {len(x)} points of {label!r}; got an array of "
+            f"shape {heights.shape}."
+        )
+    return heights
+
+
+def _normal(x: np.ndarray, mean: float, sd: float) -> np.ndarray:
+    return np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
+
+
+def _shares(sizes: list[int], limit: int) -> list[int]:
+    """How many elements of each, one more for each in turn, until the limit is reached or all are in."""
+    shares = [0] * len(sizes)
+    while sum(shares) < min(limit, sum(sizes)):
+        for i, size in enumerate(sizes):
+            shares[i] += int(shares[i] < size and sum(shares) < limit)
+    return shares

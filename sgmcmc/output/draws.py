@@ -1,0 +1,274 @@
+"""What a run returns: R's dictionary of arrays, with all that is known of how they came about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sgmcmc.core.types import Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+FORMAT = 1
+
+
+class Draws(dict[str, Any]):
+    """The draws of each parameter: a dict of arrays, (nIters, *shape), or (nChains, nIters, *shape) given `nChains`.
+
+    ``out["theta"]`` is an array; ``out[100:]`` and ``out[::10]`` are the same draws from the hundredth on, and every
+    tenth, with all that belongs to them. With ``storage=`` the arrays are xarray's, and read from disk when used.
+
+    Parameters
+    ----------
+    groups : dict of dict of array
+        The samplers make draws; `groups` are theirs, ``{"posterior": {name: array}, "sample_stats": ...}``, all with
+        the axes (chain, draw, ...).
+    nChains : int or None
+    iterations : numpy.ndarray
+    settings : dict
+    reduced : dict, optional
+    timings : dict, optional
+    divergence : dict, optional
+
+    Attributes
+    ----------
+    seed : int
+        The seed in use; the same seed and settings give the same draws.
+    settings : dict
+        The arguments as they were understood, by R's names.
+    nChains : int or None
+        None if there is a single chain without a chain axis.
+    iterations : numpy.ndarray
+        The iteration after which each draw was made, counted from 1.
+    sampleStats : dict of numpy.ndarray
+        By ArviZ's names, arrays (nIters,) or (nChains, nIters), or with one more axis for the parameters in order of
+        name: "lp", the log posterior up to a constant, summed over all N, as each iteration estimated it from its
+        minibatch where it took the gradient (for SGLD and SGNHT that is the position before the draw);
+        for samplers with momentum "kinetic_temperature", the mean of momentum^2 / stepsize, near 1 in a well-tuned
+        chain; for SGNHT "thermostat"; if it is a schedule, "step_size".
+    gradients : dict of numpy.ndarray or None
+        With ``gradients=True``, the gradient of the log posterior at each draw, estimated from a minibatch of its own.
+    reduced : dict
+        With ``reduce=``, the results of the reducers under their names.
+    timings : dict of str to float
+        Seconds: "modeSearch", "sampling" with compilation, and "total".
+    divergence : dict or None
+        In what a `DivergenceError` carries: the iteration, the chain and the parameter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sgld
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sgld(logLik, dataset, {"theta": 0.0}, 1e-4, minibatchSize=100, nIters=500, verbose=False, seed=1)
+    >>> out
+    <draws of sgld, seed 1: theta (500,)>
+    >>> out.burnIn(100)["theta"].shape, out.logPosterior.shape
+    ((400,), (500,))
+    """
+
+    def __init__(
+        self,
+        groups: Tree,
+        *,
+        nChains: int | None,
+        iterations: np.ndarray,
+        settings: Mapping[str, Any],
+        reduced: Tree | None = None,
+        timings: Mapping[str, float] | None = None,
+        divergence: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._groups = groups  # {group: {name: [C, T, ...]}}
+        self.nChains, self.iterations, self.settings = nChains, iterations, dict(settings)
+        self.reduced, self.timings = reduced or {}, dict(timings or {})
+        self.divergence = dict(divergence) if divergence else None
+        super().__init__(self._public("posterior"))
+
+    @property
+    def seed(self) -> int:
+        """The seed in use."""
+        return self.settings["seed"]
+
+    @property
+    def sampleStats(self) -> dict[str, Any]:
+        """What the chain tells of itself; see the class."""
+        return self._public("sample_stats")
+
+    @property
+    def logPosterior(self) -> Any:
+        """``sampleStats["lp"]``."""
+        return self.sampleStats["lp"]
+
+    @property
+    def gradients(self) -> dict[str, Any] | None:
+        """The estimated gradients, if they were asked for; see the class."""
+        return self._public("gradients") if "gradients" in self._groups else None
+
+    def _public(self, group: str) -> dict[str, Any]:
+        members = self._groups.get(group, {})
+        return {name: array[0] if self.nChains is None else array for name, array in members.items()}
+
+    def __getitem__(self, key: Any) -> Any:
+        """The array of a parameter; given a slice, the draws that it selects."""
+        if not isinstance(key, slice):
+            return super().__getitem__(key)
+        groups = {
+            group: {name: array[:, key] for name, array in members.items()} for group, members in self._groups.items()
+        }
+        return Draws(
+            groups,
+            nChains=self.nChains,
+            iterations=self.iterations[key],
+            settings=self.settings,
+            reduced=self.reduced,
+            timings=self.timings,
+            divergence=self.divergence,
+        )
+
+    def copy(self) -> Draws:
+        """The same draws in another dict; the arrays are shared."""
+        return self[:]
+
+    def burnIn(self, k: int) -> Draws:
+        """Without the draws of the first `k` iterations of the run.
+
+        Parameters
+        ----------
+        k : int
+            Iterations, counted as `nIters` and `iterations` are, whatever was thinned.
+
+        Returns
+        -------
+        Draws
+        """
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
+            raise ValueError(f"k of burnIn must be a number of iterations, an integer of at least 0; got {k!r}.")
+        return self[int(np.searchsorted(self.iterations, k, side="right")) :]
+
+    def summary(self) -> pd.DataFrame:
+        """Mean, sd, quantiles and ArviZ's diagnostics of every element of every parameter.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With a row for each element and the columns mean, sd, 5%, 50%, 95%, mcse_mean, mcse_sd, ess_bulk, ess_tail
+            and r_hat; for samplers with momentum also the kinetic temperature of the parameter and the 99% band around
+            it: a band without 1 is a sign of wrong tuning.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        """
+        from sgmcmc.output.summary import summary
+
+        return summary(self)
+
+    def toArviz(self) -> xr.DataTree:
+        """The draws as ArviZ and xarray know them.
+
+        Returns
+        -------
+        xarray.DataTree
+            With the groups `posterior` and `sample_stats`; in the latter also the stepsize and the minibatch size.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        """
+        from sgmcmc.output.arviz import to_arviz
+
+        return to_arviz(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one file, an npz archive without pickled objects; `load` reads it.
+
+        Parameters
+        ----------
+        path : str or Path
+            Ends in ".npz".
+        """
+        path = _npz(path, "save")
+        if not path.absolute().parent.is_dir():
+            raise ValueError(f"path of save must be in a folder that exists; got {str(path)!r}.")
+        header = {
+            "format": FORMAT,
+            "nChains": self.nChains,
+            "settings": self.settings,
+            "timings": self.timings,
+            "divergence": self.divergence,
+        }
+        arrays = _flat(self._groups, ("groups",)) | _flat(self.reduced, ("reduced",))
+        names = {f"array_{i}": keys for i, keys in enumerate(arrays)}
+        contents: dict[str, Any] = {f"array_{i}": np.asarray(array) for i, array in enumerate(arrays.values())}
+        text = json.dumps(header | {"names": names})
+        partial = path.with_name(f".{path.name}.partial.npz")
+        np.savez(partial, header=np.array(text), iterations=self.iterations, **contents)
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Draws:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        Draws
+        """
+        path = _npz(path, "load")
+        if not path.is_file():
+            raise ValueError(f"path of load must be a file that save wrote; got {str(path)!r}, where there is none.")
+        tree: Tree = {"groups": {}, "reduced": {}}
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                header = json.loads(str(archive["header"]))
+                for name, keys in header["names"].items():
+                    _put(tree, keys, archive[name])
+                iterations = archive["iterations"]
+            return cls(
+                tree["groups"],
+                nChains=header["nChains"],
+                iterations=iterations,
+                settings=header["settings"],
+                reduced=tree["reduced"],
+                timings=header["timings"],
+                divergence=header["divergence"],
+            )
+        except Exception as error:
+            raise ValueError(f"path of load must be a file that save wrote; got {str(path)!r}.") from error
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {tuple(array.shape)}" for name, array in self.items()) or "none stored"
+        reduced = f"; reduced {', '.join(self.reduced)}" if self.reduced else ""
+        return f"<draws of {self.settings['sampler']}, seed {self.seed}: {shapes}{reduced}>"
+
+
+def _npz(path: str | Path, function: str) -> Path:
+    if not isinstance(path, str | Path) or Path(path).suffix != ".npz":
+        raise ValueError(f"path of {function} must be a file name that ends in '.npz'; got {path!r}.")
+    return Path(path)
+
+
+def _flat(tree: Any, keys: tuple[str, ...]) -> dict[tuple[str, ...], np.ndarray]:
+    if not isinstance(tree, Mapping):
+        return {keys: tree}
+    return {path: leaf for key, branch in tree.items() for path, leaf in _flat(branch, (*keys, key)).items()}
+
+
+def _put(tree: Tree, keys: list[str], leaf: np.ndarray) -> None:
+    for key in keys[:-1]:
+        tree = tree.setdefault(key, {})
+    tree[keys[-1]] = leaf

@@ -1,0 +1,112 @@
+"""What the loop keeps of the states it passes through: rows to be stored, and sums that grow in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from sgmcmc.core.types import Reducer, State, Transition, Tree
+from sgmcmc.kernel import over_chains
+
+Collect = Callable[[Tree], Tree]
+"""From the parameters of one chain to what is kept of them, {name: [...]}."""
+
+
+class Recorder(NamedTuple):
+    """How a state becomes a row.
+
+    ``record(state) -> {group: {name: [C, ...]}}`` is stored; ``init()`` and ``update(accumulated, state)`` keep a
+    nest of tensors, [C, ...], that the loop carries along.
+    """
+
+    record: Callable[[State], Tree]
+    init: Callable[[], Any] = tuple
+    update: Callable[[Any, State], Any] = lambda accumulated, state: accumulated
+
+
+def nothing(state: State) -> Tree:
+    """The record of a chain of which only the end is wanted."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What is kept of a chain.
+
+    Parameters
+    ----------
+    draw : mapping of str to tf.TensorSpec
+        What is observed of one chain: its parameters, or what `collect` makes of them.
+    thin : int, default 1
+        Of every so many iterations the last is kept.
+    burn_in : int, default 0
+        After so many iterations at the start.
+    collect : callable, optional
+        Observed in place of the parameters.
+    reducers : mapping of str to Reducer, optional
+        What accumulates of the draws; without `collect`, these are then not stored.
+    gradients : bool, default False
+        Whether the estimated gradient is stored too.
+    """
+
+    draw: Mapping[str, tf.TensorSpec]
+    thin: int = 1
+    burn_in: int = 0
+    collect: Collect | None = None
+    reducers: Mapping[str, Reducer] = field(default_factory=dict)
+    gradients: bool = False
+
+    @property
+    def stores_draws(self) -> bool:
+        """Whether draws are stored, or only reduced."""
+        return self.collect is not None or not self.reducers
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All of this as users know it, as JSON; functions by what they give."""
+        return {
+            "thin": self.thin,
+            "burnIn": self.burn_in,
+            "gradients": self.gradients,
+            "collect": {name: f"{spec.dtype.name}{list(spec.shape)}" for name, spec in self.draw.items()}
+            if self.collect
+            else None,
+            "reduce": {label: self._told(reducer) for label, reducer in sorted(self.reducers.items())},
+        }
+
+    def _told(self, reducer: Reducer) -> str:
+        """What tells one reducer from another in any process."""
+        function = reducer.update
+        shapes = [list(tf.convert_to_tensor(x).shape) for x in tf.nest.flatten(reducer.init(self._zeros))]
+        return f"{getattr(function, '__qualname__', type(function).__name__)} of {shapes}"
+
+    @property
+    def _zeros(self) -> Tree:
+        return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self.draw.items()}
+
+    def recorder(self, transition: Transition, n_chains: int) -> Recorder:
+        """What the loop does with the states of this transition."""
+        observe = over_chains(self.collect, n_chains) if self.collect else dict
+
+        def record(state: State) -> Tree:
+            row = {"posterior": observe(state.params)} if self.stores_draws else {}
+            row["sample_stats"] = transition.stats(state)
+            if self.gradients:
+                row["gradients"] = transition.gradient(state)
+            return row
+
+        def init() -> Any:
+            of_one = {label: reducer.init(self._zeros) for label, reducer in self.reducers.items()}
+            return tf.nest.map_structure(lambda x: tf.stack([x] * n_chains), of_one)
+
+        def update(accumulated: Any, state: State) -> Any:
+            observed = observe(state.params) if self.reducers else {}
+            return {
+                label: over_chains(reducer.update, n_chains)(accumulated[label], observed)
+                for label, reducer in self.reducers.items()
+            }
+
+        return Recorder(record, init, update)

@@ -1,0 +1,143 @@
+"""A whole run in one call: from a sampler to its draws, in memory or on disk, from the start or from a checkpoint."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.types import Tree
+from sgmcmc.output.draws import Draws
+from sgmcmc.output.summary import warn_of_temperature
+from sgmcmc.run import chain
+from sgmcmc.run.checkpoint import Checkpoint
+from sgmcmc.run.loop import Loop
+from sgmcmc.run.recorder import Keep
+from sgmcmc.run.sampler import Sampler
+from sgmcmc.storage.memory import Memory
+from sgmcmc.storage.zarr import ZarrStore, create
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call of a sampler.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    n_iterations : int
+        In all, with those before `saved`.
+    keep : Keep
+    verbose : bool
+    path : Path or None
+        Of a Zarr store; None keeps the draws in memory.
+    saved : Checkpoint or None
+        Where the store at `path` left off; None begins.
+    """
+
+    sampler: Sampler
+    n_iterations: int
+    keep: Keep
+    verbose: bool
+    path: Path | None = None
+    saved: Checkpoint | None = None
+
+    @property
+    def plan(self) -> chain.Plan:
+        """Which iterations are made, and which recorded."""
+        return chain.Plan(self.n_iterations, self.keep.thin, self.keep.burn_in)
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """By what a store is known to be of this run, as JSON; it may go on for longer, so without `n_iterations`."""
+        return self.sampler.identity | self.keep.settings | {"collect": self._collected()}
+
+    def _collected(self) -> dict[str, str] | None:
+        if self.keep.collect is None:
+            return None
+        outputs, told = self.keep.collect(self.sampler.beside), self.keep.settings["collect"]
+        sums = {name: float(tf.reduce_sum(tf.cast(x, tf.float64))) for name, x in outputs.items()}
+        return {name: f"{told[name]}, summing up to {total:.5g} beside params" for name, total in sums.items()}
+
+    def draws(self) -> Draws:
+        """Run, and return what was kept; after Ctrl-C what was kept until then, with a warning.
+
+        Raises
+        ------
+        DivergenceError
+            With the draws before the divergence.
+        """
+        started = time.perf_counter()
+        begin = self.saved or Checkpoint(0, 0, self.sampler.initial_state(self.verbose), [], {})
+        loop = self.sampler.loop(begin.state, self.keep.recorder(self.sampler.transition, self.sampler.n_chains or 1))
+        leaves = loop.flatten(begin.state, begin.accumulated)
+        storage = self._storage(loop, begin, leaves)
+        sampling = time.perf_counter()
+        diverged: DivergenceError | None = None
+        interrupted = False
+        try:
+            chain.run(loop, leaves, self.plan, storage, self.sampler.name, self.verbose, begin.iteration)
+        except KeyboardInterrupt:
+            interrupted = True
+        except DivergenceError as error:
+            diverged = error
+        storage.commit()
+        now = time.perf_counter()
+        timings = {"modeSearch": sampling - started, "sampling": now - sampling, "total": now - started}
+        draws = self._draws(loop, storage, timings, diverged)
+        if diverged:
+            raise diverged.with_draws(draws, storage.stored) from None
+        if interrupted:
+            chain.warn_interrupted(storage.stored, self.plan.n_rows)
+        warn_of_temperature(draws)
+        return draws
+
+    def _draws(
+        self, loop: Loop, storage: chain.Storage, timings: dict[str, float], diverged: DivergenceError | None
+    ) -> Draws:
+        return Draws(
+            storage.result(),
+            nChains=self.sampler.n_chains,
+            iterations=self.keep.burn_in + self.keep.thin * np.arange(1, storage.stored + 1),
+            settings=dict(self.sampler.settings) | self.keep.settings | {"nIters": self.n_iterations},
+            reduced=self._reduced(loop, storage.leaves),
+            timings=timings,
+            divergence={k: getattr(diverged, k) for k in ("iteration", "chain", "parameter")} if diverged else None,
+        )
+
+    def _storage(self, loop: Loop, begin: Checkpoint, leaves: list[tf.Tensor]) -> chain.Storage:
+        if self.path is None:
+            return Memory(self.plan.n_rows, loop.record_specs, leaves)
+
+        def encode(iteration: int, stored: int, leaves: list[tf.Tensor]) -> bytes:
+            state, accumulated = loop.unflatten(leaves)
+            return Checkpoint(iteration, stored, state, tf.nest.flatten(accumulated), self.identity).encode()
+
+        if self.saved is None:
+            create(self.path, loop.record_specs, encode(0, 0, leaves))
+        return ZarrStore(self.path, loop.record_specs, begin.stored, leaves, encode)
+
+    def _reduced(self, loop: Loop, leaves: list[tf.Tensor]) -> Tree:
+        _, accumulated = loop.unflatten(leaves)
+        several = self.sampler.n_chains is not None
+        return {
+            label: _of_each_chain(reducer.result, accumulated[label], several)
+            for label, reducer in self.keep.reducers.items()
+        }
+
+
+def _of_each_chain(result: Any, accumulator: Any, several: bool) -> Tree:
+    """What a reducer gives for each chain, [C, ...] if there are several."""
+    arrays = tf.nest.map_structure(lambda x: x.numpy(), accumulator)
+    n_chains = tf.nest.flatten(arrays)[0].shape[0]
+    of_chains = [tf.nest.map_structure(lambda x, c=c: x[c], arrays) for c in range(n_chains)]
+    results = [result(arrays) for arrays in of_chains] if result else of_chains
+    if not several:
+        return tf.nest.map_structure(np.asarray, results[0])
+    return tf.nest.map_structure(lambda *x: np.stack(x), *results)

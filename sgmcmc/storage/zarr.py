@@ -1,0 +1,174 @@
+"""Rows kept on disk, in a Zarr store that xarray and ArviZ can read while the run goes on.
+
+The store has ArviZ's layout: groups `posterior` and `sample_stats` (and `gradients`) of arrays (chain, draw, ...).
+Readers go by the consolidated metadata of the root, one file that is replaced in one stroke when everything that
+it speaks of has been written; so what they see is always whole, whenever the writer was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.types import Tree
+
+CHUNK_BYTES = 2**24
+CHUNK_ROWS = 2**16
+COMMIT_SECONDS = 5.0
+
+Encode = Callable[[int, int, list[tf.Tensor]], bytes]
+"""From the iteration, the number of rows stored and the leaves of the state to a checkpoint."""
+
+
+class ZarrStore:
+    """Rows appended to a store; all but the last chunk of them are on disk, and the host keeps no more.
+
+    Parameters
+    ----------
+    path : Path
+        Of a store that exists, see `create`.
+    specs : {group: {name: tf.TensorSpec [C, ...]}}
+        What one row is.
+    stored : int
+        How many rows of the store are to be kept; what lies behind them is cut off.
+    leaves : list of tf.Tensor
+        Those of the state after these rows.
+    encode : callable
+        How a checkpoint is written.
+    """
+
+    def __init__(self, path: Path, specs: Tree, stored: int, leaves: list[tf.Tensor], encode: Encode) -> None:
+        import zarr
+
+        self.path, self.stored, self.leaves, self._encode = path, stored, leaves, encode
+        self._root = zarr.open_group(path, mode="r+", use_consolidated=False)
+        self._specs = [(group, name, spec) for group, members in specs.items() for name, spec in members.items()]
+        self._arrays = [self._root[f"{group}/{name}"] for group, name, _ in self._specs]
+        self._chunk = _chunk_rows(specs)
+        self._written = stored - stored % self._chunk  # rows in finished chunks
+        self._resize(stored)
+        self._buffers = [
+            np.empty(_chunk_shape(spec, self._chunk), spec.dtype.as_numpy_dtype) for *_, spec in self._specs
+        ]
+        for array, buffer in zip(self._arrays, self._buffers, strict=True):
+            buffer[:, : stored - self._written] = array[:, self._written : stored]
+        self._point: tuple[int, int] | None = None  # iteration and rows of `leaves`, once they have moved
+        self._committed, self._at = stored, time.monotonic()
+
+    def append(self, rows: Tree, count: int) -> None:
+        """Keep the first `count` rows, {group: {name: [>= count, C, ...]}}."""
+        taken = 0
+        while taken < count:
+            begin = self.stored - self._written
+            n = min(self._chunk - begin, count - taken)
+            for (group, name, _), buffer in zip(self._specs, self._buffers, strict=True):
+                buffer[:, begin : begin + n] = np.moveaxis(rows[group][name][taken : taken + n], 0, 1)
+            taken, self.stored = taken + n, self.stored + n
+            if self.stored - self._written == self._chunk:
+                self._write()
+                self._written = self.stored
+
+    def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
+        """Commit if a chunk was finished, or some time has passed, since the last time."""
+        self._point, self.leaves = (iteration, self.stored), leaves
+        if self._written > self._committed or time.monotonic() - self._at > COMMIT_SECONDS:
+            self.commit()
+
+    def commit(self) -> None:
+        """Write all rows, and a checkpoint of where the chain was last known to be well; then show them to readers."""
+        if self.stored > self._written:
+            self._write()
+        if self._point is not None:
+            self._root["checkpoint/state"][:] = np.frombuffer(self._encode(*self._point, self.leaves), np.uint8)
+        _consolidate(self.path)
+        self._committed, self._at = self.stored, time.monotonic()
+
+    def result(self) -> Tree:
+        """What readers see, {group: {name: [C, stored, ...]}}, read from disk when it is used."""
+        import xarray
+
+        tree = xarray.open_datatree(self.path, engine="zarr", consolidated=True)
+        result: Tree = {}
+        for group, name, _ in self._specs:
+            result.setdefault(group, {})[name] = tree[group][name]
+        return result
+
+    def _write(self) -> None:
+        self._resize(self.stored)
+        for array, buffer in zip(self._arrays, self._buffers, strict=True):
+            array[:, self._written : self.stored] = buffer[:, : self.stored - self._written]
+
+    def _resize(self, n_rows: int) -> None:
+        for array in self._arrays:
+            if array.shape[1] != n_rows:
+                array.resize((array.shape[0], n_rows, *array.shape[2:]))
+
+
+def create(path: Path, specs: Tree, checkpoint: bytes) -> None:
+    """A store without rows and a checkpoint of the beginning; it appears under its path when it is complete."""
+    import zarr
+
+    building = path.with_name(f".{path.name}.{os.getpid()}")
+    root = zarr.create_group(building, overwrite=True)
+    rows = _chunk_rows(specs)
+    for group, members in specs.items():
+        parent = root.create_group(group)
+        for name, spec in members.items():
+            parent.create_array(
+                name,
+                shape=(spec.shape[0], 0, *spec.shape[1:]),
+                chunks=_chunk_shape(spec, rows),
+                dtype=spec.dtype.as_numpy_dtype,
+                compressors=None,  # noise does not compress
+                fill_value=np.nan if spec.dtype.is_floating else 0,
+                dimension_names=dimension_names(group, name, spec.shape.rank),
+            )
+    state = np.frombuffer(checkpoint, np.uint8)
+    parent = root.create_group("checkpoint")
+    array = parent.create_array(
+        "state", shape=state.shape, chunks=state.shape, dtype=state.dtype, compressors=None, dimension_names=("byte",)
+    )
+    array[:] = state
+    _consolidate(building)
+    try:
+        building.rename(path)
+    except OSError:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+
+
+def read_checkpoint(path: Path) -> bytes:
+    """What was last committed."""
+    import zarr
+
+    return np.asarray(zarr.open_array(path, path="checkpoint/state", mode="r")[:]).tobytes()
+
+
+def dimension_names(group: str, name: str, rank: int) -> tuple[str, ...]:
+    """As ArviZ names them: chain, draw, and numbered ones after the variable; statistics are by parameter."""
+    own = [f"{name}_dim_{k}" if group != "sample_stats" else "parameter" for k in range(rank - 1)]
+    return ("chain", "draw", *own)
+
+
+def _chunk_rows(specs: Tree) -> int:
+    row_bytes = max(s.shape.num_elements() * s.dtype.size for members in specs.values() for s in members.values())
+    return int(np.clip(CHUNK_BYTES // row_bytes, 1, CHUNK_ROWS))
+
+
+def _chunk_shape(spec: tf.TensorSpec, rows: int) -> tuple[int, ...]:
+    return (spec.shape[0], rows, *spec.shape[1:])
+
+
+def _consolidate(path: Path) -> None:
+    import zarr
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
+        zarr.consolidate_metadata(path)
