@@ -4,7 +4,8 @@ from sgmcmc.core.errors import DivergenceError, ModeSearchError
 from sgmcmc.core.schedules import polynomial
 from sgmcmc.core.types import Reducer
 from sgmcmc.output.draws import Draws
-from sgmcmc.output.plots import plotMarginals, plotPairs, plotRunning, plotTrace
+from sgmcmc.output.plots import plotRunning, plotTrace
+from sgmcmc.output.plots_distributions import plotMarginals, plotPairs
 from sgmcmc.samplers.datasets import getDataset
 from sgmcmc.samplers.reducers import runningCovariance, runningMean
 from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup

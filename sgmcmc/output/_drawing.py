@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.output._density import Density, density, highest_density_levels, joint_density
+from sgmcmc.output._density import Density, density, effective_size, highest_density_levels, joint_density
 from sgmcmc.output._elements import Reference
 from sgmcmc.output._panels import COLOURS, chain_label, colours
 
@@ -21,15 +21,28 @@ DOTS = 2000
 
 def line(ax: Any, x: np.ndarray, y: np.ndarray, **style: Any) -> None:
     """A line that looks like that through all points, but of the smallest and largest in each short stretch only."""
-    if len(x) > LINE_POINTS:
-        length = -(-len(x) // (LINE_POINTS // 2))
-        rows = np.pad(y, (0, -len(y) % length), mode="edge").reshape(-1, length)
-        extremes = np.stack([rows.argmin(axis=1), rows.argmax(axis=1)]) + length * np.arange(len(rows))
-        kept = np.unique(np.append(extremes.clip(0, len(x) - 1), [0, len(x) - 1]))
-        x, y = x[kept], y[kept]
-    if len(x) == 1:
-        style |= {"marker": "."}
-    ax.plot(x, y, **style)
+    ax.plot(*_outline(x, y), marker="." if len(x) == 1 else None, **style)
+
+
+def settling(ax: Any, x: np.ndarray, y: np.ndarray, skipped: int, **style: Any) -> None:
+    """The same, but the first so many points are shown only where they fall within the limits that others need."""
+    from matplotlib.lines import Line2D
+
+    marker = "." if len(x) == 1 else None
+    ax.add_artist(Line2D(*_outline(x, y), marker=marker, **style))  # unlike add_line, it leaves the limits alone
+    if skipped < len(x):
+        ax.update_datalim([(x[skipped], y[skipped:].min()), (x[-1], y[skipped:].max())])
+        ax.autoscale_view()
+
+
+def _outline(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if len(x) <= LINE_POINTS:
+        return x, y
+    length = -(-len(x) // (LINE_POINTS // 2))
+    rows = np.pad(y, (0, -len(y) % length), mode="edge").reshape(-1, length)
+    extremes = np.stack([rows.argmin(axis=1), rows.argmax(axis=1)]) + length * np.arange(len(rows))
+    kept = np.unique(np.append(extremes.clip(0, len(x) - 1), [0, len(x) - 1]))
+    return x[kept], y[kept]
 
 
 def marginal(plt: ModuleType, ax: Any, values: np.ndarray, reference: Reference | None, kind: str = "density") -> None:
@@ -37,6 +50,7 @@ def marginal(plt: ModuleType, ax: Any, values: np.ndarray, reference: Reference 
     found, n_chains = density(values), len(values)
     if found is None:
         ax.axvline(values.flat[0], color=COLOURS[0], linewidth=1.5)
+        ax.set_xlim(extent(values, reference))
     elif kind == "histogram":
         _histogram(ax, values)
     elif kind == "pooled" or n_chains == 1:
@@ -56,7 +70,7 @@ def marginal(plt: ModuleType, ax: Any, values: np.ndarray, reference: Reference 
 def _histogram(ax: Any, values: np.ndarray) -> None:
     low, high = values.min(), values.max()
     q1, q3 = np.quantile(values, [0.25, 0.75])  # the rule of Freedman and Diaconis, within bounds
-    bins = (high - low) * values.size ** (1 / 3) / max(2 * (q3 - q1), 1e-9 * (high - low))
+    bins = (high - low) * effective_size(values).sum() ** (1 / 3) / max(2 * (q3 - q1), 1e-9 * (high - low))
     heights, edges = np.histogram(values, int(np.clip(bins, 10, 200)), density=True)
     ax.stairs(heights, edges, fill=True, color=REGIONS[1])
 
@@ -77,19 +91,24 @@ def _reference_curve(ax: Any, reference: Reference, found: Density | None) -> No
         ax.plot(other.grid, other.pooled, **style)
 
 
-def joint(ax: Any, x: np.ndarray, y: np.ndarray, reference: tuple[Reference | None, Reference | None]) -> None:
-    """The regions of highest density of all draws as areas, those of a reference as lines."""
+def regions(ax: Any, x: np.ndarray, y: np.ndarray) -> None:
+    """The regions of highest density that hold shares of all draws."""
     if np.ptp(x) == 0 or np.ptp(y) == 0:  # no area
         dots(ax, x, y, [COLOURS[0]] * len(x))
-    else:
-        along, up, heights = joint_density(x, y)
-        levels = highest_density_levels(heights, SHARES)
-        ax.contourf(along, up, heights, levels=[*levels, heights.max() * 1.01], colors=REGIONS[-len(levels) :])
-    u, v = (None if r is None else r.values for r in reference)
-    if u is not None and v is not None and u.shape == v.shape and np.ptp(u) > 0 and np.ptp(v) > 0:
-        along, up, heights = joint_density(u, v)
-        levels = highest_density_levels(heights, (SHARES[0], SHARES[-1]))
-        ax.contour(along, up, heights, levels=levels, colors="black", linewidths=1, linestyles="dashed")
+        return
+    along, up, heights = joint_density(x, y)
+    levels = highest_density_levels(heights, SHARES)
+    ax.contourf(along, up, heights, levels=[*levels, heights.max() * 1.01], colors=REGIONS[-len(levels) :])
+
+
+def reference_regions(ax: Any, across: Reference | None, upward: Reference | None) -> None:
+    """The outlines of the largest and smallest of these regions, if draws of both elements are known."""
+    x, y = (None if reference is None else reference.values for reference in (across, upward))
+    if x is None or y is None or x.shape != y.shape or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return
+    along, up, heights = joint_density(x, y)
+    levels = highest_density_levels(heights, (SHARES[0], SHARES[-1]))
+    ax.contour(along, up, heights, levels=levels, colors="black", linewidths=1, linestyles="dashed")
 
 
 def dots(ax: Any, x: np.ndarray, y: np.ndarray, palette: list[Any]) -> None:
@@ -100,9 +119,9 @@ def dots(ax: Any, x: np.ndarray, y: np.ndarray, palette: list[Any]) -> None:
 
 
 def extent(values: np.ndarray, reference: Reference | None) -> tuple[float, float]:
-    """The limits of an axis that shows all but one draw in a thousand."""
+    """The limits of an axis that shows all but one draw in a thousand, and some more."""
     shown = [values] if reference is None or reference.values is None else [values, reference.values]
     ends = [np.quantile(part, [0.0005, 0.9995]) for part in shown]
     low, high = min(e[0] for e in ends), max(e[1] for e in ends)
-    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
+    margin = 0.12 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin

@@ -125,7 +125,8 @@ class Chains:
         for rest in rests:
             place = index + rest
             label = f"{base}[{', '.join(map(str, place))}]" if place else base
-            values = np.atleast_2d(block[(Ellipsis, *rest)]).astype(np.float64)
+            where: Any = (Ellipsis, *rest)
+            values = np.atleast_2d(block[where]).astype(np.float64)
             if not np.isfinite(values).all():
                 bad = values[~np.isfinite(values)][0]
                 raise ValueError(f"{self._argument} of {self._function} must be finite; got {bad} in {label!r}.")
@@ -193,7 +194,8 @@ def _entry(entry: Any, place: tuple[str, tuple], chains: Chains, element: Elemen
             f"reference of {function} must be finite draws ({wanted}), (mean, sd) or a density for "
             f"{element.label!r}; got {values.dtype.name} of shape {values.shape}."
         )
-    return Reference(values[(Ellipsis, *within)].astype(np.float64)[None])
+    where: Any = (Ellipsis, *within)
+    return Reference(values[where].astype(np.float64)[None])
 
 
 def _heights(density: Callable, x: np.ndarray, label: str, function: str) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 from types import ModuleType
 from typing import Any
 
@@ -57,21 +57,30 @@ def legend(axes: np.ndarray, given: Any) -> None:
     """One for all panels of our own figure, above them; many chains are not told apart in it."""
     if given is not None:
         return
-    entries = {}
+    entries: dict[str, Any] = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
-        entries.update({label: handle for handle, label in zip(handles, labels, strict=True) if label not in entries})
-    chains = [label for label in entries if label.startswith("chain ")]
-    if len(chains) > len(COLOURS):
-        entries = {label: handle for label, handle in entries.items() if label not in chains}
-    if entries:
-        names, handles = list(entries), list(entries.values())
-        figure = axes[0].figure
-        columns = max(1, min(len(names), int(figure.get_figwidth() / 1.05)))
-        style = {"ncols": columns, "frameon": False, "fontsize": "small", "handlelength": 1.6, "columnspacing": 1.2}
-        made = figure.legend(handles, names, loc="outside upper center", **style)
-        for line in made.get_lines():
-            line.set(linewidth=max(1.5, line.get_linewidth()), alpha=1)
+        entries = dict(zip(labels, handles, strict=True)) | entries
+    chains = sorted((text for text in entries if text.startswith("chain ")), key=len)
+    others = [text for text in entries if text not in chains]
+    names = others if len(chains) > len(COLOURS) else chains + others
+    if not names:
+        return
+    figure = axes[0].figure
+    rows = -(-len(names) // max(1, int(figure.get_figwidth() / 0.9)))
+    made = figure.legend(
+        [entries[text] for text in names],
+        names,
+        loc="outside upper center",
+        ncols=-(-len(names) // rows),
+        frameon=False,
+        fontsize="small",
+        handlelength=1.4,
+        handletextpad=0.5,
+        columnspacing=1.0,
+    )
+    for handle in made.get_lines():
+        handle.set(linewidth=max(1.5, handle.get_linewidth()), alpha=1)
 
 
 def note(ax: Any, shown: int, total: int, where: str = "left") -> None:
@@ -80,15 +89,48 @@ def note(ax: Any, shown: int, total: int, where: str = "left") -> None:
         ax.set_title(f"{shown:,} of {total:,} elements", loc=where, fontsize="small", color="0.4")
 
 
-def wrapped(label: str, width: int) -> str:
-    """In lines that fit beside a panel."""
-    return "\n".join(textwrap.wrap(label, width)) or label
+def numbers(plt: ModuleType, axis: Any, ticks: int, room: int | None = None) -> str:
+    """Few, even ticks on an axis, with labels for which there is room; the power of ten that these leave out.
+
+    The room is in characters along the axis; a vertical axis needs none.
+    """
+    size = max(abs(end) for end in axis.get_view_interval())
+    power = int(np.floor(np.log10(size))) if size > 0 else 0
+    power = power if power >= 5 or power <= -3 else 0
+
+    def text(x: float, position: int | None = None) -> str:
+        low, high = sorted(axis.get_view_interval())
+        shown = [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
+        step = (shown[1] - shown[0] if len(shown) > 1 else high - low) / 10.0**power
+        digits = max(0, -int(np.floor(np.log10(step) + 1e-6)))
+        words = [f"{tick / 10.0**power:.{digits}f}".replace("-", "\N{MINUS SIGN}") for tick in shown]
+        if x not in shown:
+            return f"{x / 10.0**power:.{digits}f}"
+        every = -(-sum(len(word) + 2 for word in words) // room) if room else 1
+        place = shown.index(x)
+        return words[place] if place % every == (len(shown) - 1) % every // 2 else ""
+
+    axis.set_major_locator(plt.MaxNLocator(ticks, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(text)
+    return f"($\\times 10^{{{power}}}$)" if power else ""
+
+
+def wrapped(label: str, power: str = "", width: int = 60) -> str:
+    """A name, broken where its parts begin, and a power of ten."""
+    lines = [""]
+    for part in re.findall(r"\[.*|[^_ .\[]*[_ .]+|[^_ .\[]+", label):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    if power:
+        lines[-1:] = [f"{lines[-1]} {power}"] if len(lines[-1]) + 7 <= width else [lines[-1], power]
+    return "\n".join(lines)
 
 
 def iteration_axis(plt: ModuleType, ax: Any, iterations: np.ndarray) -> None:
     """From the iteration after which the first draw was begun to that of the last."""
     ax.set(xlabel="iteration", xlim=(begin(iterations), iterations[-1]))
-    ax.xaxis.set_major_locator(plt.MaxNLocator(5, integer=True))
+    ax.xaxis.set_major_locator(plt.MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
     ax.xaxis.set_major_formatter("{x:,.0f}")
 
 

@@ -47,6 +47,9 @@ class ZarrStore:
     def __init__(self, path: Path, specs: Tree, stored: int, leaves: list[tf.Tensor], encode: Encode) -> None:
         import zarr
 
+        for leftover in path.rglob("*.partial"):  # files that Zarr was writing when a run was killed
+            if leftover.is_file():
+                leftover.unlink()
         self.path, self.stored, self.leaves, self._encode = path, stored, leaves, encode
         self._root = zarr.open_group(path, mode="r+", use_consolidated=False)
         self._specs = [(group, name, spec) for group, members in specs.items() for name, spec in members.items()]
@@ -54,6 +57,7 @@ class ZarrStore:
         self._chunk = _chunk_rows(specs)
         self._written = stored - stored % self._chunk  # rows in finished chunks
         self._resize(stored)
+        _consolidate(path)  # a run that diverged shows rows to readers that are cut off here
         self._buffers = [
             np.empty(_chunk_shape(spec, self._chunk), spec.dtype.as_numpy_dtype) for *_, spec in self._specs
         ]

@@ -1,0 +1,204 @@
+"""Pictures of draws along the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sgmcmc.output._drawing import REFERENCE, line, settling
+from sgmcmc.output._elements import Chains, Element
+from sgmcmc.output._panels import (
+    COLOURS,
+    chain_label,
+    colours,
+    iteration_axis,
+    legend,
+    note,
+    numbers,
+    panels,
+    require_matplotlib,
+    shade,
+    wrapped,
+)
+from sgmcmc.output._plot_arguments import one_quantity, require_burn_in, require_limit
+from sgmcmc.output.draws import Draws
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plotTrace(
+    draws: Draws | Mapping[str, Any],
+    names: str | Sequence[str] | None = None,
+    *,
+    burnIn: int = 0,
+    logPosterior: bool = True,
+    maxPanels: int = 8,
+    axes: Any = None,
+) -> np.ndarray:
+    """Draws along the chain, and the estimated log posterior above them.
+
+    A long chain is drawn by its smallest and largest value in each short stretch, which looks the same.
+
+    Parameters
+    ----------
+    draws : Draws or dict of array
+        What a sampler returned, or a dict of arrays (T, ...), T draws each, of any other chain.
+    names : str or sequence of str, optional
+        Of parameters or of their elements: "theta", "theta[0]", "theta[0, 1]". By default all parameters.
+    burnIn : int, default 0
+        Iterations to be shaded.
+    logPosterior : bool, default True
+        Whether to show ``draws.logPosterior`` in the first panel. A plain dict has none.
+    maxPanels : int, default 8
+        So many elements at most are shown, unless more are named one by one; the parameters share the panels evenly.
+    axes : Axes or array of Axes, optional
+        To draw into, one for each panel. By default those of a new figure.
+
+    Returns
+    -------
+    numpy.ndarray of matplotlib.axes.Axes
+        One for each panel, from top to bottom.
+
+    Raises
+    ------
+    ValueError
+        If an argument is unfit; the message names it, what it got and what would work.
+    ImportError
+        If matplotlib is not installed.
+
+    See Also
+    --------
+    plotRunning, plotMarginals, plotPairs
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sgmcmc import plotTrace
+    >>> chain = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> axes = plotTrace({"theta": chain}, ["theta[0]", "theta[2]"], burnIn=100)
+    >>> [ax.get_title("left") for ax in axes]
+    ['theta[0]', 'theta[2]']
+    """
+    plt = require_matplotlib("plotTrace")
+    chains = Chains(draws, "plotTrace")
+    require_burn_in("plotTrace", burnIn)
+    shown, total = chains.elements(names, require_limit("plotTrace", maxPanels))
+    if logPosterior and isinstance(draws, Draws) and "lp" in draws.sampleStats:
+        estimate = np.atleast_2d(np.asarray(draws.logPosterior)).astype(np.float64)
+        shown = [Element("log posterior", estimate, "", ()), *shown]
+    n = len(shown)
+    grid = panels(plt, axes, "plotTrace", n, (n, 1), figsize=(5, 0.6 + 1.15 * n), sharex=True)
+    for ax, element in zip(grid, shown, strict=True):
+        n_chains = len(element.values)
+        shade(ax, chains.iterations, burnIn)
+        for chain, colour in enumerate(colours(plt, n_chains)):
+            label = chain_label(chain, n_chains)
+            line(ax, chains.iterations, element.values[chain], color=colour, linewidth=0.5, alpha=0.7, label=label)
+        power = numbers(plt, ax.yaxis, 4)
+        ax.set_title(wrapped(element.label, power), loc="left", fontsize="medium")
+        iteration_axis(plt, ax, chains.iterations)
+        if axes is None:
+            ax.label_outer()
+    note(grid[0], n - (shown[0].base == ""), total, "right")
+    legend(grid, axes)
+    return grid
+
+
+def plotRunning(
+    values: Draws | Mapping[str, Any] | np.ndarray,
+    name: str | None = None,
+    *,
+    burnIn: int = 0,
+    iterations: np.ndarray | None = None,
+    reference: float | None = None,
+    label: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The running mean of a quantity, such as a log loss that `collect` gave, to see whether it has settled.
+
+    The mean of all draws since the end of the burn-in, up to each draw. Within the burn-in it is the mean since the
+    start, drawn pale.
+
+    Parameters
+    ----------
+    values : Draws or dict of array or array
+        What a sampler returned, a dict of arrays (T, ...), or the quantity itself, (T,) or (nChains, T).
+    name : str, optional
+        Of one number in draws: "logLoss", "theta[0]". Not needed if it is the only one.
+    burnIn : int, default 0
+        Iterations that are left out of the mean, and shaded.
+    iterations : array, optional
+        After which iteration each value of an array was found; by default 1, 2, ... Draws know theirs.
+    reference : float, optional
+        The true value, drawn as a line across.
+    label : str, optional
+        For the legend; all chains then have one colour, so that several samplers can be compared in one `ax`.
+    ax : Axes, optional
+        To draw into. By default that of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If an argument is unfit; the message names it, what it got and what would work.
+    ImportError
+        If matplotlib is not installed.
+
+    See Also
+    --------
+    plotTrace
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sgmcmc import plotRunning
+    >>> losses = np.random.default_rng(0).normal(0.3, 0.1, size=(4, 1000))
+    >>> ax = plotRunning(losses, burnIn=200, label="sgld")
+    >>> ax = plotRunning(losses[:, ::2], burnIn=200, iterations=np.arange(1, 1001, 2), label="thinned", ax=ax)
+    >>> bool(np.isclose(ax.lines[-1].get_ydata()[-1], losses[3, 200::2].mean()))
+    True
+    """
+    plt = require_matplotlib("plotRunning")
+    quantity, at = one_quantity(values, name, iterations)
+    require_burn_in("plotRunning", burnIn)
+    if isinstance(reference, bool) or not isinstance(reference, float | int | np.number | None):
+        raise ValueError(f"reference of plotRunning must be a number; got {reference!r}.")
+    if burnIn >= at[-1]:
+        raise ValueError(f"burnIn of plotRunning must be below the last iteration, {at[-1]}; got {burnIn}.")
+    given = ax
+    (ax,) = panels(plt, ax, "plotRunning", 1, (1, 1), figsize=(5, 3))
+    n_chains = len(quantity.values)
+    first = int(np.searchsorted(at, burnIn, side="right")) if burnIn else 0  # iteration 0 may be the start
+    palette = colours(plt, n_chains)
+    if label is not None:
+        known = ax.get_legend_handles_labels()[1]
+        others = [text for text in known if text not in ("burn-in", "reference")]
+        palette = [COLOURS[len(others) % len(COLOURS)]] * n_chains
+    if not any(text == "burn-in" for text in ax.get_legend_handles_labels()[1]):
+        shade(ax, at, burnIn)
+    for chain, colour in enumerate(palette):
+        called = chain_label(chain, n_chains) if label is None else label if chain == 0 else None
+        before, after = quantity.values[chain, :first], quantity.values[chain, first:]
+        if first:
+            settling(ax, at[:first], _running(before), first, color=colour, linewidth=0.8, alpha=0.5)
+        settling(ax, at[first:], _running(after), len(after) // 100, color=colour, linewidth=1.2, label=called)
+    if reference is not None:
+        ax.axhline(reference, **REFERENCE, label="reference")
+    iteration_axis(plt, ax, at)
+    power = numbers(plt, ax.yaxis, 5)
+    ax.set_ylabel(wrapped(f"running mean of {quantity.label}" if quantity.label else "running mean", power, 36))
+    if label is None:
+        legend(np.array([ax]), given)
+    else:
+        ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def _running(values: np.ndarray) -> np.ndarray:
+    return np.cumsum(values) / np.arange(1, len(values) + 1)
