@@ -83,9 +83,8 @@ def build(
         parts = tf.split(draws, [part.shape[1] for part in elements], axis=1)
         return {name: tf.reshape(z, shape) for name, z, shape in zip(names, parts, shapes, strict=True)}
 
-    def batch(
-        state: State, stream: random.Stream
-    ) -> tuple[Tree, Any, Any]:  # leaves [C, n, ...], or [1, n, ...] shared
+    def batch(state: State, stream: random.Stream) -> tuple[Tree, Any, Any]:
+        """Leaves [C, n, ...], or [1, n, ...] if shared."""
         indices, weights, minibatch_state = minibatch.draw(stream, state.step, state.minibatch)
         return model.data.gather(indices), weights, minibatch_state
 

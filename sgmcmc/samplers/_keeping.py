@@ -162,6 +162,8 @@ def _try_reducer(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]
 def _require_memory(run: Run) -> None:
     draw = run.keep.draw.values() if run.keep.stores_draws else ()
     sizes = [spec.shape.num_elements() * spec.dtype.size for spec in draw]
+    told = sum(2 for dynamics in run.sampler.dynamics.values() if dynamics.stats)  # at most, and the log posterior
+    sizes.append((1 + told) * run.sampler.model.dtype.size)
     if run.keep.gradients:
         sizes += [theta.nbytes for theta in run.sampler.start.values()]
     needed = run.plan.n_rows * (run.sampler.n_chains or 1) * sum(sizes)
