@@ -62,7 +62,9 @@ def main(n_iters: int) -> None:
     print(f"{n_iters} iterations, beta {shape}: {size:.0f} MB in {seconds:.1f} s, {size / seconds:.1f} MB/s, "
           f"{seconds / n_iters * 1e6:.2f} us per iteration")  # fmt: skip
     slope = np.polyfit(stored[writing], rss[writing], 1)[0]
-    print(f"memory while writing: {rss[writing].min():.0f} to {rss[writing].max():.0f} MB, {slope:+.4f} MB per MB stored")
+    print(
+        f"memory while writing: {rss[writing].min():.0f} to {rss[writing].max():.0f} MB, {slope:+.4f} MB per MB stored"
+    )
     draw(times, rss, stored)
 
 

@@ -82,7 +82,7 @@ class Pace:
         """Learn that a block of `made` iterations took `elapsed` seconds."""
         if elapsed > 2 * BLOCK_SECONDS:
             self.length = max(made // 2, 1)
-        elif elapsed < BLOCK_SECONDS / 2 and made == self.length:
+        elif elapsed < BLOCK_SECONDS / 2 and 2 * made > self.length:  # thinning cuts blocks a little short
             self.length = min(2 * self.length, LONGEST_BLOCK)
 
 
