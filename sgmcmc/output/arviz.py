@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sgmcmc.core.layout import dimension_names, unfit_names
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -17,26 +19,35 @@ if TYPE_CHECKING:
 def to_arviz(draws: Draws) -> xr.DataTree:
     """The groups posterior and sample_stats, with the stepsize and minibatch size of every draw."""
     base = require_arviz("toArviz")
-    groups = {group: dict(members) for group, members in draws._groups.items()}
-    stats, settings = groups["sample_stats"], draws.settings
-    shape = stats["lp"].shape
-    stepsizes = settings["stepsize"]
+    groups, settings = draws.groups, draws.settings
+    if "posterior" not in groups:
+        raise ValueError("toArviz needs draws, and none are stored; with reduce=, collect= says what is stored.")
+    names = [name for members in groups.values() for name in members]
+    if bad := unfit_names(names):
+        raise ValueError(f"names for toArviz must be fit for xarray; got {bad}, which it reserves.")
+    stats = dict(groups["sample_stats"])
+    groups["sample_stats"] = stats
+    parameters, shape = sorted(settings["stepsize"]), stats["lp"].shape
     if "step_size" not in stats:
-        by_parameter = np.array([stepsizes[name] for name in sorted(stepsizes)])
-        stats["step_size"] = np.broadcast_to(by_parameter, (*shape, len(by_parameter)))
+        constants = np.array([settings["stepsize"][name] for name in parameters])
+        stats["step_size"] = np.broadcast_to(constants, (*shape, len(parameters)))
     if "minibatch_size" not in stats:
         stats["minibatch_size"] = np.broadcast_to(np.array(settings["minibatchSize"]), shape)
-    dims = {name: ["parameter"] for name, array in stats.items() if array.ndim == 3}
-    groups = {group: members for group, members in groups.items() if members}
+    coords = {"draw": draws.iterations, "parameter": parameters}
     if isinstance(stats["lp"], np.ndarray):
-        tree = base.from_dict(groups, dims=dims, coords={"parameter": sorted(stepsizes)})
+        dims = {
+            name: list(dimension_names(group, name, array.ndim, names)[2:])
+            for group, members in groups.items()
+            for name, array in members.items()
+        }
+        tree = base.from_dict(groups, dims=dims, coords=coords)
     else:  # on disk: read only when used
-        tree = _tree_of_arrays(groups, sorted(stepsizes))
+        tree = _tree_of_arrays(groups, coords)
     tree.attrs.update(inference_library="sgmcmc", sampler=settings["sampler"], seed=str(draws.seed))
     return tree
 
 
-def _tree_of_arrays(groups: Tree, parameters: list[str]) -> xr.DataTree:
+def _tree_of_arrays(groups: Tree, coords: Tree) -> xr.DataTree:
     import xarray as xr
 
     def dataset(members: Tree) -> xr.Dataset:
@@ -45,8 +56,8 @@ def _tree_of_arrays(groups: Tree, parameters: list[str]) -> xr.DataTree:
             for name, x in members.items()
         }
         result = xr.Dataset(named)
-        coords = {dim: np.arange(size) for dim, size in result.sizes.items()}
-        return result.assign_coords(coords | ({"parameter": parameters} if "parameter" in coords else {}))
+        numbered = {dim: np.arange(size) for dim, size in result.sizes.items()}
+        return result.assign_coords(numbered | {dim: values for dim, values in coords.items() if dim in numbered})
 
     return xr.DataTree.from_dict({group: dataset(members) for group, members in groups.items()})
 

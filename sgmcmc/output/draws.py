@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sgmcmc.core.files import write_whole
+from sgmcmc.core.tree import from_paths, with_paths
 from sgmcmc.core.types import Tree
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ class Draws(dict[str, Any]):
         The samplers make draws; `groups` are theirs, ``{"posterior": {name: array}, "sample_stats": ...}``, all with
         the axes (chain, draw, ...).
     nChains : int or None
-    iterations : numpy.ndarray
+    iterations : numpy.ndarray or range
     settings : dict
     reduced : dict, optional
     timings : dict, optional
@@ -81,17 +84,39 @@ class Draws(dict[str, Any]):
         groups: Tree,
         *,
         nChains: int | None,
-        iterations: np.ndarray,
+        iterations: np.ndarray | range,
         settings: Mapping[str, Any],
         reduced: Tree | None = None,
         timings: Mapping[str, float] | None = None,
         divergence: Mapping[str, Any] | None = None,
     ) -> None:
-        self._groups = groups  # {group: {name: [C, T, ...]}}
-        self.nChains, self.iterations, self.settings = nChains, iterations, dict(settings)
+        self.nChains, self.settings, self._iterations = nChains, dict(settings), iterations
         self.reduced, self.timings = reduced or {}, dict(timings or {})
         self.divergence = dict(divergence) if divergence else None
-        super().__init__(self._public("posterior"))
+        self._others = {group: members for group, members in groups.items() if group != "posterior"}
+        self._on_disk = {
+            name: array for name, array in groups.get("posterior", {}).items() if not isinstance(array, np.ndarray)
+        }
+        super().__init__(self._public(groups.get("posterior", {})))
+
+    @property
+    def groups(self) -> Tree:
+        """All arrays as ArviZ groups them, ``{"posterior": {name: array}, ...}``, with the axes (chain, draw, ...)."""
+        posterior = {name: self._with_chain_axis(name, array) for name, array in self.items()}
+        return ({"posterior": posterior} if posterior else {}) | self._others
+
+    def _with_chain_axis(self, name: str, array: Any) -> Any:
+        if self.nChains is not None:
+            return array
+        on_disk = self._on_disk.get(name)
+        # An axis given to an array on disk would read all of it.
+        return on_disk if on_disk is not None and not isinstance(array, np.ndarray) else np.asarray(array)[None]
+
+    @property
+    def iterations(self) -> np.ndarray:
+        """The iteration after which each draw was made, counted from 1."""
+        steps = self._iterations
+        return np.arange(steps.start, steps.stop, steps.step) if isinstance(steps, range) else steps
 
     @property
     def seed(self) -> int:
@@ -101,7 +126,7 @@ class Draws(dict[str, Any]):
     @property
     def sampleStats(self) -> dict[str, Any]:
         """What the chain tells of itself; see the class."""
-        return self._public("sample_stats")
+        return self._public(self._others.get("sample_stats", {}))
 
     @property
     def logPosterior(self) -> Any:
@@ -111,10 +136,9 @@ class Draws(dict[str, Any]):
     @property
     def gradients(self) -> dict[str, Any] | None:
         """The estimated gradients, if they were asked for; see the class."""
-        return self._public("gradients") if "gradients" in self._groups else None
+        return self._public(self._others["gradients"]) if "gradients" in self._others else None
 
-    def _public(self, group: str) -> dict[str, Any]:
-        members = self._groups.get(group, {})
+    def _public(self, members: Tree) -> dict[str, Any]:
         return {name: array[0] if self.nChains is None else array for name, array in members.items()}
 
     def __getitem__(self, key: Any) -> Any:
@@ -122,12 +146,12 @@ class Draws(dict[str, Any]):
         if not isinstance(key, slice):
             return super().__getitem__(key)
         groups = {
-            group: {name: array[:, key] for name, array in members.items()} for group, members in self._groups.items()
+            group: {name: array[:, key] for name, array in members.items()} for group, members in self.groups.items()
         }
         return Draws(
             groups,
             nChains=self.nChains,
-            iterations=self.iterations[key],
+            iterations=self._iterations[key],
             settings=self.settings,
             reduced=self.reduced,
             timings=self.timings,
@@ -198,57 +222,50 @@ class Draws(dict[str, Any]):
         path : str or Path
             Ends in ".npz".
         """
-        path = _npz(path, "save")
+        path = _path(path, "save", ".npz")
         if not path.absolute().parent.is_dir():
             raise ValueError(f"path of save must be in a folder that exists; got {str(path)!r}.")
+        leaves = with_paths({"groups": self.groups, "reduced": self.reduced})
         header = {
             "format": FORMAT,
             "nChains": self.nChains,
             "settings": self.settings,
             "timings": self.timings,
             "divergence": self.divergence,
+            "paths": [keys for keys, _ in leaves],
         }
-        arrays = _flat(self._groups, ("groups",)) | _flat(self.reduced, ("reduced",))
-        names = {f"array_{i}": keys for i, keys in enumerate(arrays)}
-        contents: dict[str, Any] = {f"array_{i}": np.asarray(array) for i, array in enumerate(arrays.values())}
-        text = json.dumps(header | {"names": names})
-        partial = path.with_name(f".{path.name}.partial.npz")
-        np.savez(partial, header=np.array(text), iterations=self.iterations, **contents)
-        partial.replace(path)
+        contents: dict[str, Any] = {f"array_{i}": np.asarray(array) for i, (_, array) in enumerate(leaves)}
+        buffer = io.BytesIO()
+        np.savez(buffer, header=np.array(json.dumps(header)), iterations=self.iterations, **contents)
+        write_whole(path, buffer.getvalue())
 
     @classmethod
     def load(cls, path: str | Path) -> Draws:
-        """Read what `save` wrote.
+        """Read what `save` wrote, or the store that a run with ``storage=`` made.
 
         Parameters
         ----------
         path : str or Path
+            Of the file, ".npz", or the store, ".zarr"; of a store, `reduced` and `timings` are not read.
 
         Returns
         -------
         Draws
+
+        Raises
+        ------
+        ValueError
+            If it is neither.
         """
-        path = _npz(path, "load")
-        if not path.is_file():
-            raise ValueError(f"path of load must be a file that save wrote; got {str(path)!r}, where there is none.")
-        tree: Tree = {"groups": {}, "reduced": {}}
+        path = _path(path, "load", ".npz", ".zarr")
+        if not path.exists():
+            raise ValueError(f"path of load must be what save or storage= made; got {str(path)!r}, where nothing is.")
         try:
-            with np.load(path, allow_pickle=False) as archive:
-                header = json.loads(str(archive["header"]))
-                for name, keys in header["names"].items():
-                    _put(tree, keys, archive[name])
-                iterations = archive["iterations"]
-            return cls(
-                tree["groups"],
-                nChains=header["nChains"],
-                iterations=iterations,
-                settings=header["settings"],
-                reduced=tree["reduced"],
-                timings=header["timings"],
-                divergence=header["divergence"],
-            )
+            return cls(**(_of_store(path) if path.suffix == ".zarr" else _of_file(path)))
+        except ImportError:
+            raise
         except Exception as error:
-            raise ValueError(f"path of load must be a file that save wrote; got {str(path)!r}.") from error
+            raise ValueError(f"path of load must be what save or storage= made; got {str(path)!r}.") from error
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {tuple(array.shape)}" for name, array in self.items()) or "none stored"
@@ -256,19 +273,37 @@ class Draws(dict[str, Any]):
         return f"<draws of {self.settings['sampler']}, seed {self.seed}: {shapes}{reduced}>"
 
 
-def _npz(path: str | Path, function: str) -> Path:
-    if not isinstance(path, str | Path) or Path(path).suffix != ".npz":
-        raise ValueError(f"path of {function} must be a file name that ends in '.npz'; got {path!r}.")
-    return Path(path)
+def iterations_of(settings: Mapping[str, Any], n_draws: int) -> range:
+    """The iterations after which this many draws were made."""
+    first = settings["burnIn"] + settings["thin"]
+    return range(first, first + settings["thin"] * n_draws, settings["thin"])
 
 
-def _flat(tree: Any, keys: tuple[str, ...]) -> dict[tuple[str, ...], np.ndarray]:
-    if not isinstance(tree, Mapping):
-        return {keys: tree}
-    return {path: leaf for key, branch in tree.items() for path, leaf in _flat(branch, (*keys, key)).items()}
+def _of_file(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as archive:
+        header = json.loads(str(archive["header"]))
+        tree = from_paths((keys, archive[f"array_{i}"]) for i, keys in enumerate(header["paths"]))
+        return {
+            "groups": tree.get("groups", {}),
+            "reduced": tree.get("reduced", {}),
+            "iterations": archive["iterations"],
+            **{name: header[name] for name in ("nChains", "settings", "timings", "divergence")},
+        }
 
 
-def _put(tree: Tree, keys: list[str], leaf: np.ndarray) -> None:
-    for key in keys[:-1]:
-        tree = tree.setdefault(key, {})
-    tree[keys[-1]] = leaf
+def _of_store(path: Path) -> dict[str, Any]:
+    import xarray
+
+    tree = xarray.open_datatree(path, engine="zarr", consolidated=True)
+    settings = tree.attrs["settings"]
+    groups = {group: dict(tree[group].data_vars) for group in tree.children if group != "checkpoint"}
+    n_draws = next((array.shape[1] for members in groups.values() for array in members.values()), 0)
+    iterations = iterations_of(settings, n_draws)
+    return {"groups": groups, "iterations": iterations, "nChains": settings["nChains"], "settings": settings}
+
+
+def _path(path: str | Path, function: str, *endings: str) -> Path:
+    if not isinstance(path, str | Path) or Path(path).suffix not in endings:
+        wanted = " or ".join(repr(ending) for ending in endings)
+        raise ValueError(f"path of {function} must be a file name that ends in {wanted}; got {path!r}.")
+    return Path(path).expanduser()

@@ -37,6 +37,9 @@ class Storage(Protocol):
     def commit(self) -> None:
         """Make sure that what was appended is not lost."""
 
+    def close(self) -> None:
+        """The run is over."""
+
     def result(self) -> Tree:
         """What has been kept, {group: {name: [C, stored, ...]}}."""
 

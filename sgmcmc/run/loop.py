@@ -45,7 +45,7 @@ class Loop:
     """
 
     def __init__(self, transition: Transition, recorder: Recorder, example: State, chain_axis: bool = False) -> None:
-        self._transition, self._recorder = transition, recorder
+        self._transition, self._recorder, self.inner_steps = transition, recorder, transition.inner_steps
         self._example = (example, recorder.init())
         traced = tf.function(recorder.record, autograph=False).get_concrete_function(_specs(example))
         self.record_specs = tf.nest.map_structure(
@@ -103,7 +103,7 @@ class Loop:
                 state = self._transition.step(state)
                 return i + 1, state, finite & tf.math.is_finite(state.log_density)
 
-            n_steps = thin * self._transition.inner_steps
+            n_steps = thin * self.inner_steps
             return tf.while_loop(lambda i, *_: i < n_steps, body, (tf.constant(0), state, finite))[1:]
 
         def row(r: tf.Tensor, state: State, finite: tf.Tensor, accumulated: Any, buffers: Tree) -> tuple:

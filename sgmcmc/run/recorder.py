@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.types import Reducer, State, Transition, Tree
@@ -47,7 +48,7 @@ class Keep:
     collect : callable, optional
         Observed in place of the parameters.
     reducers : mapping of str to Reducer, optional
-        What accumulates of the draws; without `collect`, these are then not stored.
+        What accumulates of the draws; without `collect` or `gradients`, nothing is then stored.
     gradients : bool, default False
         Whether the estimated gradient is stored too.
     """
@@ -60,9 +61,9 @@ class Keep:
     gradients: bool = False
 
     @property
-    def stores_draws(self) -> bool:
-        """Whether draws are stored, or only reduced."""
-        return self.collect is not None or not self.reducers
+    def stores(self) -> bool:
+        """Whether anything is stored, or draws are only reduced."""
+        return self.collect is not None or not self.reducers or self.gradients
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -71,17 +72,21 @@ class Keep:
             "thin": self.thin,
             "burnIn": self.burn_in,
             "gradients": self.gradients,
-            "collect": {name: f"{spec.dtype.name}{list(spec.shape)}" for name, spec in self.draw.items()}
-            if self.collect
-            else None,
-            "reduce": {label: self._told(reducer) for label, reducer in sorted(self.reducers.items())},
+            "collect": {name: _shapes(spec)[0] for name, spec in self.draw.items()} if self.collect else None,
+            "reduce": {label: _shapes(reducer.init(self._zeros)) for label, reducer in sorted(self.reducers.items())},
         }
 
-    def _told(self, reducer: Reducer) -> str:
-        """What tells one reducer from another in any process."""
-        function = reducer.update
-        shapes = [list(tf.convert_to_tensor(x).shape) for x in tf.nest.flatten(reducer.init(self._zeros))]
-        return f"{getattr(function, '__qualname__', type(function).__name__)} of {shapes}"
+    def identity(self, probes: list[Tree]) -> dict[str, Any]:
+        """By what a run is known to keep the same, as JSON; functions by what they make of these positions."""
+        observed = [self.collect(point) if self.collect else point for point in probes]
+        told = {}
+        for label, reducer in sorted(self.reducers.items()):
+            accumulated = reducer.init(self._zeros)
+            for draw in observed:
+                accumulated = reducer.update(accumulated, draw)
+            told[label] = {"shapes": _shapes(accumulated), "values": _values(accumulated)}
+        collected = {"shapes": _shapes(self.draw), "values": _values(observed)} if self.collect else None
+        return self.settings | {"collect": collected, "reduce": told}
 
     @property
     def _zeros(self) -> Tree:
@@ -92,8 +97,9 @@ class Keep:
         observe = over_chains(self.collect, n_chains) if self.collect else dict
 
         def record(state: State) -> Tree:
-            row = {"posterior": observe(state.params)} if self.stores_draws else {}
-            row["sample_stats"] = transition.stats(state)
+            if not self.stores:
+                return {}
+            row = {"posterior": observe(state.params), "sample_stats": transition.stats(state)}
             if self.gradients:
                 row["gradients"] = transition.gradient(state)
             return row
@@ -110,3 +116,20 @@ class Keep:
             }
 
         return Recorder(record, init, update)
+
+
+def _shapes(tree: Any) -> Any:
+    return [f"{tf.as_dtype(x.dtype).name}{list(x.shape)}" for x in map(_tensor_or_spec, tf.nest.flatten(tree))]
+
+
+def _tensor_or_spec(x: Any) -> Any:
+    return x if isinstance(x, tf.TensorSpec) else tf.convert_to_tensor(x)
+
+
+def _values(tree: Any) -> dict[str, list[float]]:
+    """A number for each array: a sum in which all elements weigh differently."""
+    sums = []
+    for x in tf.nest.flatten(tree):
+        values = np.ravel(np.asarray(x, np.float64))
+        sums.append(float(values @ np.cos(np.arange(len(values)))))
+    return {"probes": sums}

@@ -23,6 +23,8 @@ from sgmcmc.run.mode import ModeSearch, find_mode
 from sgmcmc.run.recorder import Recorder, nothing
 from sgmcmc.run.session import Session
 
+PROBE_SCALES = (0.0, 0.1, 1.0, 10.0)
+
 
 @dataclass(frozen=True)
 class Sampler:
@@ -82,6 +84,22 @@ class Sampler:
             self.n_chains or 1,
             self.shared_minibatch,
         )
+
+    @property
+    def inner_steps(self) -> int:
+        """Gradients in one iteration."""
+        return next(iter(self.dynamics.values())).inner_steps
+
+    @property
+    def n_stats(self) -> int:
+        """How many numbers the dynamics, and stepsizes that change, tell of each draw of a chain."""
+        told = len(self.start) if any(callable(eps) for eps in self.stepsize.values()) else 0
+        one = tf.ones([], self.model.dtype)
+        for name, dynamics in self.dynamics.items():
+            if dynamics.stats is not None:
+                zeros = tf.zeros(self.start[name].shape, self.model.dtype)
+                told += len(dynamics.stats(one, dynamics.init(one, zeros, zeros)))
+        return told
 
     def initial_state(self, verbose: bool) -> State:
         """The state before the first iteration; for control variates, of chains that start at the mode or around it.
@@ -157,22 +175,25 @@ class Sampler:
         return {}
 
     @property
-    def beside(self) -> Tree:
-        """A point near where chains begin, at which functions are told apart that agree at zero."""
-        return {name: tf.constant(theta + theta.dtype.type(0.1)) for name, theta in self.start.items()}
+    def probes(self) -> list[Tree]:
+        """Points at and around where chains begin, at which functions are told from others."""
+        rng = np.random.default_rng(0)
+        directions = {name: rng.normal(size=theta.shape).astype(theta.dtype) for name, theta in self.start.items()}
+        return [
+            {
+                name: tf.constant(theta + theta.dtype.type(scale) * directions[name])
+                for name, theta in self.start.items()
+            }
+            for scale in PROBE_SCALES
+        ]
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """By what a chain is known to be of this sampler, as JSON; functions by their values where chains begin."""
-        start = {name: tf.constant(theta) for name, theta in self.start.items()}
+        """By what a chain is known to be of this sampler, as JSON; functions by their values at the probes."""
         some = self.model.data.block(tf.constant(0), min(16, self.model.data.size))
-        points = (start, self.beside)
-        values = {
-            "logLik": [self.model.log_lik(point, some) for point in points],
-            "logPrior": [self.model.log_prior(point) for point in points],
-        }
         return dict(self.settings) | {
             "dataset": self.model.data.checksum(),
-            "params": {name: checksum(theta) for name, theta in self.start.items()},
-            **{name: f"{float(a):.5g} at params, {float(b):.5g} beside" for name, (a, b) in values.items()},
+            "params": {name: [list(theta.shape), checksum(theta)] for name, theta in self.start.items()},
+            "logLik": {"probes": [float(self.model.log_lik(point, some)) for point in self.probes]},
+            "logPrior": {"probes": [float(self.model.log_prior(point)) for point in self.probes]},
         }

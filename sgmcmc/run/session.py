@@ -33,7 +33,7 @@ class Session:
     ) -> None:
         self._loop, self._leaves = loop, list(leaves)
         self._positions = loop.param_positions()
-        self.variables = variables
+        self.variables, self.inner_steps = variables, loop.inner_steps
         self.iteration, self._pace = iteration, Pace(128)
         self._write()
 

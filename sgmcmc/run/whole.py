@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import DivergenceError
 from sgmcmc.core.types import Tree
-from sgmcmc.output.draws import Draws
+from sgmcmc.output.draws import Draws, iterations_of
 from sgmcmc.output.summary import warn_of_temperature
 from sgmcmc.run import chain
 from sgmcmc.run.checkpoint import Checkpoint
@@ -53,17 +53,15 @@ class Run:
         """Which iterations are made, and which recorded."""
         return chain.Plan(self.n_iterations, self.keep.thin, self.keep.burn_in)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the user chose, by R's names and as JSON."""
+        return dict(self.sampler.settings) | self.keep.settings | {"nIters": self.n_iterations}
+
     @cached_property
     def identity(self) -> dict[str, Any]:
         """By what a store is known to be of this run, as JSON; it may go on for longer, so without `n_iterations`."""
-        return self.sampler.identity | self.keep.settings | {"collect": self._collected()}
-
-    def _collected(self) -> dict[str, str] | None:
-        if self.keep.collect is None:
-            return None
-        outputs, told = self.keep.collect(self.sampler.beside), self.keep.settings["collect"]
-        sums = {name: float(tf.reduce_sum(tf.cast(x, tf.float64))) for name, x in outputs.items()}
-        return {name: f"{told[name]}, summing up to {total:.5g} beside params" for name, total in sums.items()}
+        return self.sampler.identity | self.keep.identity(self.sampler.probes)
 
     def draws(self) -> Draws:
         """Run, and return what was kept; after Ctrl-C what was kept until then, with a warning.
@@ -82,12 +80,15 @@ class Run:
         diverged: DivergenceError | None = None
         interrupted = False
         try:
-            chain.run(loop, leaves, self.plan, storage, self.sampler.name, self.verbose, begin.iteration)
-        except KeyboardInterrupt:
-            interrupted = True
-        except DivergenceError as error:
-            diverged = error
-        storage.commit()
+            try:
+                chain.run(loop, leaves, self.plan, storage, self.sampler.name, self.verbose, begin.iteration)
+            except KeyboardInterrupt:
+                interrupted = True
+            except DivergenceError as error:
+                diverged = error
+            storage.commit()
+        finally:
+            storage.close()
         now = time.perf_counter()
         timings = {"modeSearch": sampling - started, "sampling": now - sampling, "total": now - started}
         draws = self._draws(loop, storage, timings, diverged)
@@ -104,8 +105,8 @@ class Run:
         return Draws(
             storage.result(),
             nChains=self.sampler.n_chains,
-            iterations=self.keep.burn_in + self.keep.thin * np.arange(1, storage.stored + 1),
-            settings=dict(self.sampler.settings) | self.keep.settings | {"nIters": self.n_iterations},
+            iterations=iterations_of(self.settings, storage.stored if self.keep.stores else 0),
+            settings=self.settings,
             reduced=self._reduced(loop, storage.leaves),
             timings=timings,
             divergence={k: getattr(diverged, k) for k in ("iteration", "chain", "parameter")} if diverged else None,
@@ -120,7 +121,7 @@ class Run:
             return Checkpoint(iteration, stored, state, tf.nest.flatten(accumulated), self.identity).encode()
 
         if self.saved is None:
-            create(self.path, loop.record_specs, encode(0, 0, leaves))
+            create(self.path, loop.record_specs, encode(0, 0, leaves), self.settings)
         return ZarrStore(self.path, loop.record_specs, begin.stored, leaves, encode)
 
     def _reduced(self, loop: Loop, leaves: list[tf.Tensor]) -> Tree:

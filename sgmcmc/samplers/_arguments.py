@@ -28,6 +28,7 @@ PerParameter = float | Mapping[str, float]
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
 SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations by which schedules are compared
+LAST_STEP = 2**32
 TRACED_ROWS = 1009  # a length that no parameter has, to tell a vector of terms
 
 
@@ -368,6 +369,15 @@ def require_count(argument: str, of: str, value: Any, at_least: int) -> int:
     if not whole or value < at_least:
         raise ValueError(f"{argument} of {of} must be an integer of at least {at_least}; got {value!r}.")
     return int(value)
+
+
+def require_counter(argument: str, of: str, n_iterations: int, steps: int) -> None:
+    """Not more gradients than can be told apart."""
+    if n_iterations * steps >= LAST_STEP:
+        raise ValueError(
+            f"{argument} of {of} must make fewer than 2**32 steps in all, since random numbers would repeat; "
+            f"got {n_iterations} iterations of {steps}."
+        )
 
 
 def _is_integer(value: Any) -> bool:

@@ -1,25 +1,21 @@
-"""The arguments that say what becomes of a run, checked before anything is run."""
+"""The arguments that say what is kept of a run, checked before anything is run."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
+import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.types import Reducer
-from sgmcmc.run.checkpoint import Checkpoint, differing_setting
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.run.whole import Run
-from sgmcmc.samplers._arguments import require_count, require_flag
-from sgmcmc.storage.zarr import read_checkpoint
-
-GB = 1e9
+from sgmcmc.samplers._arguments import require_count, require_counter, require_flag
+from sgmcmc.samplers._room import in_store, require_memory
 
 
 def checked_run(
@@ -47,6 +43,7 @@ def checked_run(
     """
     name = sampler.name
     n_iterations = require_count("nIters", name, nIters, 1)
+    require_counter("nIters", name, n_iterations, sampler.inner_steps)
     burn_in = require_count("burnIn", name, burnIn, 0)
     if burn_in >= n_iterations:
         raise ValueError(f"burnIn of {name} must be less than nIters = {n_iterations}; got {burnIn!r}.")
@@ -54,19 +51,17 @@ def checked_run(
     if every > (left := n_iterations - burn_in):
         raise ValueError(f"thin of {name} must be at most the {left} iterations after burnIn; got {thin!r}.")
     collect, draw = _observed(sampler, collect)
-    reducers = _reducers(sampler, reduce, draw)
+    reducers, accumulators = _reducers(sampler, reduce, draw)
     keep = Keep(draw, every, burn_in, collect, reducers, require_flag("gradients", name, gradients))
     run = Run(sampler, n_iterations, keep, require_flag("verbose", name, verbose))
-    if storage is None:
-        if require_flag("resume", name, resume):
-            raise ValueError(f"resume of {name} must come with storage, the store to go on with; got storage=None.")
-        _require_memory(run)
-        return run
-    path = _path(name, storage)
-    bad = [label for label in draw if "/" in label or label in ("chain", "draw")]
-    if bad and keep.stores_draws:
-        raise ValueError(f"names of draws of {name} must suit xarray, for storage; got {bad}, which it reserves.")
-    return _stored(replace(run, path=path), path, require_flag("resume", name, resume), seeded)
+    goes_on = require_flag("resume", name, resume)
+    require_memory(run, accumulators, on_disk=storage is not None)
+    _try_results(name, reducers, accumulators)
+    if storage is not None:
+        return in_store(run, storage, goes_on, seeded)
+    if goes_on:
+        raise ValueError(f"resume of {name} must come with storage, the store to go on with; got storage=None.")
+    return run
 
 
 def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | None, dict[str, tf.TensorSpec]]:
@@ -81,14 +76,14 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
     data, takes_data = sampler.model.data, _takes_two(collect)
 
     def of_params(params: dict) -> dict:
-        outputs = dict(collect(dict(params), data.all()) if takes_data else collect(dict(params)))
+        outputs = collect(dict(params), data.all()) if takes_data else collect(dict(params))
+        if not isinstance(outputs, Mapping) or not outputs or not all(isinstance(key, str) for key in outputs):
+            raise TypeError(f"it returned no dict of tensors by name, but {outputs!r}")
         return {key: tf.convert_to_tensor(value, dtype_hint=dtype) for key, value in outputs.items()}
 
     try:
         traced = tf.function(of_params, autograph=False).get_concrete_function(params).structured_outputs
         outputs = {key: tf.TensorSpec(value.shape, value.dtype) for key, value in traced.items()}
-        if not outputs or not all(isinstance(key, str) for key in outputs):
-            raise TypeError("it returned no dict of tensors by name")
     except Exception as error:
         raise ValueError(
             f"{must}, that returns a dict of tensors; it raised {type(error).__name__}: {error}"
@@ -120,9 +115,15 @@ def _takes_two(function: Callable) -> bool:
     return False
 
 
-def _reducers(sampler: Sampler, reduce: Any, draw: Mapping[str, tf.TensorSpec]) -> dict[str, Reducer]:
+Accumulators = dict[str, Any]
+"""The specs of what each reducer keeps of a chain."""
+
+
+def _reducers(
+    sampler: Sampler, reduce: Any, draw: Mapping[str, tf.TensorSpec]
+) -> tuple[dict[str, Reducer], Accumulators]:
     if reduce is None:
-        return {}
+        return {}, {}
     reducers = {"draws": reduce} if isinstance(reduce, Reducer) else reduce
     if (
         not isinstance(reducers, Mapping)
@@ -133,25 +134,30 @@ def _reducers(sampler: Sampler, reduce: Any, draw: Mapping[str, tf.TensorSpec]) 
             f"reduce of {sampler.name} must be a Reducer such as runningMean(), or a dict of some by name; "
             f"got {reduce!r}."
         )
-    for label, reducer in reducers.items():
-        _try_reducer(f"reduce[{label!r}] of {sampler.name}", reducer, draw)
-    return dict(reducers)
+    return dict(reducers), {
+        label: _accumulator(f"reduce[{label!r}] of {sampler.name}", reducer, draw)
+        for label, reducer in reducers.items()
+    }
 
 
-def _try_reducer(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]) -> None:
-    zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in draw.items()}
+def _accumulator(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]) -> Any:
+    """The specs of the accumulator, from a trial on abstract draws."""
+
+    def init() -> Any:
+        zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in draw.items()}
+        return tf.nest.map_structure(tf.convert_to_tensor, reducer.init(zeros))
+
     try:
-        before = tf.nest.map_structure(tf.convert_to_tensor, reducer.init(zeros))
+        before = tf.function(init, autograph=False).get_concrete_function().structured_outputs
         update = tf.function(lambda x, y: reducer.update(x, y), autograph=False)
-        after = update.get_concrete_function(before, zeros).structured_outputs
+        after = update.get_concrete_function(before, dict(draw)).structured_outputs
         tf.nest.assert_same_structure(before, after)
         if not tf.nest.flatten(before):
             raise TypeError("its accumulator holds no tensor")
         for x, y in zip(tf.nest.flatten(before), tf.nest.flatten(after), strict=True):
             if (x.shape, x.dtype) != (y.shape, y.dtype):
                 raise TypeError(f"update turns {x.dtype.name}{x.shape} into {y.dtype.name}{y.shape}")
-        if reducer.result:
-            reducer.result(tf.nest.map_structure(lambda x: x.numpy(), before))
+        return tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), before)
     except Exception as error:
         raise ValueError(
             f"{label} must keep an accumulator of fixed shapes by TensorFlow operations; "
@@ -159,64 +165,14 @@ def _try_reducer(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]
         ) from error
 
 
-def _require_memory(run: Run) -> None:
-    draw = run.keep.draw.values() if run.keep.stores_draws else ()
-    sizes = [spec.shape.num_elements() * spec.dtype.size for spec in draw]
-    told = sum(2 for dynamics in run.sampler.dynamics.values() if dynamics.stats)  # at most, and the log posterior
-    sizes.append((1 + told) * run.sampler.model.dtype.size)
-    if run.keep.gradients:
-        sizes += [theta.nbytes for theta in run.sampler.start.values()]
-    needed = run.plan.n_rows * (run.sampler.n_chains or 1) * sum(sizes)
-    free = psutil.virtual_memory().available
-    if needed > free:
-        raise MemoryError(
-            f"nIters of {run.sampler.name} must leave draws that fit into memory; got {run.plan.n_rows} draws, which "
-            f"need {needed / GB:.1f} GB, while {free / GB:.1f} GB are free. Store fewer with thin or burnIn, or less "
-            f"of each with collect; add them up with reduce; write them to disk with storage='run.zarr'; or go step by "
-            f"step with {run.sampler.name}Setup."
-        )
-
-
-def _path(name: str, storage: Any) -> Path:
-    must = f"storage of {name} must be None or the path of a Zarr store, whose name ends in '.zarr'"
-    if not isinstance(storage, str | Path) or Path(storage).suffix != ".zarr":
-        raise ValueError(f"{must}; got {storage!r}.")
-    path = Path(storage)
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"{must}, in a folder that exists; got {str(storage)!r}.")
-    try:
-        import xarray  # noqa: F401
-        import zarr  # noqa: F401
-    except ImportError as error:
-        raise ImportError('storage needs Zarr and xarray: pip install "sgmcmc[zarr]"') from error
-    return path
-
-
-def _stored(run: Run, path: Path, resume: bool, seeded: bool) -> Run:
-    name = run.sampler.name
-    if not path.exists():
-        return run
-    if not resume:
-        raise ValueError(
-            f"storage of {name} must be a new path, or come with resume=True to go on; got {str(path)!r}, which exists."
-        )
-    try:
-        saved = Checkpoint.decode(read_checkpoint(path))
-    except Exception as error:
-        raise ValueError(
-            f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is none."
-        ) from error
-    if not seeded:
-        run = replace(run, sampler=run.sampler.with_seed(saved.settings["seed"]))
-    key = differing_setting(run.identity, saved.settings)
-    if key is not None:
-        raise ValueError(
-            f"{key} of {name} must be what it was when {str(path)!r} was begun, {saved.settings.get(key)!r}; "
-            f"got {run.identity.get(key)!r}."
-        )
-    if run.n_iterations < saved.iteration:
-        raise ValueError(
-            f"nIters of {name} must be at least the {saved.iteration} iterations that {str(path)!r} already holds; "
-            f"got {run.n_iterations}."
-        )
-    return replace(run, saved=saved)
+def _try_results(name: str, reducers: Mapping[str, Reducer], accumulators: Accumulators) -> None:
+    """On zeros, so that what fails does so before the run, not after it."""
+    for label, reducer in reducers.items():
+        zeros = tf.nest.map_structure(lambda s: np.zeros(s.shape, s.dtype.as_numpy_dtype), accumulators[label])
+        must = f"reduce[{label!r}] of {name} must have a result that is a dict of arrays"
+        try:
+            result = reducer.result(zeros) if reducer.result else zeros
+        except Exception as error:
+            raise ValueError(f"{must}; it raised {type(error).__name__}: {error}") from error
+        if not isinstance(result, Mapping):
+            raise ValueError(f"{must}; got {type(result).__name__}.")

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.output.draws import Draws
-from sgmcmc.run.checkpoint import Checkpoint, differing_setting
+from sgmcmc.run.checkpoint import Checkpoint, require_same
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.run.session import Session
 from sgmcmc.samplers._arguments import require_flag
@@ -84,7 +84,6 @@ class Sgmcmc:
 
     def restore(self, data: bytes, path: str) -> Session:
         """A session that goes on from there, for `restoreSess`."""
-        name = self._sampler.name
         try:
             saved = Checkpoint.decode(data)
         except ValueError as error:
@@ -92,12 +91,7 @@ class Sgmcmc:
         sampler, seed = self._sampler, saved.settings.get("seed", self.seed)
         if not self._seeded and seed != self.seed:
             sampler = sampler.with_seed(seed)
-        key = differing_setting(sampler.identity, saved.settings)
-        if key is not None:
-            raise ValueError(
-                f"{key} of {name} must be what it was when {path!r} was saved, {saved.settings.get(key)!r}; "
-                f"got {sampler.identity.get(key)!r}."
-            )
+        require_same(sampler.name, sampler.identity, saved.settings, f"{path!r} was saved")
         self._sampler, self.seed = sampler, sampler.seed
         self.session = self._sampler.restored_session(self.params, saved)
         self._show_mode()

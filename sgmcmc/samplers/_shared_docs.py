@@ -117,18 +117,20 @@ tensors made before (``tf.constant``), not arrays, which would become a part of 
     "reduce": (
         "Reducer or dict of str to Reducer, optional",
         """Sums over the draws in constant memory, such as `runningMean()`; their results are in ``out.reduced`` under
-the names given, or "draws" for a single one. The draws themselves are then not stored; what `collect` gives is reduced
-and stored.""",
+the names given, or "draws" for a single one. Nothing is then stored of the draws, neither their log posterior, unless
+`collect` is given, whose results are reduced and stored.""",
     ),
     "gradients": (
         "bool, default False",
         """Store also an estimate of the gradient of the log posterior at every draw, each from a minibatch of its own,
-which takes up to twice the time; they are ``out.gradients``.""",
+which takes up to twice the time; they are ``out.gradients``. Rows of a parameter that the minibatch does not fetch have
+zeros.""",
     ),
     "storage": (
         "str or Path, optional",
         """A Zarr store to be made, "name.zarr", which takes up the draws in place of memory while the run goes on.
-ArviZ and xarray can read it at any time; if the run is killed, all is kept but the last seconds. Needs the extra
+ArviZ and xarray can read it at any time, and ``Draws.load`` later; if the run is killed, all is kept but the last
+seconds (a failing machine may lose more). Needs the extra
 "zarr".""",
     ),
     "resume": (

@@ -14,7 +14,8 @@ def runningMean() -> Reducer:
     Returns
     -------
     Reducer
-        Its result is ``{name: mean}``, of the shape of the parameter (or of what `collect` gives), in float64.
+        Its result is ``{name: mean}``, of the shape of the parameter (or of what `collect` gives), in float64; nan
+        without draws.
 
     See Also
     --------
@@ -44,7 +45,11 @@ def runningMean() -> Reducer:
         mean = {name: m + (_float64(draw)[name] - m) / count for name, m in accumulator["mean"].items()}
         return {"count": count, "mean": mean}
 
-    return Reducer(init, update, lambda accumulator: accumulator["mean"])
+    def result(accumulator: Tree) -> dict[str, np.ndarray]:
+        unknown = np.where(accumulator["count"] < 1, np.nan, 0.0)
+        return {name: mean + unknown for name, mean in accumulator["mean"].items()}
+
+    return Reducer(init, update, result)
 
 
 def runningCovariance() -> Reducer:
@@ -56,7 +61,7 @@ def runningCovariance() -> Reducer:
     -------
     Reducer
         Its result is ``{name: covariance}``, (D, D) in float64, of the elements in C order, with divisor T - 1 for T
-        draws.
+        draws; nan for fewer than two. Of different parameters none is kept: `collect` can put them into one.
 
     References
     ----------
@@ -99,7 +104,8 @@ def runningCovariance() -> Reducer:
         return {"count": count, "mean": mean, "squares": squares}
 
     def result(accumulator: Tree) -> dict[str, np.ndarray]:
-        degrees = max(float(accumulator["count"]) - 1.0, 1.0)
+        degrees = float(accumulator["count"]) - 1.0
+        degrees = degrees if degrees > 0 else np.nan
         return {name: squares / degrees for name, squares in accumulator["squares"].items()}
 
     return Reducer(init, update, result)

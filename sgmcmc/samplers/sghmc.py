@@ -46,7 +46,7 @@ def sghmc(
 ) -> Draws:
     """Stochastic gradient Hamiltonian Monte Carlo.
 
-    Each iteration draws a momentum nu ~ N(0, eps) and makes L leaps, with eps the `stepsize`:
+    Each iteration draws a momentum nu ~ N(0, eps) and makes L leaps, with eps the `stepsize`::
 
         theta' = theta + nu
         nu' = (1 - alpha) nu + eps * gradient(theta') + N(0, 2 alpha eps)
@@ -199,7 +199,7 @@ def sghmccv(
 ) -> Draws:
     """Stochastic gradient Hamiltonian Monte Carlo with control variates.
 
-    Each iteration draws a momentum nu ~ N(0, eps) and makes L leaps, with eps the `stepsize`:
+    Each iteration draws a momentum nu ~ N(0, eps) and makes L leaps, with eps the `stepsize`::
 
         theta' = theta + nu
         nu' = (1 - alpha) nu + eps * gradient(theta') + N(0, 2 alpha eps)

@@ -44,7 +44,7 @@ def sgld(
 ) -> Draws:
     """Stochastic gradient Langevin dynamics.
 
-    Each iteration makes one update of every parameter, with eps the `stepsize`:
+    Each iteration makes one update of every parameter, with eps the `stepsize`::
 
         theta' = theta + eps/2 * gradient + N(0, eps)
 
@@ -192,7 +192,7 @@ def sgldcv(
 ) -> Draws:
     """Stochastic gradient Langevin dynamics with control variates.
 
-    Each iteration makes one update of every parameter, with eps the `stepsize`:
+    Each iteration makes one update of every parameter, with eps the `stepsize`::
 
         theta' = theta + eps/2 * gradient + N(0, eps)
 

@@ -46,7 +46,7 @@ def sgnht(
     """The stochastic gradient Nosé-Hoover thermostat.
 
     The thermostat xi, one for each parameter and `a` at the start, finds the friction that the gradient's noise needs.
-    With eps the `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update
+    With eps the `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update::
 
         u' = u + eps * gradient - xi u + N(0, 2 a eps)
         theta' = theta + u'
@@ -200,7 +200,7 @@ def sgnhtcv(
     """The stochastic gradient Nosé-Hoover thermostat with control variates.
 
     The thermostat xi, one for each parameter and `a` at the start, finds the friction that the gradient's noise needs.
-    With eps the `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update
+    With eps the `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update::
 
         u' = u + eps * gradient - xi u + N(0, 2 a eps)
         theta' = theta + u'

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sgmcmc.core.files import write_whole
 from sgmcmc.run.session import Session
-from sgmcmc.samplers._arguments import require_count
+from sgmcmc.samplers._arguments import require_count, require_counter
 from sgmcmc.samplers._object import Sgmcmc
 
 
@@ -60,7 +61,9 @@ def sgmcmcStep(sgmcmc: Sgmcmc, sess: Session, nSteps: int = 1) -> None:
     See `sgldSetup`.
     """
     _require_session(sgmcmc, sess, "sgmcmcStep")
-    sess.step(require_count("nSteps", "sgmcmcStep", nSteps, 1))
+    n_steps = require_count("nSteps", "sgmcmcStep", nSteps, 1)
+    require_counter("nSteps", "sgmcmcStep", sess.iteration + n_steps, sess.inner_steps)
+    sess.step(n_steps)
 
 
 def getParams(sgmcmc: Sgmcmc, sess: Session) -> dict[str, np.ndarray]:
@@ -124,9 +127,7 @@ def saveSess(sgmcmc: Sgmcmc, sess: Session, path: str | Path) -> None:
     path = _require_path("saveSess", path)
     if not path.absolute().parent.is_dir():
         raise ValueError(f"path of saveSess must be in a folder that exists; got {str(path)!r}.")
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(sgmcmc.save(sess))
-    partial.replace(path)
+    write_whole(path, sgmcmc.save(sess))
 
 
 def restoreSess(sgmcmc: Sgmcmc, path: str | Path) -> Session:
@@ -164,7 +165,7 @@ def restoreSess(sgmcmc: Sgmcmc, path: str | Path) -> Session:
 def _require_path(function: str, path: str | Path) -> Path:
     if not isinstance(path, str | Path):
         raise ValueError(f"path of {function} must be a file name; got {path!r}.")
-    return Path(path)
+    return Path(path).expanduser()
 
 
 def _require(sgmcmc: Sgmcmc, function: str) -> None:

@@ -42,6 +42,9 @@ class Memory:
         """Remember the state."""
         self.leaves = leaves
 
+    def close(self) -> None:
+        """Nothing to let go of."""
+
     def commit(self) -> None:
         """Memory keeps everything at once."""
 

@@ -7,16 +7,19 @@ it speaks of has been written; so what they see is always whole, whenever the wr
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.layout import dimension_names
 from sgmcmc.core.types import Tree
 
 CHUNK_BYTES = 2**24
@@ -47,6 +50,7 @@ class ZarrStore:
     def __init__(self, path: Path, specs: Tree, stored: int, leaves: list[tf.Tensor], encode: Encode) -> None:
         import zarr
 
+        self._lock = _exclusive(path)
         for leftover in path.rglob("*.partial"):  # files that Zarr was writing when a run was killed
             if leftover.is_file():
                 leftover.unlink()
@@ -94,6 +98,10 @@ class ZarrStore:
         _consolidate(self.path)
         self._committed, self._at = self.stored, time.monotonic()
 
+    def close(self) -> None:
+        """Let others write."""
+        os.close(self._lock)
+
     def result(self) -> Tree:
         """What readers see, {group: {name: [C, stored, ...]}}, read from disk when it is used."""
         import xarray
@@ -115,12 +123,34 @@ class ZarrStore:
                 array.resize((array.shape[0], n_rows, *array.shape[2:]))
 
 
-def create(path: Path, specs: Tree, checkpoint: bytes) -> None:
+def _exclusive(path: Path) -> int:
+    """A lock on the folder, which the system releases when the process ends, however it ends."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(folder)
+        raise ValueError(
+            f"storage must be a store that no other run is writing; got {str(path)!r}, which one is."
+        ) from error
+    return folder
+
+
+def create(path: Path, specs: Tree, checkpoint: bytes, settings: dict[str, Any]) -> None:
     """A store without rows and a checkpoint of the beginning; it appears under its path when it is complete."""
+    building = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        _create(building, specs, checkpoint, settings)
+        building.rename(path)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+
+
+def _create(path: Path, specs: Tree, checkpoint: bytes, settings: dict[str, Any]) -> None:
     import zarr
 
-    building = path.with_name(f".{path.name}.{os.getpid()}")
-    root = zarr.create_group(building, overwrite=True)
+    root = zarr.create_group(path, overwrite=True, attributes={"settings": settings})
     rows = _chunk_rows(specs)
     for group, members in specs.items():
         parent = root.create_group(group)
@@ -132,7 +162,7 @@ def create(path: Path, specs: Tree, checkpoint: bytes) -> None:
                 dtype=spec.dtype.as_numpy_dtype,
                 compressors=None,  # noise does not compress
                 fill_value=np.nan if spec.dtype.is_floating else 0,
-                dimension_names=dimension_names(group, name, spec.shape.rank),
+                dimension_names=dimension_names(group, name, spec.shape.rank + 1, members),
             )
     state = np.frombuffer(checkpoint, np.uint8)
     parent = root.create_group("checkpoint")
@@ -140,12 +170,7 @@ def create(path: Path, specs: Tree, checkpoint: bytes) -> None:
         "state", shape=state.shape, chunks=state.shape, dtype=state.dtype, compressors=None, dimension_names=("byte",)
     )
     array[:] = state
-    _consolidate(building)
-    try:
-        building.rename(path)
-    except OSError:
-        shutil.rmtree(building, ignore_errors=True)
-        raise
+    _consolidate(path)
 
 
 def read_checkpoint(path: Path) -> bytes:
@@ -155,14 +180,9 @@ def read_checkpoint(path: Path) -> bytes:
     return np.asarray(zarr.open_array(path, path="checkpoint/state", mode="r")[:]).tobytes()
 
 
-def dimension_names(group: str, name: str, rank: int) -> tuple[str, ...]:
-    """As ArviZ names them: chain, draw, and numbered ones after the variable; statistics are by parameter."""
-    own = [f"{name}_dim_{k}" if group != "sample_stats" else "parameter" for k in range(rank - 1)]
-    return ("chain", "draw", *own)
-
-
 def _chunk_rows(specs: Tree) -> int:
-    row_bytes = max(s.shape.num_elements() * s.dtype.size for members in specs.values() for s in members.values())
+    sizes = [s.shape.num_elements() * s.dtype.size for members in specs.values() for s in members.values()]
+    row_bytes = max(sizes, default=1)
     return int(np.clip(CHUNK_BYTES // row_bytes, 1, CHUNK_ROWS))
 
 

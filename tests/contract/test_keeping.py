@@ -199,15 +199,16 @@ def covariances(values: np.ndarray) -> np.ndarray:
 def test_reduced_without_the_draws_being_stored(plain: np.ndarray) -> None:
     reducers = {"mean": sgmcmc.runningMean(), "covariance": sgmcmc.runningCovariance(), "largest": largest}
     out = sgld(nChains=2, reduce=reducers, **KEPT)
-    assert dict(out) == {} and out.logPosterior.shape == (2, 27) and "reduced mean" in repr(out)
+    assert dict(out) == out.sampleStats == {} and len(out.iterations) == 0 and "reduced mean" in repr(out)
     theta = plain[:, AT].astype(np.float64)
     assert out.reduced["mean"]["theta"].dtype == np.float64
     np.testing.assert_allclose(out.reduced["mean"]["theta"], theta.mean(axis=1), rtol=1e-12)
     np.testing.assert_allclose(out.reduced["covariance"]["theta"], covariances(theta), rtol=1e-9)
     np.testing.assert_array_equal(out.reduced["largest"][0], theta.max(axis=1))
-    with pytest.raises(ValueError, match="summary needs draws, and none are stored, because reduce= was given"):
+    with pytest.raises(ValueError, match="summary needs draws, and none are stored; with reduce="):
         out.summary()
-    assert set(out.toArviz().children) == {"sample_stats"}
+    with pytest.raises(ValueError, match="toArviz needs draws, and none are stored"):
+        out.toArviz()
 
 
 def test_reduced_of_a_single_chain(single: np.ndarray) -> None:
@@ -242,7 +243,7 @@ BAD_REDUCE: list[tuple[Any, str]] = [
      STATE + r"TypeError: update turns float32\(2,\) into float64\(2,\)"),
     (sgmcmc.Reducer(lambda draw: {}, lambda kept, draw: {}), STATE + "TypeError: its accumulator holds no tensor"),
     (sgmcmc.Reducer(lambda draw: draw["tehta"], lambda kept, draw: kept), STATE + "KeyError: 'tehta'"),
-    (GOOD._replace(result=lambda kept: kept["tehta"]), STATE + "KeyError: 'tehta'"),
+    (GOOD._replace(result=lambda kept: kept["tehta"]), "a result that is a dict of arrays; it raised KeyError"),
 ]  # fmt: skip
 
 
@@ -312,7 +313,6 @@ def test_what_does_not_fit_into_memory_is_refused_before_anything_is_run(monkeyp
     fits: list[Tree] = [  # 8 bytes for each draw of a chain, and 4 for its log posterior
         {"nIters": 1000}, {"nIters": 500, "nChains": 2}, {"nIters": 600, "gradients": True},
         {"nIters": 4000, "thin": 4}, {"nIters": 5000, "burnIn": 4000}, {"nIters": 500, "dtype": "float64"},
-        {"nIters": 3000, "reduce": sgmcmc.runningMean()},
         {"nIters": 2400, "collect": lambda params: {"above": params["theta"][0] > 0}},
     ]  # fmt: skip
     for settings in fits:
@@ -328,7 +328,15 @@ def test_what_does_not_fit_into_memory_is_refused_before_anything_is_run(monkeyp
 def test_a_run_on_disk_needs_no_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=0))
     monkeypatch.setattr(Run, "draws", lambda self: self.plan.n_rows)
-    assert sgld(nIters=10**12, storage=tmp_path / "run.zarr") == 10**12
+    assert sgld(nIters=10**9, storage=tmp_path / "run.zarr") == 10**9
+
+
+def test_sums_need_no_memory_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=100))
+    monkeypatch.setattr(Run, "draws", lambda self: self.plan.n_rows)
+    assert sgld(nIters=10**9, reduce=sgmcmc.runningMean()) == 10**9
+    with pytest.raises(MemoryError, match="reduce of sgld must keep sums that fit into memory"):
+        sgld(nIters=10, reduce=sgmcmc.runningCovariance())
 
 
 # --- shared minibatches -------------------------------------------------------------------------------------------

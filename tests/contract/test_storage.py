@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -417,7 +419,7 @@ BAD: list[tuple[Callable[[Path], Any], Tree, str]] = [
     (garbage, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is none"),
     (foreign, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is none"),
     (lambda folder: folder / "run.zarr", {"collect": lambda params: {"a/b": params["theta"]}},
-     r"names of draws of sgld must suit xarray, for storage; got \['a/b'\]"),
+     r"names of draws of sgld must be fit for storage; got \['a/b'\]"),
     (lambda folder: folder / "run.zarr", {"collect": lambda params: {"chain": params["theta"]}}, r"got \['chain'\]"),
 ]  # fmt: skip
 
@@ -445,3 +447,62 @@ def test_a_schedule_may_be_a_table() -> None:
         "theta": {"schedule": [pytest.approx(1e-3), pytest.approx(table[1]), *[None] * 3]}
     }
     np.testing.assert_array_equal(out.sampleStats["step_size"][:, 0], table)
+
+
+def test_two_runs_do_not_write_one_store(tmp_path: Path) -> None:
+    path = tmp_path / "run.zarr"
+    run("sgld", 30, storage=path)
+    folder = os.open(path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with pytest.raises(ValueError, match=r"storage must be a store that no other run is writing; got '.*run.zarr'"):
+        run("sgld", 60, storage=path, resume=True)
+    os.close(folder)
+    assert len(run("sgld", 60, storage=path, resume=True)["theta"]) == 60
+
+
+@pytest.mark.parametrize("chains", [None, 2])
+def test_a_store_is_loaded_as_draws(tmp_path: Path, chains: int | None) -> None:
+    path = tmp_path / "run.zarr"
+    out = run("sghmc", 60, storage=path, nChains=chains, thin=2, burnIn=10)
+    loaded = sgmcmc.Draws.load(path)
+    assert_begins(out, loaded)
+    assert len(loaded.iterations) == 25 and loaded.settings["alpha"] == out.settings["alpha"] and loaded.seed == 11
+
+
+def test_functions_are_told_apart_by_what_they_give(tmp_path: Path) -> None:
+    """Also those that give the same where the chain begins."""
+
+    def counts(level: float) -> dict[str, Any]:
+        count = sgmcmc.Reducer(
+            lambda draw: {"count": tf.zeros([])},
+            lambda sums, draw: {"count": sums["count"] + tf.cast(draw["theta"][0] > level, tf.float32)},
+        )
+        return {"reduce": count}
+
+    def above(level: float) -> dict[str, Any]:
+        return {"collect": lambda params: {"above": params["theta"] > level}}
+
+    for name, changed in (("reduce", counts), ("collect", above)):
+        path = tmp_path / f"{name}.zarr"
+        run("sgld", 20, storage=path, **changed(0.5))
+        with pytest.raises(ValueError, match=f"{name} of sgld must be what it was when"):
+            run("sgld", 40, storage=path, resume=True, **changed(100.0))
+        run("sgld", 40, storage=path, resume=True, **changed(0.5))
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_the_run(tmp_path: Path, monkeypatch: Any) -> None:
+    def read_only(*args: Any, **kwargs: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", read_only)
+    monkeypatch.setattr(sampler_module, "find_mode", read_only)  # what is not reached
+    with pytest.raises(ValueError, match=r"storage of sgldcv must be in a folder that can be written; .*Permission"):
+        run("sgldcv", 60, storage=tmp_path / "run.zarr")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_steps_than_random_numbers_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"nIters of sghmc must make fewer than 2\*\*32 steps.*; got \d+ iterations of 3"
+    ):
+        run("sghmc", 10**10, thin=10**9)

@@ -160,7 +160,7 @@ def test_draws_on_disk_are_read_by_the_element():
     out = drawn(2)
     groups = {
         group: {name: xarray.DataArray(array) for name, array in members.items()}
-        for group, members in out._groups.items()
+        for group, members in out.groups.items()
     }
     lazy = Draws(groups, nChains=2, iterations=out.iterations, settings=out.settings)
     axes = plotTrace(lazy, ["beta[2]", "sigma"])

@@ -1,0 +1,126 @@
+"""Where draws go, memory or disk, and whether there is room."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import tensorflow as tf
+
+from sgmcmc.core.layout import unfit_names
+from sgmcmc.run.checkpoint import Checkpoint, require_same
+from sgmcmc.run.whole import Run
+from sgmcmc.storage.zarr import read_checkpoint
+
+GB = 1e9
+
+
+def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> None:
+    """Refuse a run that would keep more in memory than is free.
+
+    Raises
+    ------
+    MemoryError
+        With the size and the ways out.
+    """
+    name, n_chains = run.sampler.name, run.sampler.n_chains or 1
+    free = psutil.virtual_memory().available
+    sums = 2 * n_chains * _bytes(tf.nest.flatten(accumulators))  # the loop holds the old beside the new
+    if sums > free:
+        raise MemoryError(
+            f"reduce of {name} must keep sums that fit into memory; got {sums / GB:.1f} GB, while {free / GB:.1f} GB "
+            f"are free. Reduce less of each draw with collect."
+        )
+    if on_disk or not run.keep.stores:
+        return
+    needed = sums + run.plan.n_rows * n_chains * _bytes_of_row(run)
+    if needed > free:
+        ways = [
+            *(["store fewer with thin"] if run.keep.thin == 1 else ["thin more"]),
+            *([] if run.keep.collect else ["store less of each with collect"]),
+            *([] if run.keep.reducers else ["add them up with reduce"]),
+            "write them to disk with storage='run.zarr'",
+            f"go step by step with {name}Setup",
+        ]
+        raise MemoryError(
+            f"nIters of {name} must leave draws that fit into memory; got {run.plan.n_rows} draws, which need "
+            f"{needed / GB:.1f} GB, while {free / GB:.1f} GB are free. Ways out: {'; '.join(ways)}."
+        )
+
+
+def _bytes_of_row(run: Run) -> int:
+    """Of one chain."""
+    sampler, each = run.sampler, run.sampler.model.dtype.size
+    statistics = 1 + sampler.n_stats
+    gradients = sum(theta.nbytes for theta in sampler.start.values()) if run.keep.gradients else 0
+    return _bytes(run.keep.draw.values()) + statistics * each + gradients
+
+
+def _bytes(specs: Any) -> int:
+    return sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
+
+
+def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
+    """The same run into the store `storage`, from its checkpoint if it exists.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be a store, or the run is none that goes on with it.
+    """
+    name, path = run.sampler.name, _path(run.sampler.name, storage)
+    stored = [*run.keep.draw, *(run.sampler.start if run.keep.gradients else ())] if run.keep.stores else []
+    if bad := unfit_names(stored):
+        raise ValueError(f"names of draws of {name} must be fit for storage; got {bad}, which xarray or Zarr reserves.")
+    run = replace(run, path=path)
+    if not path.exists():
+        _require_writable(name, path)
+        return run
+    if not resume:
+        raise ValueError(
+            f"storage of {name} must be a new path, or come with resume=True to go on; got {str(path)!r}, which exists."
+        )
+    try:
+        saved = Checkpoint.decode(read_checkpoint(path))
+    except Exception as error:
+        raise ValueError(
+            f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is none."
+        ) from error
+    if not seeded:
+        run = replace(run, sampler=run.sampler.with_seed(saved.settings["seed"]))
+    require_same(name, run.identity, saved.settings, f"{str(path)!r} was begun")
+    if run.n_iterations < saved.iteration:
+        raise ValueError(
+            f"nIters of {name} must be at least the {saved.iteration} iterations that {str(path)!r} already holds; "
+            f"got {run.n_iterations}."
+        )
+    return replace(run, saved=saved)
+
+
+def _path(name: str, storage: Any) -> Path:
+    must = f"storage of {name} must be None or the path of a Zarr store, whose name ends in '.zarr'"
+    if not isinstance(storage, str | Path) or Path(storage).suffix != ".zarr":
+        raise ValueError(f"{must}; got {storage!r}.")
+    path = Path(storage).expanduser()
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"{must}, in a folder that exists; got {str(storage)!r}.")
+    try:
+        import xarray  # noqa: F401
+        import zarr  # noqa: F401
+    except ImportError as error:
+        raise ImportError('storage needs Zarr and xarray: pip install "sgmcmc[zarr]"') from error
+    return path
+
+
+def _require_writable(name: str, path: Path) -> None:
+    try:
+        with tempfile.TemporaryDirectory(dir=path.absolute().parent):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"storage of {name} must be in a folder that can be written; got {str(path)!r} ({error})."
+        ) from error
