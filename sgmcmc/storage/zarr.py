@@ -13,6 +13,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ Encode = Callable[[int, int, list[tf.Tensor]], bytes]
 
 
 class ZarrStore:
-    """Rows appended to a store; all but the last chunk of them are on disk, and the host keeps no more.
+    """Rows appended to a store, by a thread of its own; the host keeps no more than the last two chunks of them.
 
     Parameters
     ----------
@@ -50,6 +51,7 @@ class ZarrStore:
     def __init__(self, path: Path, specs: Tree, stored: int, leaves: list[tf.Tensor], encode: Encode) -> None:
         import zarr
 
+        _hush()
         self._lock = _exclusive(path)
         for leftover in path.rglob("*.partial"):  # files that Zarr was writing when a run was killed
             if leftover.is_file():
@@ -62,13 +64,13 @@ class ZarrStore:
         self._written = stored - stored % self._chunk  # rows in finished chunks
         self._resize(stored)
         _consolidate(path)  # a run that diverged shows rows to readers that are cut off here
-        self._buffers = [
-            np.empty(_chunk_shape(spec, self._chunk), spec.dtype.as_numpy_dtype) for *_, spec in self._specs
-        ]
+        self._buffers = self._new_buffers()
         for array, buffer in zip(self._arrays, self._buffers, strict=True):
             buffer[:, : stored - self._written] = array[:, self._written : stored]
         self._point: tuple[int, int] | None = None  # iteration and rows of `leaves`, once they have moved
         self._committed, self._at = stored, time.monotonic()
+        self._writer, self._writing = ThreadPoolExecutor(1), Future[None]()
+        self._writing.set_result(None)
 
     def append(self, rows: Tree, count: int) -> None:
         """Keep the first `count` rows, {group: {name: [>= count, C, ...]}}."""
@@ -80,27 +82,51 @@ class ZarrStore:
                 buffer[:, begin : begin + n] = np.moveaxis(rows[group][name][taken : taken + n], 0, 1)
             taken, self.stored = taken + n, self.stored + n
             if self.stored - self._written == self._chunk:
-                self._write()
-                self._written = self.stored
+                self._meanwhile(self._write, self._buffers, self._written, self.stored)
+                self._written, self._buffers = self.stored, self._new_buffers()
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
         """Commit if a chunk was finished, or some time has passed, since the last time."""
         self._point, self.leaves = (iteration, self.stored), leaves
         if self._written > self._committed or time.monotonic() - self._at > COMMIT_SECONDS:
-            self.commit()
+            self._begin_commit()
 
     def commit(self) -> None:
         """Write all rows, and a checkpoint of where the chain was last known to be well; then show them to readers."""
-        if self.stored > self._written:
-            self._write()
-        if self._point is not None:
-            self._root["checkpoint/state"][:] = np.frombuffer(self._encode(*self._point, self.leaves), np.uint8)
-        _consolidate(self.path)
-        self._committed, self._at = self.stored, time.monotonic()
+        self._begin_commit()
+        self._writing.result()
 
     def close(self) -> None:
         """Let others write."""
+        self._writer.shutdown()
         os.close(self._lock)
+
+    def _begin_commit(self) -> None:
+        begun = [buffer[:, : self.stored - self._written].copy() for buffer in self._buffers]
+        self._meanwhile(self._commit, begun, self._written, self.stored, self._point, self.leaves)
+        self._committed, self._at = self.stored, time.monotonic()
+
+    def _meanwhile(self, task: Callable[..., None], *arguments: Any) -> None:
+        """Do it beside the sampling, after what was begun before; what failed then is raised here."""
+        self._writing.result()
+        self._writing = self._writer.submit(task, *arguments)
+
+    def _write(self, rows: list[np.ndarray], begin: int, end: int) -> None:
+        self._resize(end)
+        for array, values in zip(self._arrays, rows, strict=True):
+            array[:, begin:end] = values[:, : end - begin]
+
+    def _commit(
+        self, rows: list[np.ndarray], begin: int, end: int, point: tuple[int, int] | None, leaves: list[tf.Tensor]
+    ) -> None:
+        if end > begin:
+            self._write(rows, begin, end)
+        if point is not None:
+            self._root["checkpoint/state"][:] = np.frombuffer(self._encode(*point, leaves), np.uint8)
+        _consolidate(self.path)
+
+    def _new_buffers(self) -> list[np.ndarray]:
+        return [np.empty(_chunk_shape(spec, self._chunk), spec.dtype.as_numpy_dtype) for *_, spec in self._specs]
 
     def result(self) -> Tree:
         """What readers see, {group: {name: [C, stored, ...]}}, read from disk when it is used."""
@@ -111,11 +137,6 @@ class ZarrStore:
         for group, name, _ in self._specs:
             result.setdefault(group, {})[name] = tree[group][name]
         return result
-
-    def _write(self) -> None:
-        self._resize(self.stored)
-        for array, buffer in zip(self._arrays, self._buffers, strict=True):
-            array[:, self._written : self.stored] = buffer[:, : self.stored - self._written]
 
     def _resize(self, n_rows: int) -> None:
         for array in self._arrays:
@@ -138,6 +159,7 @@ def _exclusive(path: Path) -> int:
 
 def create(path: Path, specs: Tree, checkpoint: bytes, settings: dict[str, Any]) -> None:
     """A store without rows and a checkpoint of the beginning; it appears under its path when it is complete."""
+    _hush()
     building = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         _create(building, specs, checkpoint, settings)
@@ -193,6 +215,9 @@ def _chunk_shape(spec: tf.TensorSpec, rows: int) -> tuple[int, ...]:
 def _consolidate(path: Path) -> None:
     import zarr
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
-        zarr.consolidate_metadata(path)
+    zarr.consolidate_metadata(path)
+
+
+def _hush() -> None:
+    """That consolidated metadata are Zarr's own extension is known; for good, since filters are shared by threads."""
+    warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
