@@ -3,7 +3,7 @@
 
 PYTHON ?= python
 
-.PHONY: help check check-all lint format test test-all
+.PHONY: help check check-all lint format test test-all docs docs-full
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -27,3 +27,10 @@ test:  ## the fast tests
 
 test-all:  ## all tests
 	$(PYTHON) -m pytest
+
+docs:  ## the site, in docs/_build/html; a warning is an error
+	$(PYTHON) -m sphinx -W --keep-going -q docs docs/_build/html
+
+docs-full:  ## the same with the vignettes executed, which takes some minutes
+	rm -rf docs/gallery docs/_build
+	SGMCMC_DOCS=full $(PYTHON) -m sphinx -W --keep-going -q docs docs/_build/html

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
+from sgmcmc.run.recorder import Recorder, nothing
 from tests.catalogue import CATALOGUE, Entry
 
 N_GROUPS, N_DATA, N = 40, 400, 30
@@ -48,8 +49,8 @@ def one_iteration(entry: Entry, log_lik: Any) -> tuple[dict[str, np.ndarray], di
     )
     inner = sampler._sampler
     state = inner.initial_state(verbose=False)
-    loop = inner.loop(state)
-    after = loop.unflatten(loop.advance(loop.flatten(state), 1).leaves)
+    loop = inner.loop(state, Recorder(nothing))
+    after, _ = loop.unflatten(loop.advance(loop.flatten(state), 1).leaves)
     return {name: theta[0].numpy() for name, theta in after.params.items()}, after.dynamics
 
 

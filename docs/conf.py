@@ -1,0 +1,68 @@
+"""How Sphinx builds the site: `make docs`, or `make docs-full` with the vignettes executed."""
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+import sgmcmc
+
+project = "sgmcmc"
+author = "the sgmcmc developers"
+project_copyright = "the sgmcmc developers; Apache 2.0"
+release = version = sgmcmc.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+    "mathml",
+    "pictures",
+    "public_names",
+]
+nitpicky = True  # a reference that leads nowhere is a warning, and `make docs` makes warnings errors
+exclude_patterns = ["_build", "sg_execution_times.rst", "**/sg_execution_times.rst"]
+highlight_language = "text"  # of formulas in docstrings; examples and Markdown have their own
+templates_path = ["_templates"]
+
+# --- the reference, from docstrings
+default_role = "public"  # `sgld` in a docstring leads to its page; `params` is only a name
+autodoc_typehints = "none"  # the types are in the docstring, in words
+autosummary_generate = True
+numpydoc_show_class_members = False  # autodoc shows them
+python_maximum_signature_line_length = 80
+add_module_names = False
+
+# --- Markdown
+myst_enable_extensions = ["amsmath", "dollarmath", "fieldlist"]
+myst_heading_anchors = 3
+
+# --- the vignettes
+# They are not executed, because together they take minutes: `pictures` shows the committed figures, which full runs
+# made. `make docs-full` executes them in full, and then what they print is shown as well.
+plot_gallery = str(os.environ.get("SGMCMC_DOCS") == "full")
+sphinx_gallery_conf = {
+    "examples_dirs": "../vignettes",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/\w+\.py$",
+    "copyfile_regex": r"^$",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "reset_modules": ("pictures.tell_file", "matplotlib"),
+    "within_subsection_order": "pictures.VignetteOrder",
+    "min_reported_time": 1e9,
+}
+
+# --- the site
+html_theme = "furo"
+html_title = f"sgmcmc {release}"
+html_static_path = ["_static"]
+html_css_files = ["sgmcmc.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"light_css_variables": {"color-brand-primary": "#33608c", "color-brand-content": "#33608c"}}

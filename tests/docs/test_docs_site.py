@@ -1,0 +1,122 @@
+"""The site: every public name has a page, examples run, links lead somewhere, and Sphinx builds it without warnings."""
+
+import html.parser
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+import sgmcmc
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "guide").glob("*.md"))]
+VIGNETTES = sorted((ROOT / "vignettes").glob("*.py"))
+FOLDERS = ("docs", "sgmcmc", "vignettes")
+
+
+def python_blocks(text: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_reference_has_every_public_name():
+    listed = re.findall(r"^   (\w+)$", read(DOCS / "reference.md"), re.MULTILINE)
+    assert sorted(set(listed) & set(sgmcmc.__all__)) == sgmcmc.__all__
+    assert len(listed) == len(set(listed))
+
+
+def test_the_first_example_is_that_of_the_readme():
+    assert python_blocks(read(DOCS / "index.md"))[0] == python_blocks(read(ROOT / "README.md"))[0]
+
+
+@pytest.mark.parametrize("vignette", VIGNETTES, ids=lambda path: path.stem)
+def test_every_vignette_has_its_figure(vignette):
+    assert (ROOT / "vignettes" / "figures" / f"{vignette.stem}.png").exists()
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_to_files_exist(name):
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", read(ROOT / name))
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_versions_agree():
+    assert f"\nversion: {sgmcmc.__version__}\n" in read(ROOT / "CITATION.cff")
+    assert re.search(r"^## (\S+)", read(ROOT / "CHANGELOG.md"), re.MULTILINE)[1] == sgmcmc.__version__
+
+
+def test_the_example_of_contributing_is_in_its_diff():
+    diff = read(DOCS / "addingDynamics.diff").splitlines()
+    blocks = re.findall(r"^```diff\n(.*?)^```$", read(ROOT / "CONTRIBUTING.md"), re.DOTALL | re.MULTILINE)
+    assert blocks
+    for line in "".join(blocks).splitlines():
+        assert line in diff or line == "...", line
+
+
+@pytest.mark.slow
+def test_the_diff_of_contributing_applies(tmp_path):
+    for folder in ("sgmcmc", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    apply = ["git", "apply", str(DOCS / "addingDynamics.diff")]
+    applied = subprocess.run(apply, cwd=tmp_path, capture_output=True, text=True)
+    assert applied.returncode == 0, applied.stderr
+    code = "from tests.catalogue import CATALOGUE; import sgmcmc; print(sgmcmc.__file__, CATALOGUE[-1].setup.__name__)"
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert str(tmp_path) in run.stdout and "sglmSetup" in run.stdout, run.stderr[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(read(page))], ids=lambda path: path.stem)
+def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for i, block in enumerate(python_blocks(read(page))):
+        exec(compile(block, f"{page.name}, Python block {i + 1}", "exec"), namespace)
+
+
+class Links(html.parser.HTMLParser):
+    """The places in a page that can be linked to, and its links and pictures."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.anchors, self.links = set(), []
+        self.feed(read(page))
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.anchors |= {attrs["id"]} if attrs.get("id") else set()
+        self.links += [attrs[key] for key in ("href", "src") if attrs.get(key)]
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_its_links_lead_somewhere(tmp_path):
+    for folder in FOLDERS:
+        ignore = shutil.ignore_patterns("__pycache__", "_build", "generated", "gallery")
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=folder == "sgmcmc", ignore=ignore)
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "docs", "html"]
+    run = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+
+    pages = {page: Links(page) for page in (tmp_path / "html").rglob("*.html")}
+    assert len(pages) > len(sgmcmc.__all__) + len(VIGNETTES)
+    broken = []
+    for page, found in pages.items():
+        for link in found.links:
+            url = urlparse(link)
+            if url.scheme or url.netloc or link == "#":
+                continue
+            target = (page.parent / unquote(url.path)).resolve() if url.path else page
+            anchored = not url.fragment or target.suffix != ".html" or unquote(url.fragment) in pages[target].anchors
+            if not target.exists() or not anchored:
+                broken.append(f"{page.relative_to(tmp_path)}: {link}")
+    assert broken == []
