@@ -157,6 +157,7 @@ def test_own_axes_are_drawn_into_and_counted():
 
 def test_draws_on_disk_are_read_by_the_element():
     import xarray
+
     out = drawn(2)
     groups = {
         group: {name: xarray.DataArray(array) for name, array in members.items()}
