@@ -40,14 +40,15 @@ def getDataset(dataset: str) -> np.ndarray | dict[str, Any]:
     ValueError
         If there is no data set of this name.
     OSError
-        If a file can neither be found nor downloaded, or is not the one that was published. The message says how to
-        provide it by other means.
+        If a file can neither be found nor downloaded, what was downloaded is not what was published, or it cannot be
+        read. The message says what to do.
 
     Notes
     -----
     The raw files, ``covtype.data.gz`` and ``mnist.npz``, are kept in the user's cache folder, or in the folder that the
-    environment variable ``SGMCMC_DATA`` names. They are checked by their SHA-256 at each use. Without a network, put
-    them there by other means.
+    environment variable ``SGMCMC_DATA`` names. They are checked by their SHA-256 at each use; a file that you put
+    into that folder yourself may differ, if the format is the same, and a warning says so. ``mnist.npz`` holds the
+    arrays ``x_train``, ``y_train``, ``x_test`` and ``y_test``.
 
     Both have R's form. For the covertype data, R takes the labels, less 1, of LIBSVM's `covtype.binary`, which sets
     lodgepole pine (cover type 2 of 7, 283,301 rows) against the rest (297,711 rows). Which of the two is 1 we infer
@@ -74,4 +75,12 @@ def getDataset(dataset: str) -> np.ndarray | dict[str, Any]:
         raise ValueError(f"dataset of getDataset must be one of {names}; got {dataset!r}.")
     if dataset in bundled.FILES:
         return bundled.read(dataset)
-    return READERS[dataset](download.fetch(download.FILES[dataset]))
+    file = download.FILES[dataset]
+    path = download.fetch(file)
+    try:
+        return READERS[dataset](path)
+    except Exception as error:
+        raise OSError(
+            f"{path} must be a file such as that from {file.urls[0]}; it could not be read ({error}). Remove it to "
+            f"have that downloaded, or put the right file in its place ({download.FOLDER} names the folder)."
+        ) from error

@@ -1,8 +1,9 @@
-"""Raw files from the internet, each known by its SHA-256: fetched once, kept in a folder, checked at every use."""
+"""Raw files from the internet, each known by its SHA-256: fetched once and kept in a folder."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def fetch(file: RawFile) -> Path:
     folder = Path(own_folder).expanduser() if own_folder else Path(pooch.os_cache("sgmcmc"))
     path = folder / file.name
     if own_folder and path.exists():
-        _require_hash(path, file, pooch.file_hash(str(path)))
+        _say_if_another(path, file, pooch.file_hash(str(path)))
         return path
     failures = []
     for url in file.urls:
@@ -62,11 +63,11 @@ def fetch(file: RawFile) -> Path:
     )
 
 
-def _require_hash(path: Path, file: RawFile, found: str) -> None:
-    # What users put into a folder of their own is not overwritten, so a wrong file there is for them to remove.
+def _say_if_another(path: Path, file: RawFile, found: str) -> None:
+    # What users put into a folder of their own is theirs: packed anew, perhaps, with the same contents.
     if found != file.sha256:
-        raise OSError(
-            f"{file.name} in the folder {FOLDER}={path.parent} must have the SHA-256 {file.sha256}, "
-            f"as that from {file.urls[0]} has; got {found}. Remove it to have it downloaded anew, "
-            "or put the right file in its place."
+        warnings.warn(
+            f"{path} is not the file that was published: its SHA-256 is {found}, that from {file.urls[0]} has "
+            f"{file.sha256}. It is read as it is; remove it to have the other downloaded.",
+            stacklevel=4,
         )

@@ -310,11 +310,25 @@ def test_a_file_not_in_the_folder_is_downloaded_into_it(name, server, folder, ca
 def test_a_wrong_file_in_the_folder_is_an_error_and_stays(name, server, folder):
     folder.mkdir()
     (folder / NAMES[name]).write_bytes(b"not the data")
-    with pytest.raises(OSError) as error:
+    with (
+        pytest.warns(UserWarning, match=hashlib.sha256(b"not the data").hexdigest()),
+        pytest.raises(OSError) as error,
+    ):
         getDataset(name)
     assert_helps(error.value, name, f"{server.url}/{name}")
-    assert hashlib.sha256(b"not the data").hexdigest() in str(error.value)
     assert (folder / NAMES[name]).read_bytes() == b"not the data"
+    assert server.requested == []
+
+
+def test_a_file_packed_anew_is_read_with_a_warning(name, server, folder):
+    folder.mkdir()
+    if name == "mnist":
+        with np.load(io.BytesIO(BODIES[name])) as arrays:
+            np.savez(folder / NAMES[name], **arrays)
+    else:
+        (folder / NAMES[name]).write_bytes(gzip.compress(gzip.decompress(BODIES[name]), 1, mtime=1))
+    with pytest.warns(UserWarning, match="is not the file that was published: its SHA-256 is"):
+        assert_is(name, getDataset(name))
     assert server.requested == []
 
 
