@@ -87,10 +87,10 @@ print(f"Log likelihood at 0: {logLik(nothing, everybody):.2f}, by hand {-len(y_t
 # `sgldcv` first searches for the mode of the posterior, then starts the chain there.
 #
 # The stepsize is a variance on the scale of the parameters. Along a direction in which a normal posterior has variance
-# v, the chain forgets its position within about 2 v / stepsize iterations, and its own variance is
-# v / (1 - stepsize / 4v): a small stepsize is slow, a large one is biased, and one above 4 v diverges. Here v is
-# between 0.016 and 1. With 0.004, the chain forgets within 500 iterations, and the standard deviation along the
-# narrowest direction is 3% too large, less along all others.
+# v, the chain forgets its position within about 2 v / stepsize iterations, and its own variance is v / (1 - stepsize /
+# 4v): a small stepsize is slow, a large one is biased, and from 4 v on there is no stationary law. Here v is between
+# 0.016 and 1. With 0.004, the chain forgets within 500 iterations, and the standard deviation along the narrowest
+# direction is 3% too large, less along all others.
 
 out = sgldcv(
     logLik,
@@ -216,9 +216,9 @@ print(f"\nFigure written to {path}")
 # %%
 # What can go wrong
 # -----------------
-# - *The chain diverges:* the stepsize is above 4 v in some direction. `DivergenceError` says so and has the draws so
-#   far. Worse is a stepsize at which it runs and is wrong: with 0.04, by the formula above, one of the standard
-#   deviations is 60% too large.
+# - *The stepsize is too large.* Above 4 v in some direction a chain on a normal posterior diverges, which is a
+#   `DivergenceError`. Do not wait for it here: the gradient of a logistic regression is bounded, so the chain runs on
+#   and is wrong. With 0.04, by the formula above, one of the standard deviations is 60% too large.
 # - *The chain is too short:* 500,000 iterations seem many. But along the widest direction it takes about 1,000 of them,
 #   twice the time to forget, to make one independent draw.
 #
@@ -231,5 +231,5 @@ print(f"\nFigure written to {path}")
 # - Let parameters live on the whole real line: a variance, say, by its logarithm, with the log of the Jacobian in
 #   `logPrior`.
 # - Simulate data from the model, and see whether the sampler finds what you put in.
-# - Begin with a stepsize of a tenth of the posterior variance in the narrowest direction, which is near 1 / N if the
-#   parameters are well scaled.
+# - Begin with a stepsize of a tenth of the posterior variance in the narrowest direction; if the parameters are well
+#   scaled, that variance is of the order of 1 / N. (Here we took a quarter of it.)

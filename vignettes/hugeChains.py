@@ -7,7 +7,7 @@ are means and variances, a prediction, a loss along the chain. This vignette get
 four ways: step by step, with `collect`, with `reduce`, and with `storage` on disk, by a run that is stopped and goes
 on. The model is small, so that everything can be compared; nothing in the code would change if it were not.
 
-Run it from anywhere, with ``python vignettes/hugeChains.py``; it needs ``pip install -e ".[examples,zarr]"``. It takes
+Run it from anywhere, with ``python vignettes/hugeChains.py``; it needs ``pip install -e ".[examples]"``. It takes
 about half a minute.
 """
 

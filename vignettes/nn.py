@@ -1,10 +1,10 @@
 r"""
-Bayesian neural network: more parameters than draws can be stored
-=================================================================
+Bayesian neural network: too many parameters to store every draw
+================================================================
 
-A network that reads handwritten digits has tens of thousands of weights. What matters is how well they predict, so the
-draws are used as they come and then forgotten: step by step, when the use needs Python, and by `collect`, when it is a
-function that TensorFlow can compile.
+A network that reads handwritten digits has thousands, or tens of thousands, of weights. What matters is how well they
+predict, so the draws are used as they come and then forgotten: step by step, when the use needs Python, and by
+`collect`, when it is a function that TensorFlow can compile.
 
 Run it from anywhere, with ``python vignettes/nn.py``. It takes about two minutes, on 1,797 images of 8 x 8 pixels that
 come with the package. With ``SGMCMC_VIGNETTES=full`` in the environment the data are MNIST, which `getDataset`
@@ -78,10 +78,10 @@ print(f"{N:,} images to learn from, {n_test:,} held out, {n_pixels} pixels")
 #
 # - A sampler moves on the whole real line, and a precision is positive. So the parameters are the four
 #   :math:`\ell = \log \lambda`, with the log density :math:`\ell - e^\ell`.
-# - The joint density of weights and precision has no maximum: it grows without bound where all weights shrink to 0 and
-#   :math:`\lambda` goes to infinity. A search for the mode may well end up there, with a network that knows nothing: on
-#   the small images it did. So the parameters have standard normal priors, and the weights are these times
-#   :math:`\lambda^{-1/2}`. It is the same model, and this density has a maximum.
+# - The joint density of weights and log precision has a mode where all weights are 0 and :math:`\lambda` is about half
+#   the number of weights, and it can be far higher than at any network that can read. A search for the mode may well
+#   end up there, with a network that knows nothing: on the small images it did. So the parameters have standard normal
+#   priors, and the weights are these times :math:`\lambda^{-1/2}`. It is the same model, without that peak.
 
 n_hidden = 100
 shapes = {"A": (n_hidden, 10), "B": (n_pixels, n_hidden), "a": (10,), "b": (n_hidden,)}
@@ -230,7 +230,7 @@ label = f"average of {n_draws} draws of sgld"
 figure.legend([axes[0, 0].lines[1]], [label], loc="outside upper center", frameon=False)
 
 FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "nn.png", dpi=200)
+figure.savefig(FIGURES / ("nn.png" if MODE == "full" else "nn-default.png"), dpi=200)
 
 # %%
 # What can go wrong

@@ -210,7 +210,7 @@ print(tf.reduce_sum(sampler.params["beta"] ** 2).numpy())
 #    * - ``stepsize``
 #      - a constant
 #      - the same scale; or a schedule such as ``polynomial``
-#      - with one that falls, the bias vanishes
+#      - with one that falls, for b in (0.5, 1], the bias vanishes if averages are weighted by it
 #    * - mode search
 #      - gradient ascent
 #      - the same; or ``optimizer="adam"``

@@ -73,7 +73,7 @@ print(f"variance of the posterior: {narrowest:.2e} in the narrowest direction, {
 # for a normal posterior:
 #
 # - it forgets its position within about 2 v / eps iterations;
-# - its variance is v / (1 - eps / 4v), too large by the factor 1 + eps / 4v;
+# - its variance is v / (1 - eps / 4v), too large by a factor of about 1 + eps / 4v;
 # - above eps = 4 v it diverges.
 #
 # So the narrowest direction bounds the stepsize, and the widest one says how long to run. **Begin with a tenth of the
@@ -169,9 +169,11 @@ if not SHORT:
 # -------------------------------
 # A sampler with momentum has a thermometer. The momentum should have variance eps, so the mean of its square over eps
 # should be 1. If the gradients are noisy it is above: the chain is too hot, and its law too wide. ``out.summary()``
-# shows the temperature of each parameter with a band of 99%, and a run warns if it is off by more than a tenth. The
+# shows the temperature of each parameter with a band of 99%, and a run warns if it is off by more than a tenth and the
+# band does not hold 1. The
 # remedy is a smaller stepsize, a larger minibatch, or control variates. More friction, `alpha`, helps a little, and
-# `sgnht` adapts its friction to the noise by itself, as far as one number for each parameter array can.
+# `sgnht` adapts its friction to the noise by itself, as far as one number for each parameter array can, and by steps of
+# the order of the stepsize.
 
 leaps = {"nIters": N_ITERS // 10}
 temperature = {}

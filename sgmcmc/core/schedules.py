@@ -27,8 +27,8 @@ class polynomial:  # noqa: N801 - reads as a function where it is used
     Examples
     --------
     >>> from sgmcmc import polynomial
-    >>> polynomial(1e-4, a=1000, b=0.33)
-    polynomial(h=0.0001, a=1000, b=0.33)
+    >>> polynomial(1e-4, a=1000, b=0.6)
+    polynomial(h=0.0001, a=1000, b=0.6)
     """
 
     h: float

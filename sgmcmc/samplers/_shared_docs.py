@@ -61,7 +61,10 @@ to the momentum is lost when the next iteration renews it.""",
         """The diffusion factor, positive: the noise injected has variance ``2 a stepsize``, and the thermostat starts
 at `a`. One number for all parameters or a dict with one for each.""",
     ),
-    "nIters": ("int, default 10**4", """Iterations to run; every one is stored, but for what other arguments say."""),
+    "nIters": (
+        "int, default 10**4",
+        """Iterations to run; all are stored, unless `burnIn`, `thin`, `collect` or `reduce` say otherwise.""",
+    ),
     "nItersOpt": (
         "int, default 10**4",
         """Minibatches in the search for the mode. 0 takes `params` as the mode.""",
@@ -117,8 +120,8 @@ tensors made before (``tf.constant``), not arrays, which would become a part of 
     "reduce": (
         "Reducer or dict of str to Reducer, optional",
         """Sums over the draws in constant memory, such as `runningMean()`; their results are in ``out.reduced`` under
-the names given, or "draws" for a single one. Nothing is then stored of the draws, neither their log posterior, unless
-`collect` is given, whose results are reduced and stored.""",
+the names given, or "draws" for a single one. Then neither the draws nor their log posterior are stored, unless
+`collect` is given, whose results are reduced and stored. Given `nChains`, there is one result for each chain.""",
     ),
     "gradients": (
         "bool, default False",

@@ -15,7 +15,7 @@ def runningMean() -> Reducer:
     -------
     Reducer
         Its result is ``{name: mean}``, of the shape of the parameter (or of what `collect` gives), in float64; nan
-        without draws.
+        without draws. Given `nChains`, one for each chain: (nChains, ...).
 
     See Also
     --------
@@ -61,7 +61,8 @@ def runningCovariance() -> Reducer:
     -------
     Reducer
         Its result is ``{name: covariance}``, (D, D) in float64, of the elements in C order, with divisor T - 1 for T
-        draws; nan for fewer than two. Of different parameters none is kept: `collect` can put them into one.
+        draws; nan for fewer than two. Given `nChains`, one for each chain. Of different parameters none is kept:
+        `collect` can put them into one.
 
     References
     ----------

@@ -20,7 +20,7 @@ class RawFile:
 
 
 FILES = {
-    # As scikit-learn fetches it, then the original place; the former refuses some networks for weeks at a time.
+    # As scikit-learn fetches it, then the original place.
     "covertype": RawFile(
         name="covtype.data.gz",
         sha256="614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771",
