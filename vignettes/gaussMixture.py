@@ -221,10 +221,11 @@ figure.savefig(FIGURES / "gaussMixture.png", dpi=200)
 # What can go wrong
 # -----------------
 # - *A chain sees one mode.* The thermostat with a = 0.01 never left the mode that it found first, in any of eight
-#   chains: they agree perfectly, and the kinetic temperature is 1. The reason is in the table. A minibatch moves both
-#   centres together, so nearly all of its noise is in the direction of their mean. One thermostat for all directions
-#   can only hold the average of their temperatures at 1: the mean is too warm, and the difference, which leads from
-#   mode to mode, is frozen. Give it a larger `a`, whose noise has no direction, and smaller steps.
+#   chains. All began at the same point, so that they agree says nothing; with `starts` they would not. Nor does the
+#   kinetic temperature, which is 1. The reason is in the table. A minibatch moves both centres together, so nearly all
+#   of its noise is in the direction of their mean. One thermostat for all directions can only hold the average of their
+#   temperatures at 1: the mean is too warm, and the difference, which leads from mode to mode, is frozen. Give it a
+#   larger `a`, whose noise has no direction, and smaller steps.
 # - *Control variates know one mode.* They are made at the mode that the search found. Near it they remove the noise;
 #   but at the other mode the variance of the minibatches' noise in the difference is four times what it is without
 #   them. With a = 0.01, all chains of `sgnhtcv` spent 85% of their time in the first, quiet mode. Where a posterior has
