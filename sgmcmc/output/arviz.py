@@ -50,16 +50,18 @@ def to_arviz(draws: Draws) -> xr.DataTree:
 def _tree_of_arrays(groups: Tree, coords: Tree) -> xr.DataTree:
     import xarray as xr
 
-    def dataset(members: Tree) -> xr.Dataset:
+    def dataset(group: str, members: Tree) -> xr.Dataset:
         named = {
-            name: x if isinstance(x, xr.DataArray) else xr.DataArray(x, dims=("chain", "draw", "parameter")[: x.ndim])
+            name: x
+            if isinstance(x, xr.DataArray)
+            else xr.DataArray(x, dims=dimension_names(group, name, x.ndim, members))
             for name, x in members.items()
         }
         result = xr.Dataset(named)
         numbered = {dim: np.arange(size) for dim, size in result.sizes.items()}
         return result.assign_coords(numbered | {dim: values for dim, values in coords.items() if dim in numbered})
 
-    return xr.DataTree.from_dict({group: dataset(members) for group, members in groups.items()})
+    return xr.DataTree.from_dict({group: dataset(group, members) for group, members in groups.items()})
 
 
 def require_arviz(function: str) -> ModuleType:
