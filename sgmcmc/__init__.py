@@ -2,12 +2,14 @@
 
 from sgmcmc.core.errors import DivergenceError, ModeSearchError
 from sgmcmc.core.schedules import polynomial
-from sgmcmc.core.types import Reducer
+from sgmcmc.core.types import Dynamics, Given, Reducer
 from sgmcmc.output.draws import Draws
 from sgmcmc.output.plots import plotRunning, plotTrace
 from sgmcmc.output.plots_distributions import plotMarginals, plotPairs
 from sgmcmc.samplers.datasets import getDataset
+from sgmcmc.samplers.estimators import controlVariates
 from sgmcmc.samplers.reducers import runningCovariance, runningMean
+from sgmcmc.samplers.sample import sample, sampleSetup
 from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup
 from sgmcmc.samplers.sgld import sgld, sgldcv, sgldcvSetup, sgldSetup
 from sgmcmc.samplers.sgnht import sgnht, sgnhtcv, sgnhtcvSetup, sgnhtSetup
@@ -18,8 +20,11 @@ __version__ = "0.1.0"
 __all__ = [
     "DivergenceError",
     "Draws",
+    "Dynamics",
+    "Given",
     "ModeSearchError",
     "Reducer",
+    "controlVariates",
     "getDataset",
     "getParams",
     "initSess",
@@ -31,6 +36,8 @@ __all__ = [
     "restoreSess",
     "runningCovariance",
     "runningMean",
+    "sample",
+    "sampleSetup",
     "saveSess",
     "sghmc",
     "sghmcSetup",

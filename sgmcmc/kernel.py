@@ -7,29 +7,46 @@ indices and noise are drawn for all chains at once, and a dynamics sees of a spa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
-from sgmcmc.core.random import Purpose
+from sgmcmc.core.parameters import Elements, numbered, split
+from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.schedules import Schedule
-from sgmcmc.core.types import Batch, Dynamics, Gradient, Minibatch, RowGradient, State, Transition, Tree
+from sgmcmc.core.types import (
+    Batch,
+    Dynamics,
+    Estimate,
+    Given,
+    Gradient,
+    Memory,
+    Minibatch,
+    RowGradient,
+    Supplied,
+    Supply,
+    Transition,
+    Tree,
+)
 from sgmcmc.model import Model
 
+MINIBATCH, MONITOR = "minibatch", "monitor"  # what observations are fetched for
+NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # what else is made ahead
 
-def build(
-    model: Model,
-    minibatch: Minibatch,
-    gradient: Gradient,
-    dynamics: Mapping[str, Dynamics],
-    stepsize: Mapping[str, float | Schedule],
-    seed: int,
-    n_chains: int = 1,
-    shared_minibatch: bool = False,
-) -> Transition:
-    """Multiply the choices into one transition.
+
+class ProductState(NamedTuple):
+    """Every leaf has a leading chain axis [C, ...]."""
+
+    params: Tree
+    memory: dict[str, Memory]  # of the dynamics, by parameter
+    estimator: Any  # the memory of the gradient estimator
+    log_density: tf.Tensor  # [C]: the log posterior where the last gradient was taken, estimated from its minibatch
+
+
+class Product(NamedTuple):
+    """The choices that are multiplied.
 
     Parameters
     ----------
@@ -37,193 +54,307 @@ def build(
     minibatch : Minibatch
     gradient : Gradient
     dynamics : mapping of str to Dynamics
-        One for each parameter, all with the same number of inner steps.
-    stepsize : mapping of str to float or Schedule
-        One for each parameter.
-    seed : int
+        One for each parameter, all with the same number of leaps.
+    schedules : mapping of str to Schedule
+        The stepsizes that change; the others are constants of the transition.
+    shapes : mapping of str to tuple of int
+        Of each parameter.
     n_chains : int, default 1
     shared_minibatch : bool, default False
         Whether all chains look at the same observations in each step, which makes them dependent.
+    monitored : bool, default False
+        Whether gradients at the draws are wanted, each from a minibatch of its own.
     """
-    (inner_steps,) = {d.inner_steps for d in dynamics.values()}
-    names = sorted(dynamics)
-    n_batches = 1 if shared_minibatch else n_chains
-    minibatches, monitoring = (random.Stream(seed, p, n_batches) for p in (Purpose.MINIBATCH, Purpose.MONITOR))
-    initial, refreshing, moving = (
-        random.Stream(seed, p, n_chains) for p in (Purpose.INITIAL, Purpose.REFRESH, Purpose.NOISE)
-    )
 
-    def stepsizes(step: tf.Tensor) -> Tree:
-        iteration = tf.cast(step // tf.constant(inner_steps, tf.uint32), model.dtype)
-        values = {name: h(iteration) if callable(h) else h for name, h in stepsize.items()}
-        # The hint keeps Python's numbers from passing through float32.
-        return {
-            name: tf.cast(tf.convert_to_tensor(h, dtype_hint=model.dtype), model.dtype) for name, h in values.items()
-        }
+    model: Model
+    minibatch: Minibatch
+    gradient: Gradient
+    dynamics: Mapping[str, Dynamics]
+    schedules: Mapping[str, Schedule]
+    shapes: Mapping[str, tuple[int, ...]]
+    n_chains: int = 1
+    shared_minibatch: bool = False
+    monitored: bool = False
 
-    def noise(stream: random.Stream, state: State, rows: Tree) -> Tree:
-        """Standard normals for all that moves: whole parameters, [C, *shape], or their `rows` [C, k], [C, k, ...].
 
-        All parameters are numbered through, and a row draws what it would draw if the whole parameter moved; so all
-        occurrences of a row draw alike. One draw for everything compiles much faster than one for each.
-        """
-        elements, shapes, offset = [], [], 0
-        for name in names:
-            shape = state.params[name].shape
-            if name in rows:
-                width = shape[2:].num_elements()
-                of_rows = offset + tf.cast(rows[name], tf.int32)[:, :, None] * width + tf.range(width)
-                elements.append(tf.reshape(of_rows, [n_chains, -1]))
-                shapes.append([*rows[name].shape, *shape[2:]])
-            else:
-                elements.append(tf.tile(tf.range(offset, offset + shape[1:].num_elements())[None], [n_chains, 1]))
-                shapes.append(shape)
-            offset += shape[1:].num_elements()
-        draws = stream.normal(state.step, tf.concat(elements, axis=1) if rows else tf.range(offset), model.dtype)
-        parts = tf.split(draws, [part.shape[1] for part in elements], axis=1)
-        return {name: tf.reshape(z, shape) for name, z, shape in zip(names, parts, shapes, strict=True)}
+def constants(
+    seed: int, stepsize: Mapping[str, float | Schedule], estimator: Tree, dtype: tf.DType, chains: range
+) -> Tree:
+    """What the transition of a product is given besides the state; a stepsize that changes counts as NaN here."""
+    fixed = [np.nan if callable(stepsize[name]) else stepsize[name] for name in sorted(stepsize)]
+    return {
+        "keys": {p.name: tf.constant(random.keys(seed, p, chains)) for p in Purpose if p.is_of_chains},
+        "stepsize": tf.constant([[eps] * len(chains) for eps in fixed], dtype),  # [P, C]
+        "estimator": estimator,
+    }
 
-    def batch(state: State, stream: random.Stream) -> tuple[Tree, Any, Any]:
-        """Leaves [C, n, ...], or [1, n, ...] if shared."""
-        indices, weights, minibatch_state = minibatch.draw(stream, state.step, state.minibatch)
-        return model.data.gather(indices), weights, minibatch_state
+
+def build(product: Product) -> Transition:
+    """The transition of these choices."""
+    model, minibatch, gradient, dynamics = product.model, product.minibatch, product.gradient, product.dynamics
+    n_chains, elements = product.n_chains, numbered(product.shapes)
+    (leaps,) = {d.leaps for d in dynamics.values()}
+    n_batches = 1 if product.shared_minibatch else n_chains
+    gathered = model.gathered(product.shapes, minibatch.size)
+    # Of a gathered parameter few rows move, which ones is known in the step: their noise is drawn there.
+    ahead = {name: e for name, e in elements.items() if name not in gathered and dynamics[name].wants_noise}
+    refreshed = {name: e for name, e in elements.items() if dynamics[name].refresh}
+
+    def stream(constants: Tree, purpose: Purpose) -> Stream:
+        of_batches = purpose in (Purpose.MINIBATCH, Purpose.MONITOR)
+        return Stream(constants["keys"][purpose.name][: n_batches if of_batches else n_chains])
+
+    def counter(iteration: tf.Tensor, leap: int | tf.Tensor = 0) -> tf.Tensor:
+        """A gradient's number, by which its random numbers are drawn."""
+        return iteration * tf.constant(leaps, tf.uint32) + tf.cast(leap, tf.uint32)
+
+    def stepsizes(constants: Tree, iteration: tf.Tensor) -> Tree:
+        values = dict(zip(elements, tf.unstack(constants["stepsize"]), strict=True))
+        at = tf.cast(iteration, model.dtype)
+        for name, schedule in product.schedules.items():
+            # The hint keeps Python's numbers from passing through float32.
+            eps = tf.cast(tf.convert_to_tensor(schedule(at), dtype_hint=model.dtype), model.dtype)
+            values[name] = tf.fill([n_chains], eps)
+        return values
+
+    def supply(constants: Tree, iterations: tf.Tensor) -> Supply:
+        n_iterations = iterations.shape[0]
+        leap = tf.cast(tf.range(leaps), tf.uint32)
+        counters = tf.reshape(counter(iterations)[:, None] + leap, [-1])  # [K L]
+
+        def by_leap(x: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(x, [n_iterations, leaps, *x.shape[1:]])
+
+        indices, weights = minibatch.draw(stream(constants, Purpose.MINIBATCH), counters)
+        fetched, draws = {MINIBATCH: by_leap(indices)}, {}
+        if weights is not None:
+            draws[WEIGHTS] = by_leap(weights)
+        if ahead:
+            z = stream(constants, Purpose.NOISE).normal(counters, _numbers(ahead), model.dtype)
+            draws[NOISE] = by_leap(z)  # [K, L, C, D]
+        if refreshed:
+            first = counter(iterations)
+            z = stream(constants, Purpose.REFRESH).normal(first, _numbers(refreshed), model.dtype)
+            draws[REFRESH] = z[:, None]  # [K, 1, C, D]
+        if product.monitored:
+            indices, weights = minibatch.draw(stream(constants, Purpose.MONITOR), counter(iterations))
+            fetched[MONITOR] = indices[:, None]
+            if weights is not None:
+                draws[MONITOR + WEIGHTS] = weights[:, None]
+        return Supply(fetched, draws)
+
+    def init(constants: Tree, params: Tree) -> ProductState:
+        eps = stepsizes(constants, tf.constant(0, tf.uint32))
+        flat = stream(constants, Purpose.INITIAL).normal(tf.zeros([1], tf.uint32), _numbers(elements), model.dtype)
+        z = split(flat[0], elements)
+        memory = {name: _over_parts(dynamics[name].init, n_chains)(params[name], eps[name], z[name]) for name in params}
+        estimator = over_chains(lambda params: gradient.init(params, constants["estimator"]), n_chains)(params)
+        return ProductState(params, memory, estimator, tf.fill([n_chains], tf.constant(np.nan, model.dtype)))
 
     def over_batches(fn: Callable, scale: float | None) -> Callable:
-        """Map `fn(params, batch, *rest)` over the chain axis of (params, data, weights, *rest)."""
+        """Map `fn(batch, *rest)` over the chain axis of (data, weights, indices, *rest)."""
 
-        def of_one(params: Tree, data: Tree, weights: Any, *rest: Any) -> Any:
-            return fn(params, Batch(data, weights if scale is None else scale), *rest)
+        def of_one(data: Tree, weights: Any, indices: tf.Tensor, *rest: Any) -> Any:
+            return fn(Batch(data, weights if scale is None else scale, indices), *rest)
 
-        def of_all(params: Tree, data: Tree, weights: Any, *rest: Any) -> Any:
+        def of_all(data: Tree, weights: Any, indices: tf.Tensor, *rest: Any) -> Any:
             if n_batches == n_chains:
-                return over_chains(of_one, n_chains)(params, data, weights, *rest)
-            data, weights = tf.nest.map_structure(lambda x: x[0], (data, weights))
-            return over_chains(lambda params, *rest: of_one(params, data, weights, *rest), n_chains)(params, *rest)
+                return over_chains(of_one, n_chains)(data, weights, indices, *rest)
+            shared = tf.nest.map_structure(lambda x: x[0], (data, weights, indices))
+            return over_chains(lambda *rest: of_one(*shared, *rest), n_chains)(*rest)
 
         return of_all
 
-    def init(params: Tree, centre: Tree) -> State:
-        unknown = tf.fill([n_chains], tf.constant(np.nan, model.dtype))
-        state = State(tf.constant(0, tf.uint32), params, {}, (), minibatch.init(), unknown)
-        eps, z = stepsizes(state.step), noise(initial, state, {})
-        memory = {name: over_chains(dynamics[name].init, n_chains, eps[name])(params[name], z[name]) for name in names}
-        estimator = tf.nest.map_structure(
-            lambda x: tf.tile(x[None], [n_chains] + [1] * len(x.shape)), gradient.init(centre)
-        )
-        return state._replace(dynamics=memory, gradient=estimator)
+    def batch(supplied: Supplied, leap: int | tf.Tensor, of: str = MINIBATCH, weights: str = WEIGHTS) -> tuple:
+        """Data, weights and indices with leaves [C, n, ...], or [1, n, ...] if shared."""
+        own = () if minibatch.scale is not None else supplied.draws(weights, leap)
+        return supplied.data(of, leap), own, supplied.indices(of, leap)
 
-    def refreshed(state: State, eps: Tree) -> Tree:
-        renewals = {name: d.refresh for name, d in sorted(dynamics.items()) if d.refresh}
-        if not renewals:
-            return state.dynamics
+    def renewed(state: ProductState, eps: Tree, supplied: Supplied) -> dict[str, Memory]:
+        if not refreshed:
+            return state.memory
+        z = split(supplied.draws(REFRESH), _renumbered(refreshed))
+        renew = {
+            name: _over_parts(dynamics[name].refresh, n_chains)(  # type: ignore[arg-type]
+                state.params[name], eps[name], z[name], state.memory[name]
+            )
+            for name in refreshed
+        }
+        return state.memory | renew
 
-        # Chosen, not branched: a branch costs as much as the noise it would save.
-        starts_iteration = tf.equal(state.step % tf.constant(inner_steps, tf.uint32), 0)
-        z = noise(refreshing, state, {})
-        memory = dict(state.dynamics)
-        for name, renew in renewals.items():
-            fresh = over_chains(renew, n_chains, eps[name])(state.params[name], memory[name], z[name])
-            memory[name] = {key: tf.where(starts_iteration, fresh[key], old) for key, old in memory[name].items()}
-        return memory
-
-    def drifted(state: State, data: Tree, weights: Any) -> Tree:
+    def drifted(state: ProductState, of_batch: tuple) -> Tree:
         drifting = {name: d.drift for name, d in sorted(dynamics.items()) if d.drift}
         if not drifting:
             return state.params
-        # Which rows move depends on the data alone; the values of this gradient are never computed.
-        where = over_batches(model.gradient, minibatch.scale)(state.params, data, weights)
-        params = dict(state.params)
+        params, where = dict(state.params), {}
+        if gathered:
+            # Which rows move depends on the data alone; the values of this gradient are never computed.
+            where = over_batches(lambda batch, params: model.gradient(params, batch), minibatch.scale)(
+                *of_batch, state.params
+            )
         for name, drift in drifting.items():
-            theta, memory, rows = state.params[name], state.dynamics[name], where[name]
-            if isinstance(rows, RowGradient):
-                part, aux = _take(theta, theta, rows.rows), _take_memory(theta, memory, rows.rows)
-                params[name] = _put(theta, rows.rows, over_chains(drift, n_chains)(part, aux))
+            theta, memory = state.params[name], state.memory[name]
+            if name in gathered:
+                rows = where[name].rows
+                part, of_rows = _take(theta, theta, rows), _take_memory(theta, memory, rows)
+                params[name] = _put(theta, rows, over_chains(drift, n_chains)(part, of_rows))
             else:
                 params[name] = over_chains(drift, n_chains)(theta, memory)
         return params
 
-    def moved(state: State, eps: Tree, grad: Tree) -> dict[str, tuple[tf.Tensor, Tree]]:
-        z = noise(moving, state, {name: g.rows for name, g in grad.items() if isinstance(g, RowGradient)})
-        return {
-            name: (_moved_rows if isinstance(grad[name], RowGradient) else _moved)(
-                dynamics[name], n_chains, eps[name], state.params[name], state.dynamics[name], grad[name], z[name]
+    def noise(constants: Tree, supplied: Supplied, leap: int | tf.Tensor, grad: Tree) -> Tree:
+        """Standard normals for all that moves: whole parameters, [C, *shape], or gathered rows, [C, k, ...].
+
+        All elements are numbered through, and a row draws what it would draw if the whole parameter moved; so all
+        occurrences of a row draw alike.
+        """
+        z = split(supplied.draws(NOISE, leap), _renumbered(ahead)) if ahead else {}
+        counters = counter(supplied.iteration, leap)[None]
+        for name in sorted(gathered):
+            rows, width = grad[name].rows, elements[name].size // elements[name].shape[0]
+            numbers = elements[name].start + tf.cast(rows, tf.int32)[:, :, None] * width + tf.range(width)
+            flat = stream(constants, Purpose.NOISE).normal(counters, tf.reshape(numbers, [n_chains, -1]), model.dtype)
+            z[name] = tf.reshape(flat, grad[name].values.shape)
+        return z
+
+    def step(constants: Tree, state: ProductState, supplied: Supplied) -> ProductState:
+        eps = stepsizes(constants, supplied.iteration)
+        state = state._replace(memory=renewed(state, eps, supplied))
+
+        def leap(number: int | tf.Tensor, state: ProductState) -> ProductState:
+            of_batch = batch(supplied, number)
+            params = drifted(state, of_batch)
+
+            def estimate(batch: Batch, params: Tree, memory: Any) -> Estimate:
+                return gradient.estimate(params, batch, constants["estimator"], memory)
+
+            value, grad, estimator = over_batches(estimate, minibatch.scale)(*of_batch, params, state.estimator)
+            z = noise(constants, supplied, number, grad)
+            updates = {
+                name: (_moved_rows if name in gathered else _moved)(
+                    dynamics[name], n_chains, eps[name], params[name], state.memory[name], grad[name], z.get(name)
+                )
+                for name in elements
+            }
+            return ProductState(
+                {name: theta for name, (theta, _) in updates.items()},
+                {name: memory for name, (_, memory) in updates.items()},
+                estimator,
+                value,
             )
-            for name in names
-        }
 
-    def step(state: State) -> State:
-        eps = stepsizes(state.step)
-        state = state._replace(dynamics=refreshed(state, eps))
-        data, weights, minibatch_state = batch(state, minibatches)
-        state = state._replace(params=drifted(state, data, weights))
-        estimate = over_batches(gradient.estimate, minibatch.scale)
-        value, grad, estimator = estimate(state.params, data, weights, state.gradient)
-        updates = moved(state, eps, grad)
-        return State(
-            step=state.step + tf.constant(1, tf.uint32),
-            params={name: theta for name, (theta, _) in updates.items()},
-            dynamics={name: memory for name, (_, memory) in updates.items()},
-            gradient=estimator,
-            minibatch=minibatch_state,
-            log_density=value,
-        )
+        if leaps == 1:
+            return leap(0, state)
+        return tf.while_loop(
+            lambda number, _: number < leaps,
+            lambda number, state: (number + 1, leap(number, state)),
+            (tf.constant(0), state),
+        )[1]
 
-    def stats(state: State) -> Tree:
+    def stats(constants: Tree, state: ProductState, iteration: tf.Tensor) -> Tree:
         """The log posterior estimate [C], and [C, P] of what the dynamics of P parameters tell of themselves."""
-        eps = stepsizes(state.step - tf.constant(1, tf.uint32))
+        eps = stepsizes(constants, iteration - tf.constant(1, tf.uint32))
         told: dict[str, list[tf.Tensor]] = {}
-        for name in names:
+        for name in elements:
             if (tell := dynamics[name].stats) is not None:
-                for key, values in over_chains(tell, n_chains, eps[name])(state.dynamics[name]).items():
-                    told.setdefault(key, []).append(values)
-        if any(callable(h) for h in stepsize.values()):
-            told["step_size"] = [tf.fill([n_chains], eps[name]) for name in names]
+                values = over_chains(lambda memory, eps, tell=tell: tell(memory, Given(eps)), n_chains)(
+                    state.memory[name], eps[name]
+                )
+                for key, value in values.items():
+                    told.setdefault(key, []).append(value)
+        if product.schedules:
+            told["step_size"] = [eps[name] for name in elements]
         return {"lp": state.log_density} | {key: tf.stack(values, axis=1) for key, values in told.items()}
 
-    def estimated_gradient(state: State) -> Tree:
-        data, weights, _ = batch(state, monitoring)
-        _, grad, _ = over_batches(gradient.estimate, minibatch.scale)(state.params, data, weights, state.gradient)
+    def estimated_gradient(constants: Tree, state: ProductState, supplied: Supplied) -> Tree:
+        def estimate(batch: Batch, params: Tree, memory: Any) -> Tree:
+            return gradient.estimate(params, batch, constants["estimator"], memory).gradient
+
+        of_batch = batch(supplied, 0, MONITOR, MONITOR + WEIGHTS)
+        grad = over_batches(estimate, minibatch.scale)(*of_batch, state.params, state.estimator)
         return {
             name: _put(tf.zeros_like(state.params[name]), g.rows, g.values) if isinstance(g, RowGradient) else g
             for name, g in grad.items()
         }
 
-    return Transition(init, step, stats, estimated_gradient, inner_steps)
+    return Transition(
+        init=init,
+        supply=supply,
+        step=step,
+        params=lambda state: state.params,
+        log_density=lambda state: state.log_density,
+        finite=lambda state: {name: _finite((theta, state.memory[name])) for name, theta in state.params.items()},
+        stats=stats,
+        gradient=estimated_gradient if product.monitored else None,
+        leaps=leaps,
+    )
 
 
-def over_chains(fn: Callable, n_chains: int, *shared: Any) -> Callable:
-    """Map `fn(*shared, *args)` over the chain axis of args; one chain is called directly, which compiles faster."""
+def over_chains(fn: Callable, n_chains: int) -> Callable:
+    """Map `fn(*args)` over the chain axis of args; one chain is called directly, which compiles faster."""
 
     def call(*args: Any) -> Any:
         if n_chains == 1:
-            result = fn(*shared, *tf.nest.map_structure(lambda x: tf.squeeze(x, 0), args))
+            result = fn(*tf.nest.map_structure(lambda x: tf.squeeze(x, 0), args))
             return tf.nest.map_structure(lambda x: x[None], result)
-        return tf.vectorized_map(lambda args: fn(*shared, *args), args)
+        return tf.vectorized_map(lambda args: fn(*args), args)
 
     return call
 
 
-def _moved(
-    dynamics: Dynamics, n_chains: int, eps: tf.Tensor, theta: tf.Tensor, memory: Tree, grad: tf.Tensor, z: tf.Tensor
-) -> tuple[tf.Tensor, Tree]:
-    def step(theta: tf.Tensor, aux: Tree, g: tf.Tensor, z: tf.Tensor) -> tuple[tf.Tensor, Tree]:
-        return dynamics.step(eps, theta, aux, g, z, tf.reduce_mean)
+def _numbers(elements: Mapping[str, Elements]) -> tf.Tensor:
+    return tf.concat([tf.range(e.start, e.stop) for e in elements.values()], axis=0)
 
-    return over_chains(step, n_chains)(theta, memory, grad, z)
+
+def _renumbered(elements: Mapping[str, Elements]) -> dict[str, Elements]:
+    """These side by side, without those between them."""
+    return numbered({name: e.shape for name, e in elements.items()})
+
+
+def _over_parts(fn: Callable[..., Memory], n_chains: int) -> Callable:
+    """Map an `init` or a `refresh` over the chain axis of (theta, eps, noise, *memory)."""
+
+    def of_one(theta: tf.Tensor, eps: tf.Tensor, z: tf.Tensor, *memory: Memory) -> Memory:
+        return fn(theta, *memory, Given(eps, z))
+
+    return over_chains(of_one, n_chains)
+
+
+def _moved(
+    dynamics: Dynamics,
+    n_chains: int,
+    eps: tf.Tensor,
+    theta: tf.Tensor,
+    memory: Memory,
+    grad: tf.Tensor,
+    z: tf.Tensor | None,
+) -> tuple[tf.Tensor, Memory]:
+    def step(theta: tf.Tensor, memory: Memory, eps: tf.Tensor, g: tf.Tensor, *z: tf.Tensor) -> tuple[tf.Tensor, Memory]:
+        return dynamics.step(theta, memory, Given(eps, *(z or (None,)), gradient=g))
+
+    return over_chains(step, n_chains)(theta, memory, eps, grad, *(() if z is None else (z,)))
 
 
 def _moved_rows(
-    dynamics: Dynamics, n_chains: int, eps: tf.Tensor, theta: tf.Tensor, memory: Tree, grad: RowGradient, z: tf.Tensor
-) -> tuple[tf.Tensor, Tree]:
-    def step(theta: tf.Tensor, aux: Tree, g: tf.Tensor, z: tf.Tensor, share: tf.Tensor) -> tuple[tf.Tensor, Tree]:
-        return dynamics.step(eps, theta, aux, g, z, _mean_over_distinct_rows(share))
+    dynamics: Dynamics,
+    n_chains: int,
+    eps: tf.Tensor,
+    theta: tf.Tensor,
+    memory: Memory,
+    grad: RowGradient,
+    z: tf.Tensor,
+) -> tuple[tf.Tensor, Memory]:
+    def step(
+        theta: tf.Tensor, memory: Memory, eps: tf.Tensor, g: tf.Tensor, z: tf.Tensor, share: tf.Tensor
+    ) -> tuple[tf.Tensor, Memory]:
+        return dynamics.step(theta, memory, Given(eps, z, g, _mean_over_distinct_rows(share)))
 
-    part, aux = over_chains(step, n_chains)(
-        _take(theta, theta, grad.rows), _take_memory(theta, memory, grad.rows), grad.values, z, grad.share
+    part, of_rows = over_chains(step, n_chains)(
+        _take(theta, theta, grad.rows), _take_memory(theta, memory, grad.rows), eps, grad.values, z, grad.share
     )
     return _put(theta, grad.rows, part), {
         key: _put(memory[key], grad.rows, value) if _has_rows(theta, memory[key]) else value
-        for key, value in aux.items()
+        for key, value in of_rows.items()
     }
 
 
@@ -244,8 +375,8 @@ def _take(theta: tf.Tensor, memory: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     return tf.gather(memory, rows, batch_dims=1) if _has_rows(theta, memory) else memory
 
 
-def _take_memory(theta: tf.Tensor, memory: Tree, rows: tf.Tensor) -> Tree:
-    return {k: _take(theta, value, rows) for k, value in memory.items()}
+def _take_memory(theta: tf.Tensor, memory: Memory, rows: tf.Tensor) -> Memory:
+    return {key: _take(theta, value, rows) for key, value in memory.items()}
 
 
 def _put(whole: tf.Tensor, rows: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
@@ -255,3 +386,10 @@ def _put(whole: tf.Tensor, rows: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
     positions = tf.range(n_chains)[:, None] * n_rows + tf.cast(rows, tf.int32)
     part = tf.reshape(part, [-1, *whole.shape[2:]])
     return tf.reshape(tf.tensor_scatter_nd_update(flat, tf.reshape(positions, [-1, 1]), part), whole.shape)
+
+
+def _finite(tree: Any) -> tf.Tensor:
+    """Of which chains all leaves [C, ...] are finite, [C]."""
+    leaves = [x for x in tf.nest.flatten(tree) if x.dtype.is_floating]
+    each = [tf.reduce_all(tf.reshape(tf.math.is_finite(x), [x.shape[0], -1]), axis=1) for x in leaves]
+    return tf.reduce_all(tf.stack(each), axis=0)

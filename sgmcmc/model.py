@@ -7,14 +7,12 @@ averaged, and lack the normalising constant.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.types import Batch, RowGradient, Tree
-from sgmcmc.dataset import Dataset
+from sgmcmc.dataset.data import Data
 
 LogLik = Callable[[Tree, Tree], tf.Tensor]
 LogPrior = Callable[[Tree], tf.Tensor]
@@ -36,7 +34,7 @@ class Model:
         (params, dataset) -> the log likelihood of those observations, summed or as a vector of terms.
     log_prior : callable or None
         params -> the log prior density; None is the improper uniform prior.
-    data : Dataset
+    data : Data
     returns : Returns
         Which of the two `log_lik` gives.
     dtype : tf.DType
@@ -44,7 +42,7 @@ class Model:
     """
 
     def __init__(
-        self, log_lik: LogLik, log_prior: LogPrior | None, data: Dataset, returns: Returns, dtype: tf.DType
+        self, log_lik: LogLik, log_prior: LogPrior | None, data: Data, returns: Returns, dtype: tf.DType
     ) -> None:
         self._log_lik, self._log_prior, self._returns = log_lik, log_prior, returns
         self.data, self.dtype = data, dtype
@@ -90,38 +88,17 @@ class Model:
 
         return tf.vectorized_map(term, data)
 
-    def full_log_density_and_gradient(self, params: Tree) -> tuple[tf.Tensor, Tree]:
-        """The exact log posterior and its gradient at params, by one compiled pass over all data in blocks."""
-        names = sorted(params)
-        value, *gradient = Compiled(partial(self._full, names))(*(params[name] for name in names))
-        return value, dict(zip(names, gradient, strict=True))
+    def gathered(self, shapes: Mapping[str, tuple[int, ...]], n: int) -> frozenset[str]:
+        """The parameters of which `log_lik` gathers rows, as a trace for n observations tells."""
+        found: list[str] = []
 
-    def _full(self, names: list[str], *values: tf.Tensor) -> list[tf.Tensor]:
-        params = dict(zip(names, values, strict=True))
-        size = self.data.block_size
-        n_blocks, rest = divmod(self.data.size, size)
+        def trace(params: Tree, data: Tree) -> None:
+            gradient = self.gradient(params, Batch(data, 1.0))
+            found.extend(name for name, g in gradient.items() if isinstance(g, RowGradient))
 
-        def value_and_gradient(log_density: Callable[[Tree], tf.Tensor]) -> list[tf.Tensor]:
-            with tf.GradientTape(watch_accessed_variables=False) as tape:
-                tape.watch(params)
-                value = log_density(params)
-            gradient = tape.gradient(value, params, unconnected_gradients="zero")
-            # Blocks are added up in float64, so that the gradient near the mode, a small difference of large sums, is
-            # as precise as its terms.
-            return [tf.cast(tf.convert_to_tensor(x), tf.float64) for x in (value, *(gradient[k] for k in names))]
-
-        def add_block(start: tf.Tensor, n: int, total: list[tf.Tensor]) -> list[tf.Tensor]:
-            of_block = value_and_gradient(lambda params: self.log_lik(params, self.data.block(start, n)))
-            return [t + x for t, x in zip(total, of_block, strict=True)]
-
-        _, total = tf.while_loop(
-            lambda i, total: i < n_blocks,
-            lambda i, total: (i + 1, add_block(i * size, size, total)),
-            (tf.constant(0), value_and_gradient(self.log_prior)),
-        )
-        if rest:
-            total = add_block(tf.constant(n_blocks * size), rest, total)
-        return [tf.cast(x, self.dtype) for x in total]
+        params = {name: tf.TensorSpec(shape, self.dtype) for name, shape in shapes.items()}
+        tf.function(trace, autograph=False).get_concrete_function(params, self.data.layout.specs(n))
+        return frozenset(found)
 
 
 def _combine_rows(slices: tf.IndexedSlices) -> RowGradient:

@@ -17,12 +17,12 @@ import numpy as np
 import tensorflow as tf
 from cases import PRIOR_SD_MIXTURE, SHORT, Case, simulate, start
 from protocol import seconds, serve, versions
+from sgmcmc.samplers._arguments import Arguments
+from sgmcmc.samplers._object import Sgmcmc
 
 from sgmcmc import initSess, sghmcSetup, sgld, sgldcvSetup, sgldSetup, sgmcmcStep, sgnhtSetup
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.samplers._arguments import Arguments
-from sgmcmc.samplers._object import Sgmcmc
 
 MOMENTUM_STEPSIZE = 1e-7
 RUN_DEFAULTS = {

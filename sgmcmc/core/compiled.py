@@ -1,4 +1,10 @@
-"""Compilation of a pure function of tensors, once, by XLA where XLA can."""
+"""Compilation of a pure function of tensors, by XLA where XLA can; the same program is compiled once in a process.
+
+XLA keeps all that it has compiled until the process ends, some 20 MB for a small program. So programs are told apart by
+their graph, not by the function that they were traced from, and an equal one is used again: a second call of a sampler
+with the same model, shapes and settings is traced, but not compiled. A graph has in it all that the function does, so a
+function that has come to mean something else has another graph.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from sgmcmc.core.fingerprint import fingerprint
+
+Program = Callable[..., list[tf.Tensor]]
+
+_programs: dict[str, Any] = {}  # by graph: the concrete function that XLA has compiled
 
 
 class Compiled:
@@ -22,7 +34,7 @@ class Compiled:
 
     def __init__(self, function: Callable[..., list[tf.Tensor]]) -> None:
         self._function = function
-        self._program: Callable[..., list[tf.Tensor]] | None = None
+        self._program: Program | None = None
 
     def __call__(self, *tensors: tf.Tensor) -> list[tf.Tensor]:
         """The results for these tensors, whose shapes and types are those of the first call."""
@@ -31,13 +43,13 @@ class Compiled:
         return self._program(*tensors)
 
     def _first_call(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        program = self._trace(tensors, jit_compile=True)
+        program = self.traced(tensors, jit_compile=True)
         try:
             results = program(*tensors)
         except tf.errors.ResourceExhaustedError:
             raise
         except tf.errors.OpError as error:
-            program = self._trace(tensors, jit_compile=False)
+            program = self.traced(tensors, jit_compile=False)
             results = program(*tensors)  # a fault of the model, not of XLA, is raised again here
             warnings.warn(
                 "XLA cannot compile this logLik or logPrior, so the plain TensorFlow graph is used, which is slower. "
@@ -47,7 +59,9 @@ class Compiled:
         self._program = program
         return results
 
-    def _trace(self, tensors: Sequence[tf.Tensor], jit_compile: bool) -> Callable[..., list[tf.Tensor]]:
+    def traced(self, tensors: Sequence[tf.Tensor], jit_compile: bool) -> Program:
+        """A program for tensors like these, to be compiled by XLA or run as a graph."""
+
         # A function of its own for each trace: TensorFlow keeps traces by the function's identity.
         def function(*arguments: tf.Tensor) -> list[tf.Tensor]:
             return self._function(*arguments)
@@ -55,6 +69,8 @@ class Compiled:
         specs: list[Any] = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
         concrete = tf.function(function, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
         captured = list(concrete.captured_inputs)
+        if jit_compile:
+            concrete = _programs.setdefault(fingerprint(concrete.graph), concrete)
 
         def program(*tensors: tf.Tensor) -> list[tf.Tensor]:
             # Calling `concrete` itself binds its signature anew each time, for longer than a short block runs.

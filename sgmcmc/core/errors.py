@@ -6,7 +6,7 @@ import numpy as np
 
 
 class DivergenceError(FloatingPointError):
-    """A chain left the finite numbers.
+    """A chain reached NaN or infinity.
 
     Attributes
     ----------
@@ -55,6 +55,6 @@ class DivergenceError(FloatingPointError):
 
 
 class ModeSearchError(DivergenceError):
-    """The search for the posterior mode, which control variates start from, left the finite numbers."""
+    """The search for the posterior mode, which control variates start from, reached NaN or infinity."""
 
     stepsize_argument = "optStepsize: the search for the mode diverged"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import enum
 import secrets
-from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -31,6 +30,11 @@ class Purpose(enum.IntEnum):
     MONITOR = 5
     MODE = 6
     START = 7
+
+    @property
+    def is_of_chains(self) -> bool:
+        """Whether a transition draws from it."""
+        return self in (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR)
 
 
 def _u32(x: int | tf.Tensor) -> tf.Tensor:
@@ -69,31 +73,33 @@ def child_seed(seed: int, purpose: Purpose) -> int:
     return int(high) << 32 | int(low)
 
 
+def keys(seed: int, purpose: Purpose, chains: int | range) -> np.ndarray:
+    """The keys of these chains, uint32 [C, 2]; all of the lowest 64 bits of the seed count."""
+    chains = range(chains) if isinstance(chains, int) else chains
+    numbers = tf.bitcast(tf.range(chains.start, chains.stop), tf.uint32)
+    k0, k1 = threefry2x32((_u32(seed), _u32(seed >> 32)), (_u32(int(purpose)), _u32(0)))
+    return np.stack([words.numpy() for words in threefry2x32((k0, k1), (numbers, _u32(0)))], axis=1)
+
+
 class Stream:
     """The random numbers of one purpose, for all chains.
 
     Parameters
     ----------
-    seed : int
-        All of its lowest 64 bits count.
-    purpose : Purpose
-    n_chains : int
+    key : array_like
+        What `keys` gives, uint32 [C, 2].
     """
 
-    def __init__(self, seed: int, purpose: Purpose, n_chains: int) -> None:
-        self.n_chains = n_chains
-        k0, k1 = threefry2x32((_u32(seed), _u32(seed >> 32)), (_u32(int(purpose)), _u32(0)))
-        k0, k1 = threefry2x32((k0, k1), (tf.bitcast(tf.range(n_chains), tf.uint32), _u32(0)))
-        # Constants of the compiled program, [C, 1]: derived in the loop, they would double the cost of calling it.
-        self._key = (k0.numpy()[:, None], k1.numpy()[:, None])
+    def __init__(self, key: tf.Tensor | np.ndarray) -> None:
+        self._key = (key[:, 0, None], key[:, 1, None])  # each [C, 1]
 
-    def bits(self, counter: tf.Tensor, elements: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Two uint32 words [C, m] for each chain and element; `elements` is [m], or [C, m] if chains differ."""
-        return threefry2x32(self._key, (_u32(elements), _u32(counter)))
+    def bits(self, counters: tf.Tensor, elements: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Two uint32 words [K, C, m] for each counter, [K], chain and element, [m], or [C, m] if chains differ."""
+        return threefry2x32(self._key, (_u32(elements), _u32(counters)[:, None, None]))
 
-    def normal(self, counter: tf.Tensor, elements: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-        """Standard normals by the inverse distribution function, one for each chain and element."""
-        high, low = self.bits(counter, elements)
+    def normal(self, counters: tf.Tensor, elements: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+        """Standard normals by the inverse distribution function, [K, C, m], as `bits`."""
+        high, low = self.bits(counters, elements)
         # The lowest bit is the sign; the others a probability in (0, 1/2), so that the tails keep the float's relative
         # precision: float32 reaches 6.3 standard deviations where a uniform on (0, 1) would stop at 5.4.
         positive = tf.equal(tf.bitwise.bitwise_and(high, _u32(1)), _u32(0))
@@ -106,34 +112,31 @@ class Stream:
             x = -tf.math.ndtri((tf.cast(magnitude, dtype) + fraction) * 2.0**-32)
         return tf.where(positive, x, -x)
 
-    def uniform(self, counter: tf.Tensor, size: int) -> tf.Tensor:
-        """Uniforms on (0, 1] in float64, [C, size]: the largest words round to 1."""
-        high, low = self.bits(counter, tf.range(size))
+    def uniform(self, counters: tf.Tensor, size: int) -> tf.Tensor:
+        """Uniforms on (0, 1] in float64, [K, C, size]: the largest words round to 1."""
+        high, low = self.bits(counters, tf.range(size))
         return (tf.cast(high, tf.float64) + (tf.cast(low, tf.float64) + 0.5) * 2.0**-32) * 2.0**-32
 
-    def integers(self, counter: tf.Tensor, size: int, bound: int) -> tf.Tensor:
-        """Independent uniform draws from {0, ..., bound - 1}, int32 [C, size]. From 64 bits: bias below 2^-32."""
+    def integers(self, counters: tf.Tensor, size: int, bound: int) -> tf.Tensor:
+        """Independent uniform draws from {0, ..., bound - 1}, int32 [K, C, size]. From 64 bits: bias below 2^-32."""
+        high, low = self.bits(counters, tf.range(size))
+        carry = _multiply_high(low, bound)
+        total = high * _u32(bound) + carry
+        overflow = tf.cast(total < carry, tf.uint32)
+        return tf.bitcast(_multiply_high(high, bound) + overflow, tf.int32)
 
-        def draw(counter: tf.Tensor) -> tf.Tensor:
-            high, low = self.bits(counter, tf.range(size))
-            carry = _multiply_high(low, bound)
-            total = high * _u32(bound) + carry
-            overflow = tf.cast(total < carry, tf.uint32)
-            return tf.bitcast(_multiply_high(high, bound) + overflow, tf.int32)
+    def permutation(self, counters: tf.Tensor, positions: tf.Tensor, bound: int) -> tf.Tensor:
+        """The values at `positions`, int32 [K or 1, m], of a random permutation of {0, ..., bound - 1}: [K, C, m].
 
-        return in_memory(draw, counter, tf.zeros([self.n_chains, size], tf.int32))
-
-    def distinct_integers(self, counter: tf.Tensor, size: int, bound: int) -> tf.Tensor:
-        """A uniform sample *without* replacement from {0, ..., bound - 1}, int32 [C, size], at cost O(size).
-
-        The first `size` values of a keyed pseudo-random permutation: a Feistel network on the square grid a x a with
-        a = ceil(sqrt(bound)). The few images that fall outside {0, ..., bound - 1} are permuted again until they fall
-        inside ("cycle walking"); because a^2 exceeds bound by less than 2a + 1, that is rare when bound is large.
+        There is one permutation for each counter and chain, and a value costs O(1): a keyed pseudo-random permutation,
+        a Feistel network on the square grid a x a with a = ceil(sqrt(bound)). The few images that fall outside
+        {0, ..., bound - 1} are permuted again until they fall inside ("cycle walking"); because a^2 exceeds bound by
+        less than 2a + 1, that is rare when bound is large.
         """
         side = int(np.ceil(np.sqrt(bound)))
         rounds = 6 if bound > 4096 else 12
-        words, _ = self.bits(counter, tf.range(rounds))
-        round_keys = tf.unstack(words[:, :, None], axis=1)  # each [C, 1]
+        words, _ = self.bits(counters, tf.range(rounds))
+        round_keys = tf.unstack(words[..., None], axis=2)  # each [K, C, 1]
 
         def permute(x: tf.Tensor) -> tf.Tensor:
             left, right = x // _u32(side), x % _u32(side)
@@ -142,24 +145,12 @@ class Stream:
                 left, right = right, tf.where(total >= _u32(side), total - _u32(side), total)
             return left * _u32(side) + right
 
-        start = tf.tile(tf.bitcast(tf.range(size), tf.uint32)[None], [self.n_chains, 1])
         (x,) = tf.while_loop(
             lambda x: tf.reduce_any(x >= _u32(bound)),
             lambda x: (tf.where(x >= _u32(bound), permute(x), x),),
-            (permute(start),),
+            (permute(tf.bitcast(positions, tf.uint32)[:, None, :]),),
         )
         return tf.bitcast(x, tf.int32)
-
-
-def in_memory(draw: Callable[[tf.Tensor], tf.Tensor], counter: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """`draw(counter)`, of the shape and type of `like`, computed once and kept for all its uses.
-
-    XLA repeats what looks cheap wherever it is used, here for every word of every observation fetched. It cannot know
-    that this loop over counters makes one trip, and what a loop returns it keeps.
-    """
-    end = counter + _u32(1)
-    _, draws = tf.while_loop(lambda c, _: tf.not_equal(c, end), lambda c, _: (c + _u32(1), draw(c)), (counter, like))
-    return draws
 
 
 def _central_normal_quantile(tail: tf.Tensor) -> tf.Tensor:

@@ -1,34 +1,32 @@
-"""The few types that pass between rooms.
+"""The few types that pass between folders.
 
-Shapes everywhere: C chains, T stored draws, N observations, n minibatch, D elements of one parameter.
+Shapes everywhere: C chains, T stored draws, N observations, n minibatch, D elements of one parameter, K iterations of a
+block, L gradients of an iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
 Tree = dict[str, Any]
 """One entry per parameter."""
 
-Aux = dict[str, tf.Tensor]
+Memory = dict[str, tf.Tensor]
 """What a dynamics remembers of one parameter besides its position, e.g. ``{"momentum": ..., "thermostat": ...}``."""
 
+Mean = Callable[[tf.Tensor], tf.Tensor]
+"""The average over the elements that move in this step: all of the parameter, or its gathered rows."""
 
-class State(NamedTuple):
-    """All that a chain needs to go on. Every leaf but the step has a leading chain axis [C, ...].
 
-    The last entry is not needed to go on, but costs nothing to know.
-    """
+class Batch(NamedTuple):
+    """A minibatch of one chain: its observations, what each weighs in the sum over all N, and which they are."""
 
-    step: tf.Tensor  # uint32: gradient steps made so far
-    params: Tree
-    dynamics: Tree
-    gradient: Any
-    minibatch: Any
-    log_density: tf.Tensor  # [C]: the log posterior where the last gradient was taken, estimated from its minibatch
+    data: Tree  # {name: [n, ...]}
+    weights: float | tf.Tensor  # N/n for all, or one weight for each, [n]
+    indices: tf.Tensor | None = None  # int32 [n]
 
 
 class RowGradient(NamedTuple):
@@ -42,60 +40,180 @@ class RowGradient(NamedTuple):
     share: tf.Tensor  # [k]: one over the number of occurrences of the row
 
 
-class Batch(NamedTuple):
-    """A minibatch of one chain: its observations, and what each weighs in the sum over all N."""
+class Estimate(NamedTuple):
+    """What a gradient estimator makes of a minibatch, for one chain."""
 
-    data: Tree  # {name: [n, ...]}
-    weights: float | tf.Tensor  # N/n for all, or one weight for each, [n]
+    value: tf.Tensor  # []: the plain estimate of the log posterior
+    gradient: Tree  # of the log posterior, for each parameter its shape or a RowGradient
+    memory: Any = ()  # of the estimator, for the next estimate
+
+
+class Mode(NamedTuple):
+    """A point near the mode of the posterior, and the gradient of the log posterior there, summed over all N."""
+
+    params: Tree
+    gradient: Tree
 
 
 class Minibatch(NamedTuple):
     """Which observations, and with what weights.
 
-    ``draw(stream, step, state) -> (indices [C, n], weights, state)``, where weights are [C, n], or () if all
+    ``draw(stream, counters [K]) -> (indices int32 [K, C, n], weights)``, where weights are [K, C, n], or None if all
     observations weigh `scale`.
     """
 
     size: int
-    draw: Callable[..., tuple[tf.Tensor, Any, Any]]
+    draw: Callable[..., tuple[tf.Tensor, tf.Tensor | None]]
     scale: float | None = None
-    init: Callable[[], Any] = tuple
 
 
 class Gradient(NamedTuple):
     """How the gradient of the log posterior is estimated, for one chain.
 
-    ``init(centre) -> aux``, once for all chains, and ``estimate(params, batch, aux) -> (value, gradient, aux)``, where
-    value is the plain estimate of the log posterior, a scalar.
+    ``prepare(mode) -> constants`` is called once for all chains, with the mode if `wants_mode`, else with None;
+    ``init(params, constants) -> memory`` begins a chain's memory, and
+    ``estimate(params, batch, constants, memory) -> Estimate``.
     """
 
-    init: Callable[[Tree], Any]
-    estimate: Callable[[Tree, Batch, Any], tuple[tf.Tensor, Tree, Any]]
+    estimate: Callable[[Tree, Batch, Tree, Any], Estimate]
+    prepare: Callable[[Mode | None], Tree] = lambda mode: {}
+    init: Callable[[Tree, Tree], Any] = lambda params, constants: ()
+    wants_mode: bool = False
 
 
-Mean = Callable[[tf.Tensor], tf.Tensor]
-"""The average over the elements that move in this step: all of the parameter, or its gathered rows."""
+class Given(NamedTuple):
+    """What a dynamics is given for one step of one parameter; all but the mean have the shape of theta, or none.
 
+    Parameters
+    ----------
+    eps : tf.Tensor
+        The stepsize, a scalar.
+    noise : tf.Tensor
+        Fresh standard normals.
+    gradient : tf.Tensor
+        The estimated gradient of the log posterior, summed over all N; not given to `init` and `refresh`.
+    mean : callable
+        The average over the elements that move in this step: all of the parameter, or its gathered rows.
+    """
 
-def no_aux(eps: tf.Tensor, theta: tf.Tensor, noise: tf.Tensor) -> Aux:
-    """The `init` of a dynamics without memory."""
-    return {}
+    eps: tf.Tensor
+    noise: tf.Tensor = None
+    gradient: tf.Tensor = None
+    mean: Mean = tf.reduce_mean
 
 
 class Dynamics(NamedTuple):
-    """How one parameter array of one chain moves, given a gradient.
+    """How one parameter array of one chain moves, given an estimated gradient of the log posterior.
 
-    ``noise`` is a fresh standard normal array of theta's shape. ``init`` makes the memory before the first step;
-    ``refresh`` remakes it before each iteration; ``drift`` gives the position at which the gradient is wanted;
-    ``stats`` is what the memory tells about the chain, scalars under names that all dynamics share.
+    Pure functions in TensorFlow operations. Chains, minibatches and gradients are not their business; the memory is a
+    dict of tensors, what a dynamics remembers of the parameter besides its position, such as a momentum. A tensor of
+    the parameter's shape in it belongs to its elements: where `logLik` gathers rows, it moves with them.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(theta, memory, given) -> (theta, memory)``. `given.gradient` is the gradient of the log posterior at
+        theta, summed over all N, `given.noise` are standard normals of theta's shape, `given.eps` is the stepsize, a
+        scalar, and ``given.mean(x)`` the average over the elements that move.
+    init : callable, optional
+        ``init(theta, given) -> memory``, before the first step; with `given.noise`, without a gradient. By default
+        there is no memory.
+    refresh : callable, optional
+        ``refresh(theta, memory, given) -> memory``, before each iteration, with noise of its own.
+    drift : callable, optional
+        ``drift(theta, memory) -> theta``: the position at which the gradient of a step is wanted, if not at theta.
+    stats : callable, optional
+        ``stats(memory, given) -> {name: scalar}``, what is recorded of each draw as ``out.sampleStats``.
+    leaps : int, default 1
+        Steps in one iteration, each with a minibatch of its own.
+    wants_noise : bool, default True
+        Whether `step` uses noise; a search for the mode does not.
+
+    Examples
+    --------
+    See `sample`.
     """
 
-    step: Callable[[tf.Tensor, tf.Tensor, Aux, tf.Tensor, tf.Tensor, Mean], tuple[tf.Tensor, Aux]]
-    init: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Aux] = no_aux
-    refresh: Callable[[tf.Tensor, tf.Tensor, Aux, tf.Tensor], Aux] | None = None
-    drift: Callable[[tf.Tensor, Aux], tf.Tensor] | None = None
-    stats: Callable[[tf.Tensor, Aux], dict[str, tf.Tensor]] | None = None
-    inner_steps: int = 1
+    step: Callable[[tf.Tensor, Memory, Given], tuple[tf.Tensor, Memory]]
+    init: Callable[[tf.Tensor, Given], Memory] = lambda theta, given: {}
+    refresh: Callable[[tf.Tensor, Memory, Given], Memory] | None = None
+    drift: Callable[[tf.Tensor, Memory], tf.Tensor] | None = None
+    stats: Callable[[Memory, Given], dict[str, tf.Tensor]] | None = None
+    leaps: int = 1
+    wants_noise: bool = True
+
+
+class Supply(NamedTuple):
+    """What K iterations need that depends on their numbers alone, so that it can be made before the chain is there.
+
+    Observations at the `indices`, int32 [K, l, ..., n], are fetched by whoever runs the chain; `draws` [K, l, ...] are
+    handed on as they are. l is 1, or the number of gradients in an iteration.
+    """
+
+    indices: dict[str, tf.Tensor]
+    draws: dict[str, tf.Tensor]
+
+
+class Supplied(Protocol):
+    """What one iteration was supplied with."""
+
+    iteration: tf.Tensor
+    """Its number, counted from 0: uint32, a scalar."""
+
+    def indices(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
+        """Those under this name, [..., n], for one of the gradients of the iteration."""
+
+    def draws(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
+        """Those under this name, [...], for one of the gradients of the iteration."""
+
+    def data(self, name: str, leap: int | tf.Tensor = 0) -> Tree:
+        """The observations at the indices, {name: [..., n, *shape]}."""
+
+
+State = Any
+"""A nest of tensors, with leaves [C, ...], that nobody but its transition looks into."""
+
+
+class Transition(NamedTuple):
+    """A Markov transition: all that the loop, the storage and the output know of an algorithm.
+
+    Constants, a nested dict of tensors without a chain axis, are passed in, so that programs depend on their shapes
+    only.
+
+    Parameters
+    ----------
+    init : callable
+        ``init(constants, params) -> state``, with params [C, ...].
+    supply : callable
+        ``supply(constants, iterations) -> Supply``, with iterations uint32 [K].
+    step : callable
+        ``step(constants, state, supplied) -> state``: one iteration.
+    params : callable
+        ``params(state) -> {name: [C, ...]}``; they are leaves of the state, which a user may replace between
+        iterations.
+    log_density : callable
+        ``log_density(state) -> [C]``: the last estimate of the log posterior; looked at after each iteration, and a
+        divergence if it is not finite.
+    finite : callable
+        ``finite(state) -> {name: [C]}``: which parameters, with all that is remembered of them, are finite.
+    stats : callable
+        ``stats(constants, state, iteration) -> {name: [C, ...]}``: what is recorded beside each draw, after
+        `iteration` iterations.
+    gradient : callable, optional
+        ``gradient(constants, state, supplied) -> {name: [C, *shape]}``: the estimated gradient at a draw.
+    leaps : int
+        Gradients in an iteration.
+    """
+
+    init: Callable[[Tree, Tree], State]
+    supply: Callable[[Tree, tf.Tensor], Supply]
+    step: Callable[[Tree, State, Supplied], State]
+    params: Callable[[State], Tree]
+    log_density: Callable[[State], tf.Tensor]
+    finite: Callable[[State], Tree]
+    stats: Callable[[Tree, State, tf.Tensor], Tree]
+    gradient: Callable[[Tree, State, Supplied], Tree] | None = None
+    leaps: int = 1
 
 
 class Reducer(NamedTuple):
@@ -128,18 +246,3 @@ class Reducer(NamedTuple):
     init: Callable[[Tree], Any]
     update: Callable[[Any, Tree], Any]
     result: Callable[[Any], Tree] | None = None
-
-
-class Transition(NamedTuple):
-    """A Markov transition: all that the loop knows of an algorithm.
-
-    ``init(params, centre)`` begins at params, [C, ...], with a gradient estimator made around centre, [...];
-    one iteration is ``inner_steps`` steps. ``stats(state)`` is what the state tells about the chain, {name: [C, ...]},
-    and ``gradient(state)`` the estimated gradient there, {name: [C, *shape]}, from a minibatch of its own.
-    """
-
-    init: Callable[[Tree, Tree], State]
-    step: Callable[[State], State]
-    stats: Callable[[State], Tree]
-    gradient: Callable[[State], Tree]
-    inner_steps: int

@@ -11,31 +11,27 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Aux, Dynamics, Mean
+from sgmcmc.core.types import Dynamics, Given, Memory
 
 
 def sgd() -> Dynamics:
-    def step(
-        eps: tf.Tensor, theta: tf.Tensor, aux: Aux, grad: tf.Tensor, noise: tf.Tensor, mean: Mean
-    ) -> tuple[tf.Tensor, Aux]:
-        return theta + eps * grad, aux
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        return theta + given.eps * given.gradient, memory
 
-    return Dynamics(step)
+    return Dynamics(step, wants_noise=False)
 
 
 def adam(b1: float = 0.9, b2: float = 0.999, delta: float = 1e-8) -> Dynamics:
-    def init(eps: tf.Tensor, theta: tf.Tensor, noise: tf.Tensor) -> Aux:
+    def init(theta: tf.Tensor, given: Given) -> Memory:
         one = tf.ones_like(theta)
         # The powers are kept element by element, so that gathered rows count their own steps.
         return {"m": tf.zeros_like(theta), "v": tf.zeros_like(theta), "b1_power": one, "b2_power": one}
 
-    def step(
-        eps: tf.Tensor, theta: tf.Tensor, aux: Aux, grad: tf.Tensor, noise: tf.Tensor, mean: Mean
-    ) -> tuple[tf.Tensor, Aux]:
-        m = b1 * aux["m"] + (1.0 - b1) * grad
-        v = b2 * aux["v"] + (1.0 - b2) * grad**2
-        b1_power, b2_power = b1 * aux["b1_power"], b2 * aux["b2_power"]
-        theta = theta + eps * (m / (1.0 - b1_power)) / (tf.sqrt(v / (1.0 - b2_power)) + delta)
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        m = b1 * memory["m"] + (1.0 - b1) * given.gradient
+        v = b2 * memory["v"] + (1.0 - b2) * given.gradient**2
+        b1_power, b2_power = b1 * memory["b1_power"], b2 * memory["b2_power"]
+        theta = theta + given.eps * (m / (1.0 - b1_power)) / (tf.sqrt(v / (1.0 - b2_power)) + delta)
         return theta, {"m": m, "v": v, "b1_power": b1_power, "b2_power": b2_power}
 
-    return Dynamics(step, init=init)
+    return Dynamics(step, init=init, wants_noise=False)

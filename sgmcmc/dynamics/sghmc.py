@@ -13,26 +13,25 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Aux, Dynamics, Mean
+from sgmcmc.core.types import Dynamics, Given, Memory
 
 
 def sghmc(alpha: float, L: int) -> Dynamics:  # noqa: N803 - the paper's name
-    def fresh(eps: tf.Tensor, theta: tf.Tensor, noise: tf.Tensor) -> Aux:
-        return {"momentum": tf.sqrt(eps) * noise}
+    def init(theta: tf.Tensor, given: Given) -> Memory:
+        return {"momentum": tf.sqrt(given.eps) * given.noise}
 
-    def refresh(eps: tf.Tensor, theta: tf.Tensor, aux: Aux, noise: tf.Tensor) -> Aux:
-        return fresh(eps, theta, noise)
+    def refresh(theta: tf.Tensor, memory: Memory, given: Given) -> Memory:
+        return init(theta, given)
 
-    def drift(theta: tf.Tensor, aux: Aux) -> tf.Tensor:
-        return theta + aux["momentum"]
+    def drift(theta: tf.Tensor, memory: Memory) -> tf.Tensor:
+        return theta + memory["momentum"]
 
-    def step(
-        eps: tf.Tensor, theta: tf.Tensor, aux: Aux, grad: tf.Tensor, noise: tf.Tensor, mean: Mean
-    ) -> tuple[tf.Tensor, Aux]:
-        nu = (1.0 - alpha) * aux["momentum"] + eps * grad + tf.sqrt(2.0 * alpha * eps) * noise
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        eps, nu = given.eps, memory["momentum"]
+        nu = (1.0 - alpha) * nu + eps * given.gradient + tf.sqrt(2.0 * alpha * eps) * given.noise
         return theta, {"momentum": nu}
 
-    def stats(eps: tf.Tensor, aux: Aux) -> dict[str, tf.Tensor]:
-        return {"kinetic_temperature": tf.reduce_mean(aux["momentum"] ** 2) / eps}
+    def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
+        return {"kinetic_temperature": tf.reduce_mean(memory["momentum"] ** 2) / given.eps}
 
-    return Dynamics(step, init=fresh, refresh=refresh, drift=drift, stats=stats, inner_steps=L)
+    return Dynamics(step, init=init, refresh=refresh, drift=drift, stats=stats, leaps=L)

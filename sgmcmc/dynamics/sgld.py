@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Aux, Dynamics, Mean
+from sgmcmc.core.types import Dynamics, Given, Memory
 
 
 def sgld() -> Dynamics:
-    def step(
-        eps: tf.Tensor, theta: tf.Tensor, aux: Aux, grad: tf.Tensor, noise: tf.Tensor, mean: Mean
-    ) -> tuple[tf.Tensor, Aux]:
-        return theta + 0.5 * eps * grad + tf.sqrt(eps) * noise, aux
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        return theta + 0.5 * given.eps * given.gradient + tf.sqrt(given.eps) * given.noise, memory
 
     return Dynamics(step)

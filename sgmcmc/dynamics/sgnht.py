@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Aux, Dynamics, Mean
+from sgmcmc.core.types import Dynamics, Given, Memory
 
 
 def sgnht(a: float) -> Dynamics:
-    def init(eps: tf.Tensor, theta: tf.Tensor, noise: tf.Tensor) -> Aux:
-        return {"momentum": tf.sqrt(eps) * noise, "thermostat": tf.constant(a, theta.dtype)}
+    def init(theta: tf.Tensor, given: Given) -> Memory:
+        return {"momentum": tf.sqrt(given.eps) * given.noise, "thermostat": tf.constant(a, theta.dtype)}
 
-    def step(
-        eps: tf.Tensor, theta: tf.Tensor, aux: Aux, grad: tf.Tensor, noise: tf.Tensor, mean: Mean
-    ) -> tuple[tf.Tensor, Aux]:
-        u, alpha = aux["momentum"], aux["thermostat"]
-        u = u + eps * grad - alpha * u + tf.sqrt(2.0 * a * eps) * noise
-        return theta + u, {"momentum": u, "thermostat": alpha + mean(u**2) - eps}
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        eps, u, alpha = given.eps, memory["momentum"], memory["thermostat"]
+        u = u + eps * given.gradient - alpha * u + tf.sqrt(2.0 * a * eps) * given.noise
+        return theta + u, {"momentum": u, "thermostat": alpha + given.mean(u**2) - eps}
 
-    def stats(eps: tf.Tensor, aux: Aux) -> dict[str, tf.Tensor]:
-        temperature = tf.reduce_mean(aux["momentum"] ** 2) / eps
-        return {"kinetic_temperature": temperature, "thermostat": aux["thermostat"]}
+    def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
+        temperature = tf.reduce_mean(memory["momentum"] ** 2) / given.eps
+        return {"kinetic_temperature": temperature, "thermostat": memory["thermostat"]}
 
     return Dynamics(step, init=init, stats=stats)

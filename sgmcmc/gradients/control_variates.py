@@ -15,21 +15,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Batch, Gradient, RowGradient, Tree
+from sgmcmc.core.types import Batch, Estimate, Gradient, Mode, RowGradient, Tree
 from sgmcmc.model import Model
 
 
 def control_variates(model: Model) -> Gradient:
-    def init(centre: Tree) -> dict[str, Tree]:
-        _, full_gradient = model.full_log_density_and_gradient(centre)
-        return {"centre": centre, "full": full_gradient}
+    def prepare(mode: Mode | None) -> Tree:
+        assert mode is not None
+        return {"centre": mode.params, "full": mode.gradient}
 
-    def estimate(params: Tree, batch: Batch, aux: dict[str, Tree]) -> tuple[tf.Tensor, Tree, dict[str, Tree]]:
+    def estimate(params: Tree, batch: Batch, constants: Tree, memory: tuple) -> Estimate:
         value, here = model.value_and_gradient(params, batch)
-        there = model.gradient(aux["centre"], batch)
-        return value, {name: _corrected(aux["full"][name], here[name], there[name]) for name in params}, aux
+        there = model.gradient(constants["centre"], batch)
+        return Estimate(value, {name: _corrected(constants["full"][name], here[name], there[name]) for name in params})
 
-    return Gradient(init, estimate)
+    return Gradient(estimate, prepare, wants_mode=True)
 
 
 def _corrected(full: tf.Tensor, here: Any, there: Any) -> tf.Tensor | RowGradient:

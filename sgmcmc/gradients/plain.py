@@ -7,14 +7,12 @@ For a minibatch S with weights w_i, N/n or 1/(n p_i):
 
 from __future__ import annotations
 
-import tensorflow as tf
-
-from sgmcmc.core.types import Batch, Gradient, Tree
+from sgmcmc.core.types import Batch, Estimate, Gradient, Tree
 from sgmcmc.model import Model
 
 
 def plain(model: Model) -> Gradient:
-    def estimate(params: Tree, batch: Batch, aux: tuple) -> tuple[tf.Tensor, Tree, tuple]:
-        return *model.value_and_gradient(params, batch), aux
+    def estimate(params: Tree, batch: Batch, constants: Tree, memory: tuple) -> Estimate:
+        return Estimate(*model.value_and_gradient(params, batch))
 
-    return Gradient(init=lambda centre: (), estimate=estimate)
+    return Gradient(estimate)

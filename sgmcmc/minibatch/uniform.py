@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core import random
+from sgmcmc.core.random import Stream
 from sgmcmc.core.types import Minibatch
 
 
 def without_replacement(n_data: int, size: int) -> Minibatch:
     """n distinct observations, all subsets equally likely."""
 
-    def draw(stream: random.Stream, step: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple, tuple]:
-        return stream.distinct_integers(step, size, n_data), (), state
+    def draw(stream: Stream, counters: tf.Tensor) -> tuple[tf.Tensor, None]:
+        return stream.permutation(counters, tf.range(size)[None], n_data), None
 
     return Minibatch(size, draw, scale=n_data / size)
 
@@ -20,7 +20,7 @@ def without_replacement(n_data: int, size: int) -> Minibatch:
 def with_replacement(n_data: int, size: int) -> Minibatch:
     """n independent observations."""
 
-    def draw(stream: random.Stream, step: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple, tuple]:
-        return stream.integers(step, size, n_data), (), state
+    def draw(stream: Stream, counters: tf.Tensor) -> tuple[tf.Tensor, None]:
+        return stream.integers(counters, size, n_data), None
 
     return Minibatch(size, draw, scale=n_data / size)

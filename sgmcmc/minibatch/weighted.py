@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core import random
+from sgmcmc.core.random import Stream
 from sgmcmc.core.types import Minibatch
 
 
@@ -20,11 +20,9 @@ def weighted(probabilities: np.ndarray, size: int, dtype: tf.DType) -> Minibatch
     inverse = tf.constant(1.0 / (size * np.asarray(probabilities, np.float64)), dtype)  # [N]
     halvings = max(n_data - 1, 1).bit_length()
 
-    def draw(stream: random.Stream, step: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tf.Tensor, tuple]:
-        indices = random.in_memory(
-            lambda c: invert(stream.uniform(c, size)), step, tf.zeros([stream.n_chains, size], tf.int32)
-        )
-        return indices, tf.gather(inverse, indices), state
+    def draw(stream: Stream, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        indices = invert(stream.uniform(counters, size))
+        return indices, tf.gather(inverse, indices)
 
     def invert(u: tf.Tensor) -> tf.Tensor:
         low = tf.zeros(u.shape, tf.int32)

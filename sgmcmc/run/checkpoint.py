@@ -1,4 +1,7 @@
-"""A state as bytes, and back: all that is needed to go on exactly where a chain stood."""
+"""A chain as bytes, and back: all that is needed to go on exactly where it stood.
+
+What never changes, the constants, is kept apart from the state, so that it is written once.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +13,23 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.tree import from_paths, with_paths
-from sgmcmc.core.types import State, Tree
+from sgmcmc.core.types import Mode, Tree
+from sgmcmc.run.prepared import Prepared
 
 
 class Checkpoint(NamedTuple):
-    """A point on the way of a chain.
-
-    Its `settings` are those of the sampler, by which it is known that it is the same.
-    """
+    """A point on the way of a chain, with the settings by which it is known whose chain it is."""
 
     iteration: int
     stored: int  # rows recorded by then
-    state: State
-    accumulated: list[tf.Tensor]
+    leaves: list[np.ndarray]  # of the state, and of what accumulated, as the loop has them
     settings: dict[str, Any]
 
     def encode(self) -> bytes:
-        """An npz archive, whose length depends on shapes and settings only."""
-        leaves = with_paths(self.state._asdict())
-        header = {"paths": [path for path, _ in leaves], "settings": self.settings}
-        arrays: dict[str, Any] = {f"state_{i}": np.asarray(leaf) for i, (_, leaf) in enumerate(leaves)}
-        arrays |= {f"accumulated_{i}": np.asarray(leaf) for i, leaf in enumerate(self.accumulated)}
+        """An archive, whose length depends on shapes and settings only."""
+        arrays = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(self.leaves)}
         arrays["progress"] = np.array([self.iteration, self.stored])
-        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
-        return buffer.getvalue()
+        return _archive(arrays, {"settings": self.settings, "leaves": len(self.leaves)})
 
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
@@ -46,20 +40,46 @@ class Checkpoint(NamedTuple):
         ValueError
             If it is something else.
         """
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-                arrays = dict(archive)
-            header = json.loads(arrays["header"].tobytes())
-            iteration, stored = arrays["progress"].tolist()
-        except Exception as error:
-            raise ValueError("not a checkpoint of a chain") from error
-        leaves = ((path, tf.constant(arrays[f"state_{i}"])) for i, path in enumerate(header["paths"]))
-        state: Tree = {field: {} for field in State._fields} | from_paths(leaves)
-        state["dynamics"] = {name: state["dynamics"].get(name, {}) for name in state["params"]}
-        empty = {field: () for field in ("gradient", "minibatch") if not state[field]}
-        n_accumulated = sum(name.startswith("accumulated_") for name in arrays)
-        accumulated = [tf.constant(arrays[f"accumulated_{i}"]) for i in range(n_accumulated)]
-        return cls(iteration, stored, State(**state | empty), accumulated, header["settings"])
+        arrays, header = _opened(data)
+        iteration, stored = arrays["progress"].tolist()
+        leaves = [arrays[f"leaf_{i}"] for i in range(header["leaves"])]
+        return cls(iteration, stored, leaves, header["settings"])
+
+
+def encode_constants(prepared: Prepared) -> bytes:
+    """What was worked out before the first iteration: the constants of the gradient estimator, and the mode."""
+    tree = {"estimator": prepared.constants["estimator"], "mode": prepared.mode._asdict() if prepared.mode else {}}
+    leaves = with_paths(tree)
+    arrays = {f"leaf_{i}": np.asarray(leaf) for i, (_, leaf) in enumerate(leaves)}
+    return _archive(arrays, {"paths": [path for path, _ in leaves]})
+
+
+def decode_constants(data: bytes) -> tuple[Tree, Mode | None]:
+    """The constants of the gradient estimator and the mode that `encode_constants` was given.
+
+    Raises
+    ------
+    ValueError
+        If it is something else.
+    """
+    arrays, header = _opened(data)
+    tree = from_paths((path, tf.constant(arrays[f"leaf_{i}"])) for i, path in enumerate(header["paths"]))
+    return tree.get("estimator", {}), Mode(**tree["mode"]) if "mode" in tree else None
+
+
+def _archive(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _opened(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            arrays = dict(archive)
+        return arrays, json.loads(arrays.pop("header").tobytes())
+    except Exception as error:
+        raise ValueError("not a checkpoint of a chain") from error
 
 
 def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: str) -> None:

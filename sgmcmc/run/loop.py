@@ -1,7 +1,7 @@
 """The one compiled loop of the package.
 
-One-call chains run blocks of it, stepping calls it with a few steps; both run the same compiled program, so both
-give the same bits.
+One-call chains run long stretches of it, stepping calls it with a few iterations; both run the same compiled program,
+on the same blocks of supplies, so both give the same bits.
 """
 
 from __future__ import annotations
@@ -12,121 +12,190 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.types import State, Transition, Tree
+from sgmcmc.core.types import State, Supply, Tree
+from sgmcmc.dataset.layout import Layout
+from sgmcmc.run.feed import Feed, Fetch
+from sgmcmc.run.plan import Stretch
+from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Recorder
 
 MAX_ROWS = 1024
 MAX_BYTES = 2**22
 
 
-class Block(NamedTuple):
+class Outcome(NamedTuple):
     """What a call of the loop gives."""
 
     leaves: list[tf.Tensor]  # the new state
-    rows: Tree  # what was recorded: leaves [capacity, C, ...]
-    log_density: tf.Tensor  # [C]: the last estimate of the log posterior; nan if anything was not finite on the way
+    rows: Tree  # what was recorded: leaves [more than were due, C, ...]
+    log_density: np.ndarray  # [C]: the last estimate of the log posterior; NaN if anything was not finite on the way
 
 
 class Loop:
-    """`advance` for one transition, compiled on first use.
+    """Iterations of one transition, compiled on first use.
 
     Between calls a state is the flat list of its leaves, and those of what the recorder has accumulated, which
     TensorFlow passes much faster than a structure.
 
     Parameters
     ----------
-    transition : Transition
+    prepared : Prepared
+        Its state has the structure, shapes and types that all others share.
     recorder : Recorder
         What is kept of the states.
-    example : State
-        A state whose structure, shapes and types all others share.
-    chain_axis : bool, default False
-        Whether the parameters among the leaves keep their chain axis even if there is but one chain.
+    fetch : Fetch, optional
+        Who fetches the observations; by default whoever does it quickest.
+    block_length : int, optional
+        Iterations in a block of supplies.
     """
 
-    def __init__(self, transition: Transition, recorder: Recorder, example: State, chain_axis: bool = False) -> None:
-        self._transition, self._recorder, self.inner_steps = transition, recorder, transition.inner_steps
-        self._example = (example, recorder.init())
-        traced = tf.function(recorder.record, autograph=False).get_concrete_function(_specs(example))
-        self.record_specs = tf.nest.map_structure(
-            lambda s: tf.TensorSpec(s.shape, s.dtype), traced.structured_outputs
-        )  # {group: {name: [C, ...]}}
-        row_bytes = sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.record_specs))
-        self.capacity = int(np.clip(MAX_BYTES // max(row_bytes, 1), 1, MAX_ROWS))
+    def __init__(
+        self, prepared: Prepared, recorder: Recorder, fetch: Fetch | None = None, block_length: int | None = None
+    ) -> None:
+        self._transition, self._recorder, self._data = prepared.transition, recorder, prepared.data
+        self._constants = prepared.constants
+        self.leaps = prepared.transition.leaps
+        self.feed = Feed(prepared.transition, prepared.constants, prepared.data, fetch, block_length)
+        self._example = (prepared.state, recorder.init())
         self._n_leaves = len(tf.nest.flatten(self._example))
-        n_chains = next(iter(example.params.values())).shape[0]
-        self._without_axis = n_chains == 1 and not chain_axis
+        self._positions = self._param_positions()
+        self._without_axis = prepared.n_chains is None
+        self.row_specs = self._row_specs()  # {group: {name: [C, ...]}}
+        row_bytes = sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_specs))
+        self.capacity = int(np.clip(MAX_BYTES // max(row_bytes, 1), 1, min(MAX_ROWS, self.feed.length)))
         self._compiled = Compiled(self._advance)
 
     def flatten(self, state: State, accumulated: list[tf.Tensor] | None = None) -> list[tf.Tensor]:
         """The leaves of a state, the parameters as users know them, and those accumulated; without any, as at first."""
-        if self._without_axis:
-            state = state._replace(params={name: theta[0] for name, theta in state.params.items()})
-        return [*tf.nest.flatten(state), *(accumulated or tf.nest.flatten(self._example[1]))]
+        leaves = [*tf.nest.flatten(state), *(accumulated or tf.nest.flatten(self._example[1]))]
+        return self._with_axis_changed(leaves, lambda theta: theta[0])
 
     def unflatten(self, leaves: list[tf.Tensor]) -> tuple[State, Any]:
         """The state of these leaves, and what accumulated."""
-        state, accumulated = tf.nest.pack_sequence_as(self._example, leaves)
-        if self._without_axis:
-            state = state._replace(params={name: theta[None] for name, theta in state.params.items()})
-        return state, accumulated
+        leaves = self._with_axis_changed(list(leaves), lambda theta: theta[None])
+        return tf.nest.pack_sequence_as(self._example, leaves)
+
+    def params_of_chains(self, leaves: list[tf.Tensor]) -> dict[str, np.ndarray]:
+        """The parameters among these leaves, {name: [C, ...]}."""
+        return {name: theta.numpy() for name, theta in self._transition.params(self.unflatten(leaves)[0]).items()}
+
+    def finite(self, leaves: list[tf.Tensor]) -> dict[str, np.ndarray]:
+        """Which parameters are finite, with all that is remembered of them, {name: [C]}."""
+        return {
+            name: of_chains.numpy() for name, of_chains in self._transition.finite(self.unflatten(leaves)[0]).items()
+        }
 
     def param_positions(self) -> dict[str, int]:
         """Where the parameters stand among the leaves."""
-        return dict(tf.nest.pack_sequence_as(self._example, list(range(self._n_leaves)))[0].params)
+        return dict(self._positions)
 
-    def advance(self, leaves: list[tf.Tensor], n_iterations: int) -> Block:
-        """Make `n_iterations` iterations and record nothing."""
-        return self._call(leaves, 1, n_iterations, 0)
+    def block_end(self, iteration: int) -> int:
+        """Where the block of supplies ends that this iteration is in."""
+        return (iteration // self.feed.length + 1) * self.feed.length
 
-    def advance_and_record(self, leaves: list[tf.Tensor], n_rows: int, thin: int = 1) -> Block:
-        """Make ``n_rows * thin`` iterations and record the last of every `thin`; `n_rows` is at most `capacity`.
+    def advance(self, leaves: list[tf.Tensor], stretch: Stretch) -> Outcome:
+        """Make the iterations of a stretch, which must not cross the end of a block, and record its rows."""
+        number, first = divmod(stretch.begin, self.feed.length)
+        last = first + stretch.end - stretch.begin
+        start = number * self.feed.length
+        due, thin = (stretch.due - start, stretch.thin) if stretch.n_rows else (last + 1, 1)
+        orders = np.array([first, last, due, thin, np.uint32(start % 2**32).astype(np.int32)], np.int32)
+        return self._call(leaves, number, orders)
 
-        The first `n_rows` of the rows that come back are meant.
-        """
-        return self._call(leaves, n_rows, thin, 1)
-
-    def _call(self, leaves: list[tf.Tensor], n_rows: int, thin: int, keep: int) -> Block:
+    def _call(self, leaves: list[tf.Tensor], number: int, orders: np.ndarray) -> Outcome:
         n = self._n_leaves
-        *results, log_density = self._compiled(*leaves, tf.constant([n_rows, thin, keep]))
-        return Block(results[:n], tf.nest.pack_sequence_as(self.record_specs, results[n:]), log_density)
+        *results, log_density = self._compiled(*self._arguments(leaves, number, orders))
+        return Outcome(results[:n], tf.nest.pack_sequence_as(self.row_specs, results[n:]), log_density.numpy())
+
+    def _arguments(self, leaves: list[tf.Tensor], number: int, orders: np.ndarray) -> list[tf.Tensor]:
+        block = self.feed.block(number)
+        return [*leaves, *tf.nest.flatten(self._constants), *block, tf.convert_to_tensor(orders)]
 
     def _advance(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
-        *leaves, orders = arguments
-        n_rows, thin, keep = tf.unstack(orders)
+        n, c = self._n_leaves, self._n_leaves + len(tf.nest.flatten(self._constants))
+        constants = tf.nest.pack_sequence_as(self._constants, arguments[n:c])
+        supply, fetched = self.feed.structure(list(arguments[c:-1]))
+        first, last, due, thin, start = tf.unstack(arguments[-1])
+        start, n_rows = tf.bitcast(start, tf.uint32), self.capacity + 1  # the last is for what is not due
         buffers = tf.nest.map_structure(
-            lambda s: tf.TensorArray(s.dtype, size=self.capacity, element_shape=s.shape), self.record_specs
+            lambda s: tf.TensorArray(s.dtype, size=n_rows, element_shape=s.shape), self.row_specs
         )
 
-        def steps(state: State, finite: tf.Tensor) -> tuple[State, tf.Tensor]:
-            def body(i: tf.Tensor, state: State, finite: tf.Tensor) -> tuple[tf.Tensor, State, tf.Tensor]:
-                state = self._transition.step(state)
-                return i + 1, state, finite & tf.math.is_finite(state.log_density)
+        def supplied(k: tf.Tensor) -> Supplies:
+            return Supplies(k, start + tf.cast(k, tf.uint32), supply, fetched, self._data.layout)
 
-            n_steps = thin * self.inner_steps
-            return tf.while_loop(lambda i, *_: i < n_steps, body, (tf.constant(0), state, finite))[1:]
+        def until(k: tf.Tensor, end: tf.Tensor, state: State, finite: tf.Tensor) -> tuple[State, tf.Tensor]:
+            def body(k: tf.Tensor, state: State, finite: tf.Tensor) -> tuple[tf.Tensor, State, tf.Tensor]:
+                state = self._transition.step(constants, state, supplied(k))
+                return k + 1, state, finite & tf.math.is_finite(self._transition.log_density(state))
 
-        def row(r: tf.Tensor, state: State, finite: tf.Tensor, accumulated: Any, buffers: Tree) -> tuple:
-            state, finite = steps(state, finite)
-            record = self._recorder.record(state)
-            updated = self._recorder.update(accumulated, state)
-            accumulated = tf.nest.map_structure(lambda new, old: tf.where(keep > 0, new, old), updated, accumulated)
-            return r + 1, state, finite, accumulated, tf.nest.map_structure(lambda b, x: b.write(r, x), buffers, record)
+            return tf.while_loop(lambda k, *_: k < end, body, (k, state, finite))[1:]
 
-        state, accumulated = self.unflatten(leaves)
-        finite = tf.ones(state.log_density.shape, tf.bool)
-        _, state, finite, accumulated, buffers = tf.while_loop(
-            lambda r, *_: r < n_rows, row, (tf.constant(0), state, finite, accumulated, buffers)
+        def row(k: tf.Tensor, r: tf.Tensor, state: State, finite: tf.Tensor, accumulated: Any, buffers: Tree) -> tuple:
+            end = tf.minimum(due + r * thin, last)
+            state, finite = until(k, end, state, finite)
+            record = self._recorder.record(constants, state, supplied(end - 1))
+            buffers = tf.nest.map_structure(lambda buffer, x: buffer.write(r, x), buffers, record)
+            is_due = tf.equal(end, due + r * thin)
+            accumulated = tf.nest.map_structure(
+                lambda new, old: tf.where(is_due, new, old), self._recorder.update(accumulated, state), accumulated
+            )
+            return end, r + 1, state, finite, accumulated, buffers
+
+        state, accumulated = self.unflatten(list(arguments[:n]))
+        finite = tf.ones(self._transition.log_density(state).shape, tf.bool)
+        _, _, state, finite, accumulated, buffers = tf.while_loop(
+            lambda k, *_: k < last, row, (first, tf.constant(0), state, finite, accumulated, buffers)
         )
-        log_density = tf.where(finite & _all_finite(state), state.log_density, np.nan)
+        finite &= tf.reduce_all(tf.stack(list(self._transition.finite(state).values())), axis=0)
+        log_density = tf.where(finite, self._transition.log_density(state), np.nan)
         rows = [buffer.stack() for buffer in tf.nest.flatten(buffers)]
         return [*self.flatten(state, tf.nest.flatten(accumulated)), *rows, log_density]
 
+    def _row_specs(self) -> Tree:
+        def record(state: State) -> Tree:
+            zeros = [tf.zeros(spec.shape, spec.dtype) for spec in self.feed.specs]
+            supplied = Supplies(
+                tf.constant(0), tf.constant(0, tf.uint32), *self.feed.structure(zeros), self._data.layout
+            )
+            return self._recorder.record(self._constants, state, supplied)
 
-def _specs(state: State) -> State:
-    return tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), state)
+        specs = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), self._example[0])
+        traced = tf.function(record, autograph=False).get_concrete_function(specs)
+        return tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape, s.dtype), traced.structured_outputs)
+
+    def _param_positions(self) -> dict[str, int]:
+        numbered = tf.nest.pack_sequence_as(self._example, list(range(self._n_leaves)))
+        return dict(self._transition.params(numbered[0]))
+
+    def _with_axis_changed(self, leaves: list[tf.Tensor], change: Any) -> list[tf.Tensor]:
+        for position in self._positions.values() if self._without_axis else ():
+            leaves[position] = change(leaves[position])
+        return leaves
 
 
-def _all_finite(state: State) -> tf.Tensor:
-    leaves = [x for x in tf.nest.flatten((state.params, state.dynamics)) if x.dtype.is_floating]
-    return tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(x)) for x in leaves]))
+class Supplies(NamedTuple):
+    """What one iteration is supplied with, cut from a block when it is used."""
+
+    k: tf.Tensor  # where the iteration stands in the block
+    iteration: tf.Tensor
+    supply: Supply
+    rows: dict[str, tf.Tensor]
+    layout: Layout
+
+    def indices(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
+        """See `Supplied`."""
+        return self._cut(self.supply.indices[name], leap)
+
+    def draws(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
+        """See `Supplied`."""
+        return self._cut(self.supply.draws[name], leap)
+
+    def data(self, name: str, leap: int | tf.Tensor = 0) -> Tree:
+        """See `Supplied`."""
+        return self.layout.unpack(self._cut(self.rows[name], leap))
+
+    def _cut(self, block: tf.Tensor, leap: int | tf.Tensor) -> tf.Tensor:
+        shape = block.shape[2:]
+        begin = tf.stack([self.k, tf.convert_to_tensor(leap), *[0] * len(shape)])
+        return tf.reshape(tf.slice(block, begin, [1, 1, *shape]), shape)

@@ -1,22 +1,29 @@
-"""The search for the posterior mode, from which control variates start."""
+"""The search for the posterior mode, from which control variates start, and the gradient there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
+from tqdm.auto import tqdm
 
 from sgmcmc.core import random
+from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.errors import ModeSearchError
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.types import Dynamics, Minibatch, Tree
+from sgmcmc.core.types import Dynamics, Minibatch, Mode, Tree
+from sgmcmc.dataset.data import block_size
+from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import build
+from sgmcmc.kernel import Product, build, constants
 from sgmcmc.model import Model
-from sgmcmc.run import chain
+from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.recorder import Recorder, nothing
+from sgmcmc.run.plan import Plan
+from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.recorder import NOTHING
 from sgmcmc.storage.memory import Memory
 
 
@@ -30,33 +37,62 @@ class ModeSearch(NamedTuple):
 
 
 def find_mode(
-    model: Model, minibatch: Minibatch, search: ModeSearch, start: Mapping[str, tf.Tensor], seed: int, verbose: bool
-) -> Tree:
-    """The last point of the search from `start`: {name: [...]}, without a chain axis.
+    model: Model, minibatch: Minibatch, search: ModeSearch, start: Mapping[str, np.ndarray], seed: int, verbose: bool
+) -> Mode:
+    """The last point of the search from `start`, and the exact gradient there.
 
     The search is a chain like any other, of a dynamics without noise.
 
     Raises
     ------
     ModeSearchError
-        If it leaves the finite numbers.
+        If it reaches NaN or infinity.
     """
-    if search.n_iterations == 0:
-        return dict(start)
-    transition = build(
-        model,
-        minibatch,
-        plain(model),
-        dict.fromkeys(start, search.climb),
-        dict.fromkeys(start, search.stepsize),
-        random.child_seed(seed, Purpose.MODE),
-    )
-    state = transition.init({name: theta[None] for name, theta in start.items()}, dict(start))
-    loop = Loop(transition, Recorder(nothing), state)
-    plan = chain.Plan(search.n_iterations, thin=None)
     show = verbose and search.verbose
-    leaves = chain.run(
-        loop, loop.flatten(state), plan, Memory(0, {}, []), "Finding the mode", show, failure=ModeSearchError
-    )
-    found, _ = loop.unflatten(leaves)
-    return {name: theta[0] for name, theta in found.params.items()}
+    params = {name: tf.constant(theta, model.dtype) for name, theta in start.items()}
+    if search.n_iterations > 0:
+        params = _climb(model, minibatch, search, params, random.child_seed(seed, Purpose.MODE), show)
+    return Mode(params, full_gradient(model, params, show)[1])
+
+
+def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, seed: int, verbose: bool) -> Tree:
+    shapes = {name: tuple(theta.shape) for name, theta in start.items()}
+    transition = build(Product(model, minibatch, plain(model), dict.fromkeys(start, search.climb), {}, shapes))
+    given = constants(seed, dict.fromkeys(start, search.stepsize), {}, model.dtype, range(1))
+    state = transition.init(given, {name: theta[None] for name, theta in start.items()})
+    loop = Loop(Prepared(transition, given, state, model.data), NOTHING)
+    plan = Plan(search.n_iterations, thin=None)
+    title, storage = "Finding the mode", Memory(0, {}, [])
+    leaves = advance.run(loop, loop.flatten(state), plan, storage, title, verbose, failure=ModeSearchError)
+    return {name: tf.constant(theta[0]) for name, theta in loop.params_of_chains(leaves).items()}
+
+
+def full_gradient(model: Model, params: Tree, verbose: bool) -> tuple[tf.Tensor, Tree]:
+    """The exact log posterior and its gradient at params, by one pass over all data in blocks."""
+    data, names, size = model.data, sorted(params), block_size(model.data)
+    values = [params[name] for name in names]
+
+    def value_and_gradient(words: tf.Tensor | None, *values: tf.Tensor) -> list[tf.Tensor]:
+        at = dict(zip(names, values, strict=True))
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(at)
+            value = model.log_prior(at) if words is None else model.log_lik(at, data.layout.unpack(words))
+        gradient = tape.gradient(value, at, unconnected_gradients="zero")
+        # Blocks are added up in float64, so that the gradient near the mode, a small difference of large sums, is as
+        # precise as its terms.
+        return [tf.cast(tf.convert_to_tensor(x), tf.float64) for x in (value, *(gradient[name] for name in names))]
+
+    total = tf.function(lambda *values: value_and_gradient(None, *values), autograph=False)(*values)
+    starts = range(0, data.size, size)
+    of_block = Compiled(value_and_gradient)
+    with tqdm(total=data.size, desc="Full pass", unit="observation", disable=not verbose or len(starts) < 2) as bar:
+        for start in starts:
+            n = min(size, data.size - start)
+            if n < size:  # a shorter last block has a program of its own
+                of_block = Compiled(value_and_gradient)
+            words = aligned_zeros(n, data.layout.width)
+            data.read(start, words)
+            total = [t + x for t, x in zip(total, of_block(shared_tensor(words), *values), strict=True)]
+            bar.update(n)
+    value, *gradient = (tf.cast(x, model.dtype) for x in total)
+    return value, dict(zip(names, gradient, strict=True))

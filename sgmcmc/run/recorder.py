@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Reducer, State, Transition, Tree
+from sgmcmc.core.types import Reducer, State, Supplied, Transition, Tree
 from sgmcmc.kernel import over_chains
 
 Collect = Callable[[Tree], Tree]
@@ -19,18 +19,18 @@ Collect = Callable[[Tree], Tree]
 class Recorder(NamedTuple):
     """How a state becomes a row.
 
-    ``record(state) -> {group: {name: [C, ...]}}`` is stored; ``init()`` and ``update(accumulated, state)`` keep a
-    nest of tensors, [C, ...], that the loop carries along.
+    ``record(constants, state, supplied) -> {group: {name: [C, ...]}}`` is stored, given what the last iteration was
+    supplied with; ``init()`` and ``update(accumulated, state)`` keep a nest of tensors, [C, ...], that the loop carries
+    along.
     """
 
-    record: Callable[[State], Tree]
+    record: Callable[[Tree, State, Supplied], Tree]
     init: Callable[[], Any] = tuple
     update: Callable[[Any, State], Any] = lambda accumulated, state: accumulated
 
 
-def nothing(state: State) -> Tree:
-    """The record of a chain of which only the end is wanted."""
-    return {}
+NOTHING = Recorder(lambda constants, state, supplied: {})
+"""Of a chain of which only the end is wanted."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,14 @@ class Keep:
         """What the loop does with the states of this transition."""
         observe = over_chains(self.collect, n_chains) if self.collect else dict
 
-        def record(state: State) -> Tree:
+        def record(constants: Tree, state: State, supplied: Supplied) -> Tree:
             if not self.stores:
                 return {}
-            row = {"posterior": observe(state.params), "sample_stats": transition.stats(state)}
+            stats = transition.stats(constants, state, supplied.iteration + tf.constant(1, tf.uint32))
+            row = {"posterior": observe(transition.params(state)), "sample_stats": stats}
             if self.gradients:
-                row["gradients"] = transition.gradient(state)
+                assert transition.gradient is not None
+                row["gradients"] = transition.gradient(constants, state, supplied)
             return row
 
         def init() -> Any:
@@ -109,7 +111,7 @@ class Keep:
             return tf.nest.map_structure(lambda x: tf.stack([x] * n_chains), of_one)
 
         def update(accumulated: Any, state: State) -> Any:
-            observed = observe(state.params) if self.reducers else {}
+            observed = observe(transition.params(state)) if self.reducers else {}
             return {
                 label: over_chains(reducer.update, n_chains)(accumulated[label], observed)
                 for label, reducer in self.reducers.items()

@@ -1,4 +1,4 @@
-"""A sampler ready to run: every choice made, nothing computed yet."""
+"""The choices that make a sampler, and how they become a chain about to begin."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import tensorflow as tf
 
 from sgmcmc.core import random
 from sgmcmc.core.checksum import checksum
+from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule
-from sgmcmc.core.types import Dynamics, Gradient, Minibatch, State, Transition, Tree
-from sgmcmc.kernel import build
+from sgmcmc.core.types import Dynamics, Gradient, Minibatch, Mode, Tree
+from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
+from sgmcmc.kernel import Product, build, constants
 from sgmcmc.model import Model
-from sgmcmc.run.checkpoint import Checkpoint
-from sgmcmc.run.loop import Loop
 from sgmcmc.run.mode import ModeSearch, find_mode
-from sgmcmc.run.recorder import Recorder, nothing
-from sgmcmc.run.session import Session
+from sgmcmc.run.prepared import Prepared
 
 PROBE_SCALES = (0.0, 0.1, 1.0, 10.0)
+PROBE_ROWS = 16
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """The choices that make a sampler.
+    """A product of choices, and where its chains begin; nothing has been computed yet.
 
     Parameters
     ----------
@@ -71,48 +71,41 @@ class Sampler:
     shared_minibatch: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    @cached_property
-    def transition(self) -> Transition:
-        """The algorithm, as the loop knows it."""
-        return build(
-            self.model,
-            self.minibatch,
-            self.gradient,
-            self.dynamics,
-            self.stepsize,
-            self.seed,
-            self.n_chains or 1,
-            self.shared_minibatch,
-        )
-
     @property
-    def inner_steps(self) -> int:
+    def leaps(self) -> int:
         """Gradients in one iteration."""
-        return next(iter(self.dynamics.values())).inner_steps
+        return next(iter(self.dynamics.values())).leaps
 
-    @property
-    def n_stats(self) -> int:
-        """How many numbers the dynamics, and stepsizes that change, tell of each draw of a chain."""
-        told = len(self.start) if any(callable(eps) for eps in self.stepsize.values()) else 0
-        one = tf.ones([], self.model.dtype)
-        for name, dynamics in self.dynamics.items():
-            if dynamics.stats is not None:
-                zeros = tf.zeros(self.start[name].shape, self.model.dtype)
-                told += len(dynamics.stats(one, dynamics.init(one, zeros, zeros)))
-        return told
+    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
+        """Chains about to begin; for control variates at the mode or around it, which is sought here.
 
-    def initial_state(self, verbose: bool) -> State:
-        """The state before the first iteration; for control variates, of chains that start at the mode or around it.
-
-        The search for the mode and the pass over all data are made once; a later call finds their result.
+        `monitored` chains can tell the estimated gradient at a draw.
         """
-        if "state" not in self._made:
-            centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
-            if self.search is not None:
-                centre = find_mode(self.model, self.minibatch, self.search, centre, self.seed, verbose)
-            self._made["state"] = self.transition.init(self._chain_starts(centre), centre)
-            self._made["gradient"] = self._made["state"].gradient
-        return self._made["state"]
+        mode = None
+        if self.search is not None:
+            mode = find_mode(self.model, self.minibatch, self.search, self.start, self.seed, verbose)
+        return self.prepared(self.gradient.prepare(mode), mode, monitored)
+
+    def prepared(self, estimator: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
+        """Chains about to begin, from what the gradient estimator works out once and from the mode."""
+        chains = range(self.n_chains or 1)
+        transition = build(
+            Product(
+                self.model,
+                self.minibatch,
+                self.gradient,
+                self.dynamics,
+                {name: eps for name, eps in self.stepsize.items() if callable(eps)},
+                {name: theta.shape for name, theta in self.start.items()},
+                len(chains),
+                self.shared_minibatch,
+                monitored,
+            )
+        )
+        given = constants(self.seed, self.stepsize, estimator, self.model.dtype, chains)
+        centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
+        state = transition.init(given, self._chain_starts(centre if mode is None else mode.params))
+        return Prepared(transition, given, state, self.model.data, self.n_chains, mode)
 
     def first_positions(self) -> dict[str, np.ndarray]:
         """Where the chains begin as far as it is known without a search, in the shape of a draw."""
@@ -127,52 +120,15 @@ class Sampler:
         n_chains = self.n_chains or 1
         if not self.starts:
             return {name: tf.tile(tf.constant(x)[None], [n_chains] + [1] * np.ndim(x)) for name, x in centre.items()}
-        stream = random.Stream(self.seed, Purpose.START, n_chains)
-        sizes = [int(np.prod(centre[name].shape)) for name in sorted(centre)]
-        z = stream.normal(tf.constant(0, tf.uint32), tf.range(sum(sizes)), self.model.dtype)  # [C, all elements]
-        return {
-            name: centre[name] + self.starts * tf.reshape(part, [n_chains, *centre[name].shape])
-            for name, part in zip(sorted(centre), tf.split(z, sizes, axis=1), strict=True)
-        }
-
-    def loop(self, state: State, recorder: Recorder) -> Loop:
-        """A loop that begins with states like this one."""
-        return Loop(self.transition, recorder, state, self.n_chains is not None)
-
-    def session(self, variables: Mapping[str, tf.Variable], verbose: bool) -> Session:
-        """A chain to run step by step, from its beginning."""
-        state = self.initial_state(verbose)
-        loop = self._session_loop(state)
-        return Session(loop, loop.flatten(state), variables)
+        elements = numbered({name: theta.shape for name, theta in self.start.items()})
+        stream = random.Stream(random.keys(self.seed, Purpose.START, n_chains))
+        size = max(e.stop for e in elements.values())
+        z = split(stream.normal(tf.zeros([1], tf.uint32), tf.range(size), self.model.dtype)[0], elements)
+        return {name: centre[name] + self.starts * z[name] for name in elements}
 
     def with_seed(self, seed: int) -> Sampler:
         """The same with another seed."""
         return replace(self, seed=seed, settings=dict(self.settings) | {"seed": seed})
-
-    def centre(self) -> Tree | None:
-        """For control variates, the mode and the full gradient there, once they are known."""
-        return self._made["gradient"] if self.search is not None else None
-
-    def restored_session(self, variables: Mapping[str, tf.Variable], saved: Checkpoint) -> Session:
-        """A chain to run step by step, from where it was saved."""
-        self._made["gradient"] = saved.state.gradient
-        loop = self._session_loop(saved.state)
-        return Session(loop, loop.flatten(saved.state), variables, saved.iteration)
-
-    def saved_session(self, session: Session) -> Checkpoint:
-        """What `restored_session` needs."""
-        state, _ = self._made["loop"].unflatten(session.leaves)
-        return Checkpoint(session.iteration, 0, state, [], self.identity)
-
-    def _session_loop(self, state: State) -> Loop:
-        """Compiled once for all sessions."""
-        if "loop" not in self._made:
-            self._made["loop"] = self.loop(state, Recorder(nothing))
-        return self._made["loop"]
-
-    @cached_property
-    def _made(self) -> dict[str, Any]:
-        return {}
 
     @property
     def probes(self) -> list[Tree]:
@@ -189,10 +145,13 @@ class Sampler:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """By what a chain is known to be of this sampler, as JSON; functions by their values at the probes."""
-        some = self.model.data.block(tf.constant(0), min(16, self.model.data.size))
+        """What tells a chain of this sampler from others, as JSON; functions are told by their values at the probes."""
+        data = self.model.data
+        words = aligned_zeros(min(PROBE_ROWS, data.size), data.layout.width)
+        data.read(0, words)
+        some = data.layout.unpack(shared_tensor(words))
         return dict(self.settings) | {
-            "dataset": self.model.data.checksum(),
+            "dataset": data.checksum(),
             "params": {name: [list(theta.shape), checksum(theta)] for name, theta in self.start.items()},
             "logLik": {"probes": [float(self.model.log_lik(point, some)) for point in self.probes]},
             "logPrior": {"probes": [float(self.model.log_prior(point)) for point in self.probes]},

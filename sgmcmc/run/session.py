@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.run.chain import Pace, Plan, stretches
+from sgmcmc.core.types import Mode, Tree
+from sgmcmc.run.advance import stretches
+from sgmcmc.run.checkpoint import Checkpoint, decode_constants, encode_constants
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.plan import Pace, Plan
+from sgmcmc.run.prepared import Prepared
 
 
 class Session:
@@ -33,8 +38,9 @@ class Session:
     ) -> None:
         self._loop, self._leaves = loop, list(leaves)
         self._positions = loop.param_positions()
-        self.variables, self.inner_steps = variables, loop.inner_steps
-        self.iteration, self._pace = iteration, Pace(128)
+        self.variables, self.leaps = variables, loop.leaps
+        self.iteration, self._pace = iteration, Pace(loop.feed.length)
+        self._pace.length = loop.feed.length
         self._write()
 
     def step(self, n_steps: int = 1) -> None:
@@ -47,8 +53,8 @@ class Session:
         """
         leaves = self.leaves
         plan = Plan(self.iteration + n_steps, thin=None)
-        for stretch in stretches(self._loop, leaves, plan, self._pace, self.iteration):
-            leaves = stretch.block.leaves
+        for _, outcome in stretches(self._loop, leaves, plan, self._pace, self.iteration):
+            leaves = outcome.leaves
         self._leaves = list(leaves)
         self.iteration += n_steps
         self._write()
@@ -68,3 +74,25 @@ class Session:
     def _write(self) -> None:
         for name, position in self._positions.items():
             tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=self._leaves[position])
+
+
+def saved(session: Session, prepared: Prepared, settings: dict[str, Any]) -> bytes:
+    """Where a session stands, with what was worked out before it began."""
+    leaves = [leaf.numpy() for leaf in session.leaves]
+    state = Checkpoint(session.iteration, 0, leaves, settings).encode()
+    return len(state).to_bytes(8, "little") + state + encode_constants(prepared)
+
+
+def restored(data: bytes, path: str) -> tuple[Checkpoint, tuple[Tree, Mode | None]]:
+    """What `saved` gave: the checkpoint, and the constants of the gradient estimator with the mode.
+
+    Raises
+    ------
+    ValueError
+        If the file at `path` holds something else.
+    """
+    size = int.from_bytes(data[:8], "little")
+    try:
+        return Checkpoint.decode(data[8 : 8 + size]), decode_constants(data[8 + size :])
+    except ValueError as error:
+        raise ValueError(f"path of restoreSess must be a file that saveSess wrote; got {path!r}.") from error

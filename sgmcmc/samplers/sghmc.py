@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from sgmcmc.core.types import Reducer
 from sgmcmc.dynamics.sghmc import sghmc as sghmc_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._arguments import PerParameter, Stepsize
-from sgmcmc.samplers._assemble import FRICTION, run_whole, set_up
-from sgmcmc.samplers._object import Sgmcmc
-from sgmcmc.samplers._shared_docs import documented
+from sgmcmc.samplers._checks import FRICTION, require_count
+from sgmcmc.samplers._choices import Choices, PerParameter, Stepsize
+from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._set_up import set_up
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers.estimators import controlVariates
 
 
-@documented
+@public
 def sghmc(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -30,19 +30,8 @@ def sghmc(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
-    thin: int = 1,
-    burnIn: int = 0,
-    collect: Callable | None = None,
-    reduce: Reducer | Mapping[str, Reducer] | None = None,
-    gradients: bool = False,
-    storage: str | Path | None = None,
-    resume: bool = False,
+    gradient: controlVariates | None = None,
+    **options: Unpack[Options],
 ) -> Draws:
     """Stochastic gradient Hamiltonian Monte Carlo.
 
@@ -59,19 +48,11 @@ def sghmc(
 
     Returns
     -------
-    Draws
-        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
-        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
-        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
+    {draws}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
-    MemoryError
-        If the draws would need more memory than is free; raised before anything is run.
-    DivergenceError
-        If the chain leaves the finite numbers; it carries the draws so far.
+    {run errors}
 
     See Also
     --------
@@ -100,10 +81,23 @@ def sghmc(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return run_whole(sghmcSetup, locals())
+    sampler = sghmcSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        logPrior,
+        minibatchSize,
+        alpha,
+        L,
+        seed,
+        gradient=gradient,
+        **of_setup(options),
+    )
+    return sampler.run(nIters, verbose, **of_run(options))
 
 
-@documented
+@public
 def sghmcSetup(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -115,12 +109,8 @@ def sghmcSetup(
     L: int = 5,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
+    gradient: controlVariates | None = None,
+    **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up stochastic gradient Hamiltonian Monte Carlo, to run step by step.
 
@@ -132,14 +122,11 @@ def sghmcSetup(
 
     Returns
     -------
-    Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
-        `params`, `N`, `data`, `n`, `stepsize`, `alpha` and `L`.
+    {sampler}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
+    {set-up errors}
 
     See Also
     --------
@@ -163,10 +150,11 @@ def sghmcSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return set_up("sghmc", sghmc_dynamics, locals(), {"alpha": FRICTION}, {"L": 1})
+    choices = Choices("sghmc", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    return _set_up_sghmc(choices, alpha, L, gradient)
 
 
-@documented
+@public
 def sghmccv(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -182,20 +170,8 @@ def sghmccv(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
     optimizer: str = "sgd",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
-    thin: int = 1,
-    burnIn: int = 0,
-    collect: Callable | None = None,
-    reduce: Reducer | Mapping[str, Reducer] | None = None,
-    gradients: bool = False,
-    storage: str | Path | None = None,
-    resume: bool = False,
+    **options: Unpack[Options],
 ) -> Draws:
     """Stochastic gradient Hamiltonian Monte Carlo with control variates.
 
@@ -216,21 +192,11 @@ def sghmccv(
 
     Returns
     -------
-    Draws
-        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
-        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
-        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
+    {draws}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
-    MemoryError
-        If the draws would need more memory than is free; raised before anything is run.
-    DivergenceError
-        If the chain leaves the finite numbers; it carries the draws so far.
-    ModeSearchError
-        If the search for the mode does.
+    {mode errors}
 
     See Also
     --------
@@ -262,10 +228,26 @@ def sghmccv(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return run_whole(sghmccvSetup, locals())
+    sampler = sghmccvSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        optStepsize,
+        logPrior,
+        minibatchSize,
+        alpha,
+        L,
+        nItersOpt,
+        verbose,
+        seed,
+        optimizer=optimizer,
+        **of_setup(options),
+    )
+    return sampler.run(nIters, verbose, **of_run(options))
 
 
-@documented
+@public
 def sghmccvSetup(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -280,13 +262,8 @@ def sghmccvSetup(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
     optimizer: str = "sgd",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
+    **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up stochastic gradient Hamiltonian Monte Carlo with control variates, to run step by step.
 
@@ -298,14 +275,11 @@ def sghmccvSetup(
 
     Returns
     -------
-    Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
-        `params`, `N`, `data`, `n`, `stepsize`, `alpha`, `L`, `paramsOpt` and `logPostOptGrad`.
+    {sampler}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
+    {set-up errors}
 
     See Also
     --------
@@ -331,4 +305,11 @@ def sghmccvSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return set_up("sghmccv", sghmc_dynamics, locals(), {"alpha": FRICTION}, {"L": 1})
+    choices = Choices("sghmccv", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    return _set_up_sghmc(choices, alpha, L, controlVariates(optStepsize, nItersOpt, optimizer, verbose))
+
+
+def _set_up_sghmc(choices: Choices, alpha: PerParameter, L: int, gradient: controlVariates | None) -> Sgmcmc:
+    frictions, leaps = choices.per_parameter("alpha", alpha, FRICTION), require_count("L", choices.sampler, L, 1)
+    dynamics = {name: sghmc_dynamics(friction, leaps) for name, friction in frictions.items()}
+    return set_up(choices, dynamics, gradient, {"alpha": frictions, "L": leaps})

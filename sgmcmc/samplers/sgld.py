@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from sgmcmc.core.types import Reducer
 from sgmcmc.dynamics.sgld import sgld as sgld_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._arguments import Stepsize
-from sgmcmc.samplers._assemble import run_whole, set_up
-from sgmcmc.samplers._object import Sgmcmc
-from sgmcmc.samplers._shared_docs import documented
+from sgmcmc.samplers._choices import Choices, Stepsize
+from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._set_up import set_up
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers.estimators import controlVariates
 
 
-@documented
+@public
 def sgld(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -28,19 +27,8 @@ def sgld(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
-    thin: int = 1,
-    burnIn: int = 0,
-    collect: Callable | None = None,
-    reduce: Reducer | Mapping[str, Reducer] | None = None,
-    gradients: bool = False,
-    storage: str | Path | None = None,
-    resume: bool = False,
+    gradient: controlVariates | None = None,
+    **options: Unpack[Options],
 ) -> Draws:
     """Stochastic gradient Langevin dynamics.
 
@@ -56,19 +44,11 @@ def sgld(
 
     Returns
     -------
-    Draws
-        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
-        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
-        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
+    {draws}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
-    MemoryError
-        If the draws would need more memory than is free; raised before anything is run.
-    DivergenceError
-        If the chain leaves the finite numbers; it carries the draws so far.
+    {run errors}
 
     See Also
     --------
@@ -97,10 +77,13 @@ def sgld(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return run_whole(sgldSetup, locals())
+    sampler = sgldSetup(
+        logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, gradient=gradient, **of_setup(options)
+    )
+    return sampler.run(nIters, verbose, **of_run(options))
 
 
-@documented
+@public
 def sgldSetup(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -110,12 +93,8 @@ def sgldSetup(
     minibatchSize: float = 0.01,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
+    gradient: controlVariates | None = None,
+    **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up stochastic gradient Langevin dynamics, to run step by step.
 
@@ -127,14 +106,11 @@ def sgldSetup(
 
     Returns
     -------
-    Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
-        `params`, `N`, `data`, `n` and `stepsize`.
+    {sampler}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
+    {set-up errors}
 
     See Also
     --------
@@ -158,10 +134,11 @@ def sgldSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return set_up("sgld", sgld_dynamics, locals())
+    choices = Choices("sgld", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    return set_up(choices, sgld_dynamics(), gradient)
 
 
-@documented
+@public
 def sgldcv(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -175,20 +152,8 @@ def sgldcv(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
     optimizer: str = "sgd",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
-    thin: int = 1,
-    burnIn: int = 0,
-    collect: Callable | None = None,
-    reduce: Reducer | Mapping[str, Reducer] | None = None,
-    gradients: bool = False,
-    storage: str | Path | None = None,
-    resume: bool = False,
+    **options: Unpack[Options],
 ) -> Draws:
     """Stochastic gradient Langevin dynamics with control variates.
 
@@ -208,21 +173,11 @@ def sgldcv(
 
     Returns
     -------
-    Draws
-        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
-        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
-        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
+    {draws}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
-    MemoryError
-        If the draws would need more memory than is free; raised before anything is run.
-    DivergenceError
-        If the chain leaves the finite numbers; it carries the draws so far.
-    ModeSearchError
-        If the search for the mode does.
+    {mode errors}
 
     See Also
     --------
@@ -254,10 +209,24 @@ def sgldcv(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return run_whole(sgldcvSetup, locals())
+    sampler = sgldcvSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        optStepsize,
+        logPrior,
+        minibatchSize,
+        nItersOpt,
+        verbose,
+        seed,
+        optimizer=optimizer,
+        **of_setup(options),
+    )
+    return sampler.run(nIters, verbose, **of_run(options))
 
 
-@documented
+@public
 def sgldcvSetup(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -270,13 +239,8 @@ def sgldcvSetup(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
     optimizer: str = "sgd",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
+    **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up stochastic gradient Langevin dynamics with control variates, to run step by step.
 
@@ -288,14 +252,11 @@ def sgldcvSetup(
 
     Returns
     -------
-    Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
-        `params`, `N`, `data`, `n`, `stepsize`, `paramsOpt` and `logPostOptGrad`.
+    {sampler}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
+    {set-up errors}
 
     See Also
     --------
@@ -321,4 +282,5 @@ def sgldcvSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return set_up("sgldcv", sgld_dynamics, locals())
+    choices = Choices("sgldcv", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    return set_up(choices, sgld_dynamics(), controlVariates(optStepsize, nItersOpt, optimizer, verbose))

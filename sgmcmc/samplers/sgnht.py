@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from sgmcmc.core.types import Reducer
 from sgmcmc.dynamics.sgnht import sgnht as sgnht_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._arguments import PerParameter, Stepsize
-from sgmcmc.samplers._assemble import DIFFUSION, run_whole, set_up
-from sgmcmc.samplers._object import Sgmcmc
-from sgmcmc.samplers._shared_docs import documented
+from sgmcmc.samplers._checks import DIFFUSION
+from sgmcmc.samplers._choices import Choices, PerParameter, Stepsize
+from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._set_up import set_up
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers.estimators import controlVariates
 
 
-@documented
+@public
 def sgnht(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -29,19 +29,8 @@ def sgnht(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
-    thin: int = 1,
-    burnIn: int = 0,
-    collect: Callable | None = None,
-    reduce: Reducer | Mapping[str, Reducer] | None = None,
-    gradients: bool = False,
-    storage: str | Path | None = None,
-    resume: bool = False,
+    gradient: controlVariates | None = None,
+    **options: Unpack[Options],
 ) -> Draws:
     """The stochastic gradient Nosé-Hoover thermostat.
 
@@ -60,19 +49,11 @@ def sgnht(
 
     Returns
     -------
-    Draws
-        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
-        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
-        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
+    {draws}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
-    MemoryError
-        If the draws would need more memory than is free; raised before anything is run.
-    DivergenceError
-        If the chain leaves the finite numbers; it carries the draws so far.
+    {run errors}
 
     See Also
     --------
@@ -102,10 +83,13 @@ def sgnht(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return run_whole(sgnhtSetup, locals())
+    sampler = sgnhtSetup(
+        logLik, dataset, params, stepsize, logPrior, minibatchSize, a, seed, gradient=gradient, **of_setup(options)
+    )
+    return sampler.run(nIters, verbose, **of_run(options))
 
 
-@documented
+@public
 def sgnhtSetup(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -116,12 +100,8 @@ def sgnhtSetup(
     a: PerParameter = 0.01,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
+    gradient: controlVariates | None = None,
+    **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up the stochastic gradient Nosé-Hoover thermostat, to run step by step.
 
@@ -133,14 +113,11 @@ def sgnhtSetup(
 
     Returns
     -------
-    Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
-        `params`, `N`, `data`, `n`, `stepsize` and `a`.
+    {sampler}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
+    {set-up errors}
 
     See Also
     --------
@@ -164,10 +141,11 @@ def sgnhtSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return set_up("sgnht", sgnht_dynamics, locals(), {"a": DIFFUSION})
+    choices = Choices("sgnht", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    return _set_up_sgnht(choices, a, gradient)
 
 
-@documented
+@public
 def sgnhtcv(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -182,20 +160,8 @@ def sgnhtcv(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
     optimizer: str = "sgd",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
-    thin: int = 1,
-    burnIn: int = 0,
-    collect: Callable | None = None,
-    reduce: Reducer | Mapping[str, Reducer] | None = None,
-    gradients: bool = False,
-    storage: str | Path | None = None,
-    resume: bool = False,
+    **options: Unpack[Options],
 ) -> Draws:
     """The stochastic gradient Nosé-Hoover thermostat with control variates.
 
@@ -218,21 +184,11 @@ def sgnhtcv(
 
     Returns
     -------
-    Draws
-        A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
-        (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
-        interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.
+    {draws}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
-    MemoryError
-        If the draws would need more memory than is free; raised before anything is run.
-    DivergenceError
-        If the chain leaves the finite numbers; it carries the draws so far.
-    ModeSearchError
-        If the search for the mode does.
+    {mode errors}
 
     See Also
     --------
@@ -265,10 +221,25 @@ def sgnhtcv(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    return run_whole(sgnhtcvSetup, locals())
+    sampler = sgnhtcvSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        optStepsize,
+        logPrior,
+        minibatchSize,
+        a,
+        nItersOpt,
+        verbose,
+        seed,
+        optimizer=optimizer,
+        **of_setup(options),
+    )
+    return sampler.run(nIters, verbose, **of_run(options))
 
 
-@documented
+@public
 def sgnhtcvSetup(
     logLik: LogLik,
     dataset: Mapping[str, Any],
@@ -282,13 +253,8 @@ def sgnhtcvSetup(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    subsampling: str | Any = "uniform",
-    integers: Sequence[str] = (),
-    dtype: str = "float32",
     optimizer: str = "sgd",
-    nChains: int | None = None,
-    starts: float | Mapping[str, Any] | None = None,
-    sharedMinibatch: bool = False,
+    **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up the stochastic gradient Nosé-Hoover thermostat with control variates, to run step by step.
 
@@ -300,14 +266,11 @@ def sgnhtcvSetup(
 
     Returns
     -------
-    Sgmcmc
-        For `initSess`, `sgmcmcStep` and `getParams`, with the fields
-        `params`, `N`, `data`, `n`, `stepsize`, `a`, `paramsOpt` and `logPostOptGrad`.
+    {sampler}
 
     Raises
     ------
-    ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
+    {set-up errors}
 
     See Also
     --------
@@ -333,4 +296,10 @@ def sgnhtcvSetup(
     >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
     True
     """
-    return set_up("sgnhtcv", sgnht_dynamics, locals(), {"a": DIFFUSION})
+    choices = Choices("sgnhtcv", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    return _set_up_sgnht(choices, a, controlVariates(optStepsize, nItersOpt, optimizer, verbose))
+
+
+def _set_up_sgnht(choices: Choices, a: PerParameter, gradient: controlVariates | None) -> Sgmcmc:
+    factors = choices.per_parameter("a", a, DIFFUSION)
+    return set_up(choices, {name: sgnht_dynamics(factor) for name, factor in factors.items()}, gradient, {"a": factors})

@@ -8,8 +8,8 @@ import numpy as np
 
 from sgmcmc.core.files import write_whole
 from sgmcmc.run.session import Session
-from sgmcmc.samplers._arguments import require_count, require_counter
-from sgmcmc.samplers._object import Sgmcmc
+from sgmcmc.samplers._checks import require_count, require_counter
+from sgmcmc.samplers._sgmcmc import Sgmcmc
 
 
 def initSess(sgmcmc: Sgmcmc, verbose: bool = True) -> Session:
@@ -30,7 +30,7 @@ def initSess(sgmcmc: Sgmcmc, verbose: bool = True) -> Session:
     Raises
     ------
     ModeSearchError
-        If the search for the mode leaves the finite numbers.
+        If the search for the mode reaches NaN or infinity.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def sgmcmcStep(sgmcmc: Sgmcmc, sess: Session, nSteps: int = 1) -> None:
     Raises
     ------
     DivergenceError
-        If the chain leaves the finite numbers; ``sgmcmc.params`` then hold the position before this call.
+        If the chain reaches NaN or infinity; ``sgmcmc.params`` then hold the position before this call.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def sgmcmcStep(sgmcmc: Sgmcmc, sess: Session, nSteps: int = 1) -> None:
     """
     _require_session(sgmcmc, sess, "sgmcmcStep")
     n_steps = require_count("nSteps", "sgmcmcStep", nSteps, 1)
-    require_counter("nSteps", "sgmcmcStep", sess.iteration + n_steps, sess.inner_steps)
+    require_counter("nSteps", "sgmcmcStep", sess.iteration + n_steps, sess.leaps)
     sess.step(n_steps)
 
 

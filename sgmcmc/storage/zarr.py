@@ -157,19 +157,19 @@ def _exclusive(path: Path) -> int:
     return folder
 
 
-def create(path: Path, specs: Tree, checkpoint: bytes, settings: dict[str, Any]) -> None:
-    """A store without rows and a checkpoint of the beginning; it appears under its path when it is complete."""
+def create(path: Path, specs: Tree, state: bytes, constants: bytes, settings: dict[str, Any]) -> None:
+    """A store without rows, the checkpoint of the beginning and what stays as it is; it appears when it is complete."""
     _hush()
     building = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        _create(building, specs, checkpoint, settings)
+        _create(building, specs, {"state": state, "constants": constants}, settings)
         building.rename(path)
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise
 
 
-def _create(path: Path, specs: Tree, checkpoint: bytes, settings: dict[str, Any]) -> None:
+def _create(path: Path, specs: Tree, checkpoint: dict[str, bytes], settings: dict[str, Any]) -> None:
     import zarr
 
     root = zarr.create_group(path, overwrite=True, attributes={"settings": settings})
@@ -186,20 +186,28 @@ def _create(path: Path, specs: Tree, checkpoint: bytes, settings: dict[str, Any]
                 fill_value=np.nan if spec.dtype.is_floating else 0,
                 dimension_names=dimension_names(group, name, spec.shape.rank + 1, members),
             )
-    state = np.frombuffer(checkpoint, np.uint8)
     parent = root.create_group("checkpoint")
-    array = parent.create_array(
-        "state", shape=state.shape, chunks=state.shape, dtype=state.dtype, compressors=None, dimension_names=("byte",)
-    )
-    array[:] = state
+    for name, contents in checkpoint.items():
+        values = np.frombuffer(contents, np.uint8)
+        array = parent.create_array(
+            name,
+            shape=values.shape,
+            chunks=values.shape,
+            dtype=values.dtype,
+            compressors=None,
+            dimension_names=(f"byte_of_{name}",),
+        )
+        array[:] = values
     _consolidate(path)
 
 
-def read_checkpoint(path: Path) -> bytes:
-    """What was last committed."""
+def read_checkpoint(path: Path) -> tuple[bytes, bytes]:
+    """The state that was last committed, and what stays as it is."""
     import zarr
 
-    return np.asarray(zarr.open_array(path, path="checkpoint/state", mode="r")[:]).tobytes()
+    group = zarr.open_group(path, path="checkpoint", mode="r")
+    state, constants = (np.asarray(group[name][:]).tobytes() for name in ("state", "constants"))
+    return state, constants
 
 
 def _chunk_rows(specs: Tree) -> int:

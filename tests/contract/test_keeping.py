@@ -11,10 +11,10 @@ import numpy as np
 import psutil
 import pytest
 import tensorflow as tf
+from sgmcmc.run.whole import Run
 
 import sgmcmc
 from sgmcmc.run import chain
-from sgmcmc.run.whole import Run
 from tests.catalogue import CATALOGUE, Entry, sparse
 
 Tree = dict[str, Any]

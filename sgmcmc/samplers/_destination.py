@@ -12,8 +12,9 @@ import psutil
 import tensorflow as tf
 
 from sgmcmc.core.layout import unfit_names
+from sgmcmc.core.types import Given
 from sgmcmc.run.checkpoint import Checkpoint, require_same
-from sgmcmc.run.whole import Run
+from sgmcmc.run.one_call import Run, Saved
 from sgmcmc.storage.zarr import read_checkpoint
 
 GB = 1e9
@@ -55,9 +56,21 @@ def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> 
 def _bytes_of_row(run: Run) -> int:
     """Of one chain."""
     sampler, each = run.sampler, run.sampler.model.dtype.size
-    statistics = 1 + sampler.n_stats
+    statistics = 1 + _n_stats(run)
     gradients = sum(theta.nbytes for theta in sampler.start.values()) if run.keep.gradients else 0
     return _bytes(run.keep.draw.values()) + statistics * each + gradients
+
+
+def _n_stats(run: Run) -> int:
+    """How many numbers the dynamics, and stepsizes that change, tell of each draw of a chain."""
+    sampler = run.sampler
+    told = len(sampler.start) if any(callable(eps) for eps in sampler.stepsize.values()) else 0
+    given = Given(tf.ones([], sampler.model.dtype))
+    for name, dynamics in sampler.dynamics.items():
+        if dynamics.stats is not None:
+            zeros = tf.zeros(sampler.start[name].shape, sampler.model.dtype)
+            told += len(dynamics.stats(dynamics.init(zeros, given._replace(noise=zeros)), given))
+    return told
 
 
 def _bytes(specs: Any) -> int:
@@ -85,7 +98,8 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
             f"storage of {name} must be a new path, or come with resume=True to go on; got {str(path)!r}, which exists."
         )
     try:
-        saved = Checkpoint.decode(read_checkpoint(path))
+        state, constants = read_checkpoint(path)
+        saved = Checkpoint.decode(state)
     except Exception as error:
         raise ValueError(
             f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is none."
@@ -98,7 +112,7 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
             f"nIters of {name} must be at least the {saved.iteration} iterations that {str(path)!r} already holds; "
             f"got {run.n_iterations}."
         )
-    return replace(run, saved=saved)
+    return replace(run, saved=Saved(saved, constants))
 
 
 def _path(name: str, storage: Any) -> Path:

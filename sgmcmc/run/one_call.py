@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,13 +15,22 @@ from sgmcmc.core.errors import DivergenceError
 from sgmcmc.core.types import Tree
 from sgmcmc.output.draws import Draws, iterations_of
 from sgmcmc.output.summary import warn_of_temperature
-from sgmcmc.run import chain
-from sgmcmc.run.checkpoint import Checkpoint
+from sgmcmc.run import advance
+from sgmcmc.run.checkpoint import Checkpoint, decode_constants, encode_constants
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.plan import Plan
+from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.storage.memory import Memory
 from sgmcmc.storage.zarr import ZarrStore, create
+
+
+class Saved(NamedTuple):
+    """What a store holds besides the draws."""
+
+    checkpoint: Checkpoint
+    constants: bytes
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,7 @@ class Run:
     verbose : bool
     path : Path or None
         Of a Zarr store; None keeps the draws in memory.
-    saved : Checkpoint or None
+    saved : Saved or None
         Where the store at `path` left off; None begins.
     """
 
@@ -46,12 +55,12 @@ class Run:
     keep: Keep
     verbose: bool
     path: Path | None = None
-    saved: Checkpoint | None = None
+    saved: Saved | None = None
 
     @property
-    def plan(self) -> chain.Plan:
+    def plan(self) -> Plan:
         """Which iterations are made, and which recorded."""
-        return chain.Plan(self.n_iterations, self.keep.thin, self.keep.burn_in)
+        return Plan(self.n_iterations, self.keep.thin, self.keep.burn_in)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -72,16 +81,18 @@ class Run:
             With the draws before the divergence.
         """
         started = time.perf_counter()
-        begin = self.saved or Checkpoint(0, 0, self.sampler.initial_state(self.verbose), [], {})
-        loop = self.sampler.loop(begin.state, self.keep.recorder(self.sampler.transition, self.sampler.n_chains or 1))
-        leaves = loop.flatten(begin.state, begin.accumulated)
-        storage = self._storage(loop, begin, leaves)
+        prepared = self._prepared()
+        loop = Loop(prepared, self.keep.recorder(prepared.transition, prepared.chains))
+        leaves = loop.flatten(prepared.state)
+        if self.saved:
+            leaves = [tf.constant(leaf) for leaf in self.saved.checkpoint.leaves]
+        storage = self._storage(loop, prepared, leaves)
         sampling = time.perf_counter()
         diverged: DivergenceError | None = None
         interrupted = False
         try:
             try:
-                chain.run(loop, leaves, self.plan, storage, self.sampler.name, self.verbose, begin.iteration)
+                advance.run(loop, leaves, self.plan, storage, self.sampler.name, self.verbose, self._done)
             except KeyboardInterrupt:
                 interrupted = True
             except DivergenceError as error:
@@ -95,12 +106,12 @@ class Run:
         if diverged:
             raise diverged.with_draws(draws, storage.stored) from None
         if interrupted:
-            chain.warn_interrupted(storage.stored, self.plan.n_rows)
+            advance.warn_interrupted(storage.stored, self.plan.n_rows)
         warn_of_temperature(draws)
         return draws
 
     def _draws(
-        self, loop: Loop, storage: chain.Storage, timings: dict[str, float], diverged: DivergenceError | None
+        self, loop: Loop, storage: advance.Storage, timings: dict[str, float], diverged: DivergenceError | None
     ) -> Draws:
         return Draws(
             storage.result(),
@@ -112,17 +123,26 @@ class Run:
             divergence={k: getattr(diverged, k) for k in ("iteration", "chain", "parameter")} if diverged else None,
         )
 
-    def _storage(self, loop: Loop, begin: Checkpoint, leaves: list[tf.Tensor]) -> chain.Storage:
+    @property
+    def _done(self) -> int:
+        return self.saved.checkpoint.iteration if self.saved else 0
+
+    def _prepared(self) -> Prepared:
+        if self.saved is None:
+            return self.sampler.prepare(self.verbose, self.keep.gradients)
+        return self.sampler.prepared(*decode_constants(self.saved.constants), self.keep.gradients)
+
+    def _storage(self, loop: Loop, prepared: Prepared, leaves: list[tf.Tensor]) -> advance.Storage:
         if self.path is None:
-            return Memory(self.plan.n_rows, loop.record_specs, leaves)
+            return Memory(self.plan.n_rows, loop.row_specs, leaves)
 
         def encode(iteration: int, stored: int, leaves: list[tf.Tensor]) -> bytes:
-            state, accumulated = loop.unflatten(leaves)
-            return Checkpoint(iteration, stored, state, tf.nest.flatten(accumulated), self.identity).encode()
+            return Checkpoint(iteration, stored, [leaf.numpy() for leaf in leaves], self.identity).encode()
 
         if self.saved is None:
-            create(self.path, loop.record_specs, encode(0, 0, leaves), self.settings)
-        return ZarrStore(self.path, loop.record_specs, begin.stored, leaves, encode)
+            create(self.path, loop.row_specs, encode(0, 0, leaves), encode_constants(prepared), self.settings)
+        stored = self.saved.checkpoint.stored if self.saved else 0
+        return ZarrStore(self.path, loop.row_specs, stored, leaves, encode)
 
     def _reduced(self, loop: Loop, leaves: list[tf.Tensor]) -> Tree:
         _, accumulated = loop.unflatten(leaves)

@@ -1,12 +1,8 @@
-"""The text of every argument of the public functions, once; `documented` puts it into their docstrings."""
+"""The text of every argument of the public functions, and of what they return and raise, once."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import TypeVar
-
-F = TypeVar("F", bound=Callable)
 
 TEXTS: dict[str, tuple[str, str]] = {
     "logLik": (
@@ -18,9 +14,12 @@ returns the sum over these observations, a scalar, or the vector of the n terms.
 whole parameter).""",
     ),
     "dataset": (
-        "dict of str to array_like",
+        "dict of str to array_like, or an object",
         """The data: NumPy arrays, lists, pandas Series and DataFrames or tensors of any rank, with the N observations
-on the first axis. All numbers become `dtype`, except entries named in `integers`.""",
+on the first axis. All numbers become `dtype`, except entries named in `integers`. Memory-mapped arrays
+(``np.load(path, mmap_mode="r")``), Zarr arrays and HDF5 datasets stay on disk: rows are read when they are needed, and
+checked to be finite then. So does what an object of your own holds that has ``__len__()``, the number of observations,
+and ``take(indices)``, which returns those at an int64 array of indices, in this order, as a dict of arrays.""",
     ),
     "params": (
         "dict of str to array_like",
@@ -78,10 +77,11 @@ at `a`. One number for all parameters or a dict with one for each.""",
         """From 0 to 2**64 - 1. The same seed gives the same chain; without one, a fresh seed is drawn.""",
     ),
     "subsampling": (
-        '{"uniform", "withReplacement"} or array_like, default "uniform"',
-        """How minibatches are drawn: "uniform" without replacement, "withReplacement" uniformly with replacement, or
-with replacement in proportion to N positive weights, each term of the gradient then divided by n times its
-probability.""",
+        '{"uniform", "withReplacement", "reshuffled"} or array_like, default "uniform"',
+        """How minibatches are drawn: "uniform" without replacement, "withReplacement" uniformly with replacement,
+"reshuffled" as the parts of a fresh random permutation of the data in every epoch of N // n minibatches (the N % n
+observations left over are not used in that epoch), or with replacement in proportion to N positive weights, each term
+of the gradient then divided by n times its probability.""",
     ),
     "integers": (
         "sequence of str, optional",
@@ -142,22 +142,60 @@ seconds (a failing machine may lose more). Needs the extra
 had never stopped; begin it if there is none. All other arguments must be as they were; without a `seed`, the first one
 is taken.""",
     ),
+    "gradient": (
+        "controlVariates, optional",
+        """How the gradient of the log posterior is estimated: by default the plain estimate from the minibatch;
+``controlVariates(optStepsize)`` around the mode, as in the function of the same name that ends in cv.""",
+    ),
+    "dynamics": (
+        "Dynamics or dict of str to Dynamics",
+        """How a parameter moves, given the estimated gradient; one for all parameters, or a dict with one for each.""",
+    ),
     "optimizer": (
         '{"sgd", "adam"}, default "sgd"',
         """The search for the mode: gradient ascent with constant stepsize, as in R, or Adam.""",
     ),
 }
 
-PLACEHOLDER = "    {parameters}\n"
+RETURNS = {
+    "{draws}": """Draws
+    A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
+    (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
+    interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.""",
+    "{sampler}": """Sgmcmc
+    For `initSess`, `sgmcmcStep` and `getParams`. Its fields `params`, `N`, `data`, `n`, `stepsize`, `seed`, those
+    named as the settings of the method, and with control variates `paramsOpt` and `logPostOptGrad` are R's.""",
+}
+INVALID = """ValueError
+    If an argument is invalid; the message names it, what it got and what would work."""
+RAISES = {
+    "{set-up errors}": INVALID,
+    "{run errors}": f"""{INVALID}
+MemoryError
+    If the draws would need more memory than is free; raised before anything is run.
+DivergenceError
+    If the chain reaches NaN or infinity; it carries the draws so far.""",
+    "{mode errors}": f"""{INVALID}
+MemoryError
+    If the draws would need more memory than is free; raised before anything is run.
+DivergenceError
+    If the chain reaches NaN or infinity; it carries the draws so far.
+ModeSearchError
+    If the search for the mode does.""",
+}
 
 
-def documented(function: F) -> F:
-    """Replace the line ``{parameters}`` of the docstring by the numpydoc entries of the function's arguments."""
-    names = inspect.signature(function).parameters
-    entries = []
-    for name in names:
-        kind, text = TEXTS[name]
-        entries.append(f"    {name} : {kind}\n" + "".join(f"        {line}\n" for line in text.splitlines()))
-    document = function.__doc__ or ""
-    function.__doc__ = document.replace(PLACEHOLDER, "".join(entries))
-    return function
+def filled_in(document: str, signature: inspect.Signature) -> str:
+    """The docstring with the numpydoc entries of all arguments, of what is returned and of what is raised."""
+    entries = "\n".join(_entry(*TEXTS[name], name) for name in signature.parameters)
+    for placeholder, text in {"{parameters}": entries, **RETURNS, **RAISES}.items():
+        document = document.replace(f"    {placeholder}\n", _indented(text) + "\n")
+    return document
+
+
+def _entry(kind: str, text: str, name: str) -> str:
+    return "\n".join([f"{name} : {kind}", *(f"    {line}" for line in text.splitlines())])
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())

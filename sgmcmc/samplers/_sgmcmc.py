@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.schedules import Schedule
+from sgmcmc.dataset.memory import InMemory
 from sgmcmc.output.draws import Draws
-from sgmcmc.run.checkpoint import Checkpoint, require_same
+from sgmcmc.run.checkpoint import require_same
+from sgmcmc.run.loop import Loop
+from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.recorder import NOTHING
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.run.session import Session
-from sgmcmc.samplers._arguments import require_flag
-from sgmcmc.samplers._keeping import checked_run
+from sgmcmc.run.session import Session, restored, saved
+from sgmcmc.samplers._checks import require_flag
+from sgmcmc.samplers._options import RunOptions
+from sgmcmc.samplers._run_arguments import checked_run
 
 
 class Sgmcmc:
@@ -42,8 +47,10 @@ class Sgmcmc:
         `initSess`.
     """
 
-    def __init__(self, sampler: Sampler, settings: dict[str, Any], seeded: bool) -> None:
-        self._sampler, self._settings, self._seeded = sampler, settings, seeded
+    def __init__(self, sampler: Sampler, settings: dict[str, Any], dataset: Any, seeded: bool) -> None:
+        self._sampler, self._settings, self._dataset, self._seeded = sampler, settings, dataset, seeded
+        self._prepared: Prepared | None = None  # once a session was begun: the mode is then known
+        self._loop: Loop | None = None  # compiled once for all sessions
         self.N = sampler.model.data.size
         self.n = sampler.minibatch.size
         self.stepsize: dict[str, float | Schedule] = dict(sampler.stepsize)
@@ -64,45 +71,54 @@ class Sgmcmc:
         )
 
     @property
-    def data(self) -> dict[str, np.ndarray]:
-        """The dataset as the sampler holds it, {name: [N, ...]}: views, not copies."""
-        return self._sampler.model.data.arrays()
+    def data(self) -> Any:
+        """The dataset as the sampler holds it, {name: [N, ...]}: views, not copies; data on disk as they were given."""
+        data = self._sampler.model.data
+        return data.arrays() if isinstance(data, InMemory) else self._dataset
 
-    def run(self, **arguments: Any) -> Draws:
-        """A whole chain, for the one-call functions, whose other arguments these are."""
-        return checked_run(self._sampler, seeded=self._seeded, **arguments).draws()
+    def run(self, nIters: int, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
+        """A whole chain, for the one-call functions."""
+        return checked_run(self._sampler, self._seeded, nIters, verbose, options).draws()
 
     def start(self, verbose: bool) -> Session:
         """A new session at the beginning of the chain, for `initSess`."""
-        self.session = self._sampler.session(self.params, require_flag("verbose", "initSess", verbose))
-        self._show_mode()
-        return self.session
+        show = require_flag("verbose", "initSess", verbose)
+        if self._prepared is None:
+            self._prepared = self._sampler.prepare(show)
+        loop = self._session_loop(self._prepared)
+        return self._begun(Session(loop, loop.flatten(self._prepared.state), self.params))
 
     def save(self, session: Session) -> bytes:
         """Where the session stands, for `saveSess`."""
-        return self._sampler.saved_session(session).encode()
+        assert self._prepared is not None
+        return saved(session, self._prepared, self._sampler.identity)
 
     def restore(self, data: bytes, path: str) -> Session:
         """A session that goes on from there, for `restoreSess`."""
-        try:
-            saved = Checkpoint.decode(data)
-        except ValueError as error:
-            raise ValueError(f"path of restoreSess must be a file that saveSess wrote; got {path!r}.") from error
-        sampler, seed = self._sampler, saved.settings.get("seed", self.seed)
+        checkpoint, constants = restored(data, path)
+        sampler, seed = self._sampler, checkpoint.settings.get("seed", self.seed)
         if not self._seeded and seed != self.seed:
             sampler = sampler.with_seed(seed)
-        require_same(sampler.name, sampler.identity, saved.settings, f"{path!r} was saved")
-        self._sampler, self.seed = sampler, sampler.seed
-        self.session = self._sampler.restored_session(self.params, saved)
-        self._show_mode()
-        return self.session
+        require_same(sampler.name, sampler.identity, checkpoint.settings, f"{path!r} was saved")
+        self._sampler, self.seed, self._loop = sampler, sampler.seed, None
+        self._prepared = sampler.prepared(*constants)
+        loop = self._session_loop(self._prepared)
+        leaves = [tf.constant(leaf) for leaf in checkpoint.leaves]
+        return self._begun(Session(loop, leaves, self.params, checkpoint.iteration))
 
-    def _show_mode(self) -> None:
-        centre = self._sampler.centre()
-        if centre is not None:
+    def _session_loop(self, prepared: Prepared) -> Loop:
+        if self._loop is None:
+            self._loop = Loop(prepared, NOTHING)
+        return self._loop
+
+    def _begun(self, session: Session) -> Session:
+        self.session = session
+        mode = self._prepared.mode if self._prepared else None
+        if mode is not None:
             for name in self.params:
-                self.paramsOpt[name].assign(centre["centre"][name][0])
-                self.logPostOptGrad[name].assign(centre["full"][name][0])
+                self.paramsOpt[name].assign(mode.params[name])
+                self.logPostOptGrad[name].assign(mode.gradient[name])
+        return session
 
 
 def _variables(values: Mapping[str, np.ndarray]) -> dict[str, tf.Variable]:

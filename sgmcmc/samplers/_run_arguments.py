@@ -4,62 +4,50 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.types import Reducer
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.run.one_call import Run
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.run.whole import Run
-from sgmcmc.samplers._arguments import require_count, require_counter, require_flag
-from sgmcmc.samplers._room import in_store, require_memory
+from sgmcmc.samplers._checks import require_count, require_counter, require_flag
+from sgmcmc.samplers._destination import in_store, require_memory
+from sgmcmc.samplers._options import RunOptions
 
 
-def checked_run(
-    sampler: Sampler,
-    *,
-    seeded: bool,
-    nIters: int,
-    verbose: bool,
-    thin: int,
-    burnIn: int,
-    collect: Callable | None,
-    reduce: Any,
-    gradients: bool,
-    storage: str | Path | None,
-    resume: bool,
-) -> Run:
+def checked_run(sampler: Sampler, seeded: bool, nIters: int, verbose: bool, options: RunOptions) -> Run:
     """The run that these arguments of a one-call function describe.
 
     Raises
     ------
     ValueError
-        If one of them is unfit.
+        If one of them is invalid.
     MemoryError
         If what is to be stored in memory exceeds what is free.
     """
     name = sampler.name
     n_iterations = require_count("nIters", name, nIters, 1)
-    require_counter("nIters", name, n_iterations, sampler.inner_steps)
-    burn_in = require_count("burnIn", name, burnIn, 0)
+    require_counter("nIters", name, n_iterations, sampler.leaps)
+    burn_in = require_count("burnIn", name, options["burnIn"], 0)
     if burn_in >= n_iterations:
-        raise ValueError(f"burnIn of {name} must be less than nIters = {n_iterations}; got {burnIn!r}.")
-    every = require_count("thin", name, thin, 1)
-    if every > (left := n_iterations - burn_in):
-        raise ValueError(f"thin of {name} must be at most the {left} iterations after burnIn; got {thin!r}.")
-    collect, draw = _observed(sampler, collect)
-    reducers, accumulators = _reducers(sampler, reduce, draw)
-    keep = Keep(draw, every, burn_in, collect, reducers, require_flag("gradients", name, gradients))
+        raise ValueError(f"burnIn of {name} must be less than nIters = {n_iterations}; got {burn_in}.")
+    thin = require_count("thin", name, options["thin"], 1)
+    if thin > (left := n_iterations - burn_in):
+        raise ValueError(f"thin of {name} must be at most the {left} iterations after burnIn; got {thin}.")
+    collect, draw = _observed(sampler, options["collect"])
+    reducers, accumulators = _reducers(sampler, options["reduce"], draw)
+    keep = Keep(draw, thin, burn_in, collect, reducers, require_flag("gradients", name, options["gradients"]))
     run = Run(sampler, n_iterations, keep, require_flag("verbose", name, verbose))
-    goes_on = require_flag("resume", name, resume)
+    resume, storage = require_flag("resume", name, options["resume"]), options["storage"]
     require_memory(run, accumulators, on_disk=storage is not None)
     _try_results(name, reducers, accumulators)
     if storage is not None:
-        return in_store(run, storage, goes_on, seeded)
-    if goes_on:
+        return in_store(run, storage, resume, seeded)
+    if resume:
         raise ValueError(f"resume of {name} must come with storage, the store to go on with; got storage=None.")
     return run
 
@@ -74,9 +62,16 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
     if not callable(collect):
         raise ValueError(f"{must}; got {collect!r}.")
     data, takes_data = sampler.model.data, _takes_two(collect)
+    if takes_data and not isinstance(data, InMemory):
+        raise ValueError(
+            f"collect of {sampler.name} must be a function of params alone where the data are not in memory, since it "
+            f"would have to read all of them for every draw; got a function of params and dataset."
+        )
 
     def of_params(params: dict) -> dict:
-        outputs = collect(dict(params), data.all()) if takes_data else collect(dict(params))
+        outputs = (
+            collect(dict(params), data.all()) if takes_data and isinstance(data, InMemory) else collect(dict(params))
+        )
         if not isinstance(outputs, Mapping) or not outputs or not all(isinstance(key, str) for key in outputs):
             raise TypeError(f"it returned no dict of tensors by name, but {outputs!r}")
         return {key: tf.convert_to_tensor(value, dtype_hint=dtype) for key, value in outputs.items()}

@@ -1,0 +1,41 @@
+"""The order of parameters and the numbering of their elements: by name, and through all arrays in C order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from sgmcmc.core.types import Tree
+
+
+class Elements(NamedTuple):
+    """Where the elements of one parameter stand among those of all."""
+
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return self.stop - self.start
+
+
+def numbered(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Elements]:
+    """The elements of each parameter, in the order that all of the package keeps."""
+    elements, start = {}, 0
+    for name in sorted(shapes):
+        shape = tuple(shapes[name])
+        elements[name] = Elements(start, start + math.prod(shape), shape)
+        start = elements[name].stop
+    return elements
+
+
+def split(flat: tf.Tensor, elements: Mapping[str, Elements]) -> Tree:
+    """The parameters side by side in the last axis of `flat`, [..., D]: {name: [..., *shape]}."""
+    lead = flat.shape[:-1]
+    parts = tf.split(flat, [e.size for e in elements.values()], axis=-1)
+    return {name: tf.reshape(part, [*lead, *e.shape]) for (name, e), part in zip(elements.items(), parts, strict=True)}

@@ -1,0 +1,135 @@
+"""Data that stay where they are, on disk or in an object of the user's; rows are fetched as they are needed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from sgmcmc.dataset.layout import Layout
+
+SAMPLED_ROWS = 1024
+
+
+@runtime_checkable
+class Takes(Protocol):
+    """What a dataset of the user's own must have."""
+
+    def __len__(self) -> int:
+        """The number of observations."""
+
+    def take(self, indices: np.ndarray) -> Mapping[str, Any]:
+        """The observations at `indices`, int64 [m], in this order: {name: array [m, ...]}."""
+
+
+class Entry(NamedTuple):
+    """The type that an entry is to have, and the shape of one observation of it."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+class Elsewhere:
+    """Observations that `source` fetches.
+
+    Parameters
+    ----------
+    source : Takes
+    entries : mapping of str to Entry
+        What is wanted of each entry; what comes is converted, and checked to be finite.
+    """
+
+    def __init__(self, source: Takes, entries: Mapping[str, Entry]) -> None:
+        self.size, self._source = len(source), source
+        self.layout = Layout(entries)
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Write the packed observations at `indices`, [m], to `out`, [m, width].
+
+        Raises
+        ------
+        ValueError
+            If what comes is not as it should be.
+        """
+        indices = np.asarray(indices, np.int64)
+        fetched = self._source.take(indices)
+        for name, view in self.layout.views(out).items():
+            array = np.asarray(fetched[name])
+            if array.shape != view.shape:
+                raise ValueError(
+                    f"take of dataset must return {name!r} with shape {view.shape} for {len(indices)} indices; "
+                    f"got {array.shape}."
+                )
+            with np.errstate(over="ignore"):
+                view[...] = array
+            if view.dtype.kind == "f" and not np.isfinite(view).all():
+                at, *where = (int(i) for i in np.argwhere(~np.isfinite(view))[0])
+                raise ValueError(
+                    f"dataset[{name!r}] must be finite in {view.dtype}; got {view[(at, *where)]} at index "
+                    f"{(int(indices[at]), *where)}."
+                )
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        """Write the packed observations from `start` on to `out`, [m, width]."""
+        self.take(np.arange(start, start + len(out)), out)
+
+    def checksum(self) -> str:
+        """Equal for equal data, as far as a sample of 1024 observations at even distances tells."""
+        sample = np.unique(np.linspace(0, self.size - 1, SAMPLED_ROWS).astype(np.int64))
+        words = np.zeros((len(sample), self.layout.width), np.int64)
+        self.take(sample, words)
+        columns = [(name, str(c.dtype), c.shape) for name, c in sorted(self.layout.columns.items())]
+        return hashlib.sha256(repr((self.size, columns)).encode() + words.tobytes()).hexdigest()[:16]
+
+
+class Arrays:
+    """Arrays on disk, or some on disk and some in memory, as one source.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        NumPy memory maps and arrays, Zarr arrays and HDF5 datasets, all of N observations.
+    """
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self._readers = {name: _reader(array) for name, array in arrays.items()}
+        self._size = len(next(iter(arrays.values())))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """The observations at `indices`."""
+        if len(indices) and np.array_equal(indices, np.arange(indices[0], indices[0] + len(indices))):
+            consecutive = slice(int(indices[0]), int(indices[0]) + len(indices))
+            return {name: np.asarray(array[consecutive]) for name, (array, _) in self._readers.items()}
+        return {name: take(array, indices) for name, (array, take) in self._readers.items()}
+
+
+def is_on_disk(array: Any) -> bool:
+    """Whether it is an array of a kind that stays on disk."""
+    return isinstance(array, np.memmap) or _library(array) in ("zarr", "h5py")
+
+
+def _library(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
+
+
+def _reader(array: Any) -> tuple[Any, Any]:
+    if _library(array) == "zarr":
+        return array, _take_of_zarr
+    if _library(array) == "h5py":
+        return array, _take_of_hdf5
+    return array, lambda array, indices: np.take(array, indices, axis=0, mode="clip")
+
+
+def _take_of_zarr(array: Any, indices: np.ndarray) -> np.ndarray:
+    distinct, places = np.unique(indices, return_inverse=True)  # each chunk is then read once
+    return array.oindex[(distinct, ...)][places]
+
+
+def _take_of_hdf5(array: Any, indices: np.ndarray) -> np.ndarray:
+    distinct, places = np.unique(indices, return_inverse=True)  # HDF5 takes increasing indices only
+    return array[distinct][places]

@@ -1,0 +1,91 @@
+"""How an observation is packed into words, so that fetching it is one contiguous read.
+
+All entries of a dataset stand side by side in int64 words, whatever their types: integers are moved untouched, where
+floats might be normalised, and wide words halve the number of copies where XLA makes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.types import Tree
+
+WORD = 8  # bytes
+ALIGNMENT = 64  # bytes: what TensorFlow asks of memory that it is to use in place
+
+
+class Column(NamedTuple):
+    """Where an entry of the dataset stands in a packed row."""
+
+    start: int  # bytes
+    stop: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+class Layout:
+    """The columns of a packed row, from the type and the shape of one observation of each entry."""
+
+    def __init__(self, entries: Mapping[str, tuple[np.dtype, tuple[int, ...]]]) -> None:
+        self.columns: dict[str, Column] = {}
+        start = 0
+        # 8-byte entries first, so that every entry is aligned to its own size.
+        for name in sorted(entries, key=lambda name: (-entries[name][0].itemsize, -math.prod(entries[name][1]), name)):
+            dtype, shape = entries[name]
+            stop = start + dtype.itemsize * math.prod(shape)
+            self.columns[name] = Column(start, stop, dtype, tuple(shape))
+            start = stop
+        self.width = -(-start // WORD)  # words
+
+    @property
+    def row_bytes(self) -> int:
+        """Of a packed observation."""
+        return self.width * WORD
+
+    def specs(self, n: int) -> dict[str, tf.TensorSpec]:
+        """Shapes and types of n observations."""
+        return {name: tf.TensorSpec([n, *c.shape], tf.as_dtype(c.dtype)) for name, c in self.columns.items()}
+
+    def views(self, words: np.ndarray) -> dict[str, np.ndarray]:
+        """The entries as NumPy views of packed rows, [m, width]: {name: [m, *shape]}."""
+        as_bytes = words.view(np.uint8)
+        return {
+            name: as_bytes[:, c.start : c.stop].view(c.dtype).reshape((len(words), *c.shape), copy=False)
+            if c.shape
+            else as_bytes[:, c.start : c.stop].view(c.dtype)[:, 0]
+            for name, c in self.columns.items()
+        }
+
+    def unpack(self, words: tf.Tensor) -> Tree:
+        """The observations in packed rows, [..., width]: {name: [..., *shape]}."""
+        lead, entries = words.shape[:-1], {}
+        for name, column in self.columns.items():
+            dtype = tf.as_dtype(column.dtype)
+            first, last = column.start // WORD, -(-column.stop // WORD)
+            of_entry = tf.bitcast(words[..., first:last], dtype)
+            if column.dtype.itemsize < WORD:
+                of_entry = tf.reshape(of_entry, [*lead, 2 * (last - first)])
+            skip = (column.start - first * WORD) // column.dtype.itemsize
+            count = (column.stop - column.start) // column.dtype.itemsize
+            entries[name] = tf.reshape(of_entry[..., skip : skip + count], [*lead, *column.shape])
+        return entries
+
+
+def aligned_zeros(n_rows: int, n_words: int) -> np.ndarray:
+    """Through NumPy rather than TensorFlow: NumPy asks the kernel for huge pages, which random reads profit from."""
+    memory = np.zeros(n_rows * n_words + ALIGNMENT // WORD, np.int64)
+    offset = (-memory.ctypes.data % ALIGNMENT) // WORD
+    return memory[offset : offset + n_rows * n_words].reshape(n_rows, n_words)
+
+
+def shared_tensor(words: np.ndarray) -> tf.Tensor:
+    """The same memory as a tensor; a copy only where TensorFlow sees a GPU, on which it then lives."""
+    if tf.config.list_logical_devices("GPU"):
+        with tf.device("GPU:0"):
+            return tf.constant(words)
+    return tf.experimental.dlpack.from_dlpack(words.__dlpack__())

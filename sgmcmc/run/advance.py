@@ -1,0 +1,154 @@
+"""A chain from here to there: stretches of the loop, with pauses short enough for Ctrl-C and a check for divergence."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import tensorflow as tf
+from tqdm.auto import tqdm
+
+from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.types import Tree
+from sgmcmc.run.loop import Loop, Outcome
+from sgmcmc.run.plan import Pace, Plan, Stretch
+
+
+class Storage(Protocol):
+    """What becomes of the rows."""
+
+    stored: int
+    """How many have been kept."""
+    leaves: list[tf.Tensor]
+    """Those of the state last reached."""
+
+    def append(self, rows: Tree, count: int) -> None:
+        """Keep the first `count` of the rows, leaves [>= count, C, ...]."""
+
+    def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
+        """The chain has come to this iteration, whose state has these leaves, and all rows before it are appended."""
+
+    def commit(self) -> None:
+        """Make sure that what was appended is not lost."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+    def result(self) -> Tree:
+        """What has been kept, {group: {name: [C, stored, ...]}}."""
+
+
+class Made(NamedTuple):
+    """A stretch that was run."""
+
+    stretch: Stretch
+    outcome: Outcome
+
+
+def stretches(
+    loop: Loop,
+    leaves: list[tf.Tensor],
+    plan: Plan,
+    pace: Pace,
+    done: int = 0,
+    failure: type[DivergenceError] = DivergenceError,
+) -> Iterator[Made]:
+    """Follow the plan from the state with these leaves, after `done` iterations.
+
+    Raises
+    ------
+    DivergenceError
+        As `failure`, after the iterations before the divergence have been yielded.
+    """
+    while done < plan.n_iterations:
+        started = time.perf_counter()
+        stretch = plan.stretch(done, min(done + pace.length, loop.block_end(done)), loop.capacity)
+        outcome = loop.advance(leaves, stretch)
+        if not _is_finite(outcome):
+            at, error = _divergence(loop, leaves, stretch, failure)
+            if at - 1 > done:  # again, for the state before
+                stretch = plan.stretch(done, at - 1, loop.capacity)
+                yield Made(stretch, loop.advance(leaves, stretch))
+            raise error
+        leaves, done = outcome.leaves, stretch.end
+        yield Made(stretch, outcome)
+        pace.adapt(stretch.end - stretch.begin, time.perf_counter() - started)
+
+
+def run(
+    loop: Loop,
+    leaves: list[tf.Tensor],
+    plan: Plan,
+    storage: Storage,
+    title: str,
+    verbose: bool,
+    done: int = 0,
+    failure: type[DivergenceError] = DivergenceError,
+) -> list[tf.Tensor]:
+    """Follow the plan, with a progress bar, and return the leaves of the last state.
+
+    A KeyboardInterrupt is left to the caller, who finds in `storage` every stretch completed before.
+
+    Raises
+    ------
+    DivergenceError
+        As `failure`; the rows before the divergence are in `storage`.
+    """
+    with tqdm(total=plan.n_iterations, initial=done, desc=title, unit="iteration", disable=not verbose) as bar:
+        try:
+            for stretch, outcome in stretches(loop, leaves, plan, Pace(loop.feed.length), done, failure):
+                if stretch.n_rows:
+                    storage.append(tf.nest.map_structure(lambda x: x.numpy(), outcome.rows), stretch.n_rows)
+                leaves = outcome.leaves
+                storage.reached(stretch.end, leaves)
+                _show(bar, stretch, outcome)
+        finally:
+            loop.feed.close()
+    return leaves
+
+
+def _show(bar: Any, stretch: Stretch, outcome: Outcome) -> None:
+    if not bar.disable:
+        bar.set_postfix_str(f"log posterior estimate {float(np.mean(outcome.log_density)):.6g}", refresh=False)
+        bar.update(stretch.end - bar.n)
+
+
+def _divergence(
+    loop: Loop, before: list[tf.Tensor], stretch: Stretch, failure: type[DivergenceError]
+) -> tuple[int, DivergenceError]:
+    """The first iteration of the stretch after which something was not finite, and the error that says so.
+
+    What is not finite once is remembered to the end of its stretch, and runs repeat exactly, so the iteration is found
+    by bisection at no cost to chains that do not diverge.
+    """
+
+    def until(end: int) -> Outcome:
+        return loop.advance(before, stretch._replace(end=end, n_rows=0))
+
+    low, high = stretch.begin, stretch.end  # finite after low, not finite after high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _is_finite(until(middle)) else (low, middle)
+    return high, failure(high, *_culprit(loop, until(high)))
+
+
+def _is_finite(outcome: Outcome) -> bool:
+    return bool(np.isfinite(outcome.log_density).all())
+
+
+def _culprit(loop: Loop, outcome: Outcome) -> tuple[int, str, bool]:
+    """The chain and parameter to name, and whether it is the density alone that is not finite."""
+    for name, of_chains in loop.finite(outcome.leaves).items():
+        if not of_chains.all():
+            return int(np.argmin(of_chains)), name, False
+    chain = int(np.argmin(np.isfinite(outcome.log_density)))
+    params = {name: np.abs(theta[chain]).max() for name, theta in loop.params_of_chains(outcome.leaves).items()}
+    return chain, max(params, key=lambda name: params[name]), True
+
+
+def warn_interrupted(stored: int, n_rows: int) -> None:
+    """Say that a result is shorter than was asked for."""
+    warnings.warn(f"interrupted: returning the {stored} draws of {n_rows} made so far.", stacklevel=6)

@@ -1,0 +1,159 @@
+"""What iterations need that depends on their numbers alone, made in blocks before the chain is there.
+
+Blocks begin at multiples of their length K whoever asks for them, so that the bits of a draw do not depend on how a
+chain is run. One compiled program draws the indices, weights and noise of a block. The observations are then fetched by
+a thread, two blocks ahead of the chain; in the same thread as the chain, where there is but one processor; or in the
+program itself, where the data live on a GPU.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.compiled import Compiled
+from sgmcmc.core.types import Supply, Transition, Tree
+from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
+from sgmcmc.dataset.memory import InMemory
+
+BLOCK_BYTES = 2**22
+LONGEST_BLOCK = 1024  # iterations
+AHEAD = 2  # blocks
+
+
+class Fetch(enum.Enum):
+    """Who fetches the observations of a block, and when."""
+
+    IN_PROGRAM = "by the program that draws the indices"
+    WHEN_NEEDED = "by the host, when the chain comes to the block"
+    AHEAD = "by a thread of the host, before the chain comes to the block"
+
+
+def choose(data: Data) -> Fetch:
+    """The quickest way that there is."""
+    if isinstance(data, InMemory) and tf.config.list_logical_devices("GPU"):
+        return Fetch.IN_PROGRAM
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Fetch.AHEAD if usable > 1 or not isinstance(data, InMemory) else Fetch.WHEN_NEEDED
+
+
+class Feed:
+    """The blocks of one chain, or of several side by side.
+
+    Parameters
+    ----------
+    transition : Transition
+    constants : Tree
+    data : Data
+    fetch : Fetch, optional
+    length : int, optional
+        Iterations in a block; by default as many as take about 4 MB.
+    """
+
+    def __init__(
+        self, transition: Transition, constants: Tree, data: Data, fetch: Fetch | None = None, length: int | None = None
+    ) -> None:
+        self._transition, self._constants, self._data = transition, constants, data
+        self.fetch = choose(data) if fetch is None else fetch
+        one = transition.supply(constants, tf.zeros([1], tf.uint32))
+        self.length = length or _length(one, data.layout.width)
+        self.specs = _specs(one, self.length, data.layout.width)
+        self._names = (sorted(one.draws), sorted(one.indices))
+        self._draw = Compiled(self._drawn)
+        n_slots = {Fetch.IN_PROGRAM: 0, Fetch.WHEN_NEEDED: 1, Fetch.AHEAD: AHEAD + 1}[self.fetch]
+        self._slots = [self._new_slot() for _ in range(n_slots)]
+        self._current: tuple[int, list[tf.Tensor]] | None = None
+        self._coming: dict[int, Future[list[tf.Tensor]]] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._process = os.getpid()
+
+    def block(self, number: int) -> list[tf.Tensor]:
+        """The draws, the indices and the packed observations at them, in order of their names.
+
+        They are good until another block is asked for. What fails in the thread is raised here.
+        """
+        if self._current is None or self._current[0] != number:
+            self._current = (number, self._made(number) if self.fetch is Fetch.AHEAD else self._make(number))
+        return self._current[1]
+
+    def close(self) -> None:
+        """End the thread; a block that is asked for later begins another."""
+        if self._thread is not None and self._process == os.getpid():
+            self._thread.shutdown(wait=True, cancel_futures=True)
+        self._thread, self._coming, self._current = None, {}, None
+
+    def structure(self, leaves: list[tf.Tensor]) -> tuple[Supply, dict[str, tf.Tensor]]:
+        """The leaves of a block by name: what was supplied, and the packed observations."""
+        draws, indices = self._names
+        n, m = len(draws), len(indices)
+        return (
+            Supply(dict(zip(indices, leaves[n : n + m], strict=True)), dict(zip(draws, leaves[:n], strict=True))),
+            dict(zip(indices, leaves[n + m :], strict=True)),
+        )
+
+    def _made(self, number: int) -> list[tf.Tensor]:
+        if self._process != os.getpid():  # a fork has none of its parent's threads
+            self._thread, self._coming, self._process = None, {}, os.getpid()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "sgmcmc-feed")
+        if number not in self._coming:
+            self._abandon()
+        for k in range(number, number + AHEAD + 1):
+            if k not in self._coming:
+                self._coming[k] = self._thread.submit(self._make, k)
+        return self._coming.pop(number).result()
+
+    def _abandon(self) -> None:
+        for future in self._coming.values():
+            future.cancel()
+        wait(self._coming.values())  # so that nobody writes to the slots
+        self._coming.clear()
+
+    def _make(self, number: int) -> list[tf.Tensor]:
+        first = tf.constant(number * self.length % 2**32, tf.uint32)
+        leaves = self._draw(first, *tf.nest.flatten(self._constants))
+        if self.fetch is Fetch.IN_PROGRAM:
+            return leaves
+        indices = leaves[len(self._names[0]) :]
+        slot = self._slots[number % len(self._slots)]
+        for at, (buffer, _) in zip(indices, slot, strict=True):
+            self._data.take(at.numpy().reshape(-1), buffer)
+        return [*leaves, *(rows for _, rows in slot)]
+
+    def _drawn(self, first: tf.Tensor, *constants: tf.Tensor) -> list[tf.Tensor]:
+        iterations = first + tf.cast(tf.range(self.length), tf.uint32)
+        supply = self._transition.supply(tf.nest.pack_sequence_as(self._constants, constants), iterations)
+        draws = [supply.draws[name] for name in self._names[0]]
+        indices = [supply.indices[name] for name in self._names[1]]
+        if self.fetch is not Fetch.IN_PROGRAM:
+            return [*draws, *indices]
+        assert isinstance(self._data, InMemory)
+        table = self._data.rows
+        return [*draws, *indices, *(tf.gather(table, at) for at in indices)]
+
+    def _new_slot(self) -> list[tuple[np.ndarray, tf.Tensor]]:
+        """Room for the observations of a block, as an array and as a tensor of the same memory."""
+        slot = []
+        for spec in self.specs[-len(self._names[1]) :]:
+            *lead, width = spec.shape
+            buffer = aligned_zeros(int(np.prod(lead)), width)
+            slot.append((buffer, shared_tensor(buffer.reshape(spec.shape))))
+        return slot
+
+
+def _specs(one: Supply, length: int, width: int) -> list[tf.TensorSpec]:
+    """Of the leaves of a block, from what one iteration is supplied with."""
+    draws, indices = ([tree[name] for name in sorted(tree)] for tree in (one.draws, one.indices))
+    specs = [tf.TensorSpec([length, *x.shape[1:]], x.dtype) for x in (*draws, *indices)]
+    return [*specs, *(tf.TensorSpec([length, *x.shape[1:], width], tf.int64) for x in indices)]
+
+
+def _length(one: Supply, width: int) -> int:
+    """A power of two."""
+    of_iteration = sum(spec.shape.num_elements() * spec.dtype.size for spec in _specs(one, 1, width))
+    return int(np.clip(2 ** int(np.log2(max(BLOCK_BYTES / of_iteration, 1))), 1, LONGEST_BLOCK))

@@ -1,0 +1,59 @@
+"""Which iterations to make, in stretches that end where a block of supplies does, and which of them to record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+STRETCH_SECONDS = 0.1
+
+
+class Stretch(NamedTuple):
+    """Iterations to be made in one call of the loop."""
+
+    begin: int  # how many have been made before
+    end: int  # how many have been made after it
+    due: int  # the first count of iterations after which a row is recorded; beyond `end` if none is
+    n_rows: int
+    thin: int  # iterations from one recorded row to the next
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Recorded is the last of every `thin` iterations after the first `burn_in`; nothing, if `thin` is None."""
+
+    n_iterations: int
+    thin: int | None = 1
+    burn_in: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are recorded in all."""
+        return self._rows_by(self.n_iterations)
+
+    def stretch(self, begin: int, end: int, capacity: int) -> Stretch:
+        """From `begin` to `end` at most, and to no more rows than `capacity`."""
+        end = min(end, self.n_iterations)
+        if self.thin is None:
+            return Stretch(begin, end, end + 1, 0, 1)
+        before = self._rows_by(begin)
+        due = self.burn_in + (before + 1) * self.thin
+        end = min(end, due + (capacity - 1) * self.thin)
+        return Stretch(begin, end, due, self._rows_by(end) - before, self.thin)
+
+    def _rows_by(self, iteration: int) -> int:
+        return 0 if self.thin is None else max(iteration - self.burn_in, 0) // self.thin
+
+
+class Pace:
+    """How long stretches are: short ones keep the bar and Ctrl-C alive, long ones cost less; the draws are the same."""
+
+    def __init__(self, longest: int) -> None:
+        self.length, self._longest = 1, longest
+
+    def adapt(self, made: int, elapsed: float) -> None:
+        """Learn that `made` iterations took `elapsed` seconds."""
+        if elapsed > 2 * STRETCH_SECONDS:
+            self.length = max(made // 2, 1)
+        elif elapsed < STRETCH_SECONDS / 2 and 2 * made > self.length:  # the ends of blocks cut stretches short
+            self.length = min(2 * self.length, self._longest)

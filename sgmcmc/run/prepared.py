@@ -1,0 +1,39 @@
+"""The stage between the choices and the chain: the mode is known, and nothing has been run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sgmcmc.core.types import Mode, State, Transition, Tree
+from sgmcmc.dataset.data import Data
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A chain, or several, about to begin; whole runs and sessions start from it.
+
+    Parameters
+    ----------
+    transition : Transition
+    constants : Tree
+        What the transition is given besides the state, such as what the gradient estimator worked out at the mode.
+    state : State
+        The state before the first iteration.
+    data : Data
+    n_chains : int or None
+        None is a single chain whose draws have no chain axis.
+    mode : Mode or None
+        The mode, where it was sought.
+    """
+
+    transition: Transition
+    constants: Tree
+    state: State
+    data: Data
+    n_chains: int | None = None
+    mode: Mode | None = None
+
+    @property
+    def chains(self) -> int:
+        """How many run side by side."""
+        return self.n_chains or 1

@@ -1,0 +1,141 @@
+"""The argument `dataset`: data to be packed into memory, or data that stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry, Takes, is_on_disk
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.samplers._checks import first_non_finite, numeric
+
+PROBED = 2  # observations by which the entries of a dataset of the user's own are known
+
+
+def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
+    """The data, with every entry of the type that it is to have.
+
+    Raises
+    ------
+    ValueError
+        Naming what is wrong with which entry.
+    """
+    if isinstance(dataset, tf.data.Dataset | Iterator):
+        raise ValueError(
+            f"dataset of {of} must be a dict of arrays, or an object with __len__ and take(indices), since minibatches "
+            f"are drawn at random; got {type(dataset).__name__}, which can only be read in order. Arrays that do not "
+            f"fit into memory can be memory-mapped: np.load(path, mmap_mode='r')."
+        )
+    if isinstance(dataset, Takes) and not isinstance(dataset, Mapping) and not hasattr(dataset, "shape"):
+        return _of_object(of, dataset, integers, dtype)
+    if not isinstance(dataset, Mapping) or not dataset or not all(isinstance(name, str) for name in dataset):
+        raise ValueError(
+            f"dataset of {of} must be a dict with at least one entry and names as keys; got {repr(dataset)[:200]}."
+        )
+    _require_integers(of, integers, dataset)
+    for name, entry in dataset.items():
+        if isinstance(entry, tf.data.Dataset | Iterator):
+            raise ValueError(
+                f"dataset[{name!r}] of {of} must be an array; got {type(entry).__name__}, which can only be read once "
+                f"and in order. Read it into an array, or into a file for np.load(path, mmap_mode='r')."
+            )
+    on_disk = any(is_on_disk(entry) for entry in dataset.values())
+    arrays = {
+        name: entry if is_on_disk(entry) else _in_memory(of, name, entry, name in integers, dtype)
+        for name, entry in dataset.items()
+    }
+    _require_one_length(of, arrays)
+    if not on_disk:
+        return InMemory(arrays)
+    entries = {
+        name: _entry(of, name, array.dtype, array.shape[1:], name in integers, dtype) for name, array in arrays.items()
+    }
+    return Elsewhere(Arrays(arrays), entries)
+
+
+def _of_object(of: str, source: Takes, integers: Sequence[str], dtype: np.dtype) -> Data:
+    must = f"take of dataset of {of} must return a dict of arrays with one row for each index"
+    n_data = len(source)
+    if n_data < 1:
+        raise ValueError(f"dataset of {of} must have at least one observation; got a length of {n_data}.")
+    indices = np.arange(min(PROBED, n_data))
+    try:
+        probed = source.take(indices)
+        arrays = {name: numeric(f"dataset[{name!r}]", of, array) for name, array in probed.items()}
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{must}; it raised {type(error).__name__}: {error}") from error
+    if not arrays or any(array.ndim == 0 or len(array) != len(indices) for array in arrays.values()):
+        shapes = {name: array.shape for name, array in arrays.items()}
+        raise ValueError(f"{must}; got shapes {shapes} for {len(indices)} indices.")
+    _require_integers(of, integers, arrays)
+    return Elsewhere(
+        source,
+        {
+            name: _entry(of, name, array.dtype, array.shape[1:], name in integers, dtype)
+            for name, array in arrays.items()
+        },
+    )
+
+
+def _require_integers(of: str, integers: Any, names: Collection[str]) -> None:
+    if (
+        isinstance(integers, str)
+        or not isinstance(integers, Collection)
+        or any(name not in list(names) for name in integers)
+    ):
+        raise ValueError(f"integers of {of} must list names in dataset, {sorted(names)}; got {integers!r}.")
+
+
+def _require_one_length(of: str, arrays: Mapping[str, Any]) -> None:
+    for name, array in arrays.items():
+        if not array.shape:
+            raise ValueError(
+                f"dataset[{name!r}] of {of} must have its observations on a first axis; got the single number {array}."
+            )
+    lengths = {name: array.shape[0] for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"dataset of {of} must have entries of one length, the number of observations; got {lengths}.")
+    if 0 in lengths.values():
+        raise ValueError(f"dataset of {of} must have at least one observation; got {lengths}.")
+
+
+def _entry(
+    of: str, name: str, dtype: np.dtype, shape: tuple[int, ...], is_integer: bool, float_type: np.dtype
+) -> Entry:
+    label = f"dataset[{name!r}] of {of}"
+    if np.dtype(dtype).kind not in "biuf":
+        raise ValueError(f"{label} must be an array of real numbers; got dtype {dtype}.")
+    return Entry(_integer_type(label, np.dtype(dtype)) if is_integer else float_type, tuple(shape))
+
+
+def _integer_type(label: str, dtype: np.dtype) -> np.dtype:
+    if dtype.kind not in "biu":
+        raise ValueError(f"{label} must have an integer type, since it is named in integers; got dtype {dtype}.")
+    return np.dtype(np.int64 if dtype in (np.int64, np.uint32, np.uint64) else np.int32)
+
+
+def _in_memory(of: str, name: str, value: Any, is_integer: bool, float_type: np.dtype) -> np.ndarray:
+    label = f"dataset[{name!r}]"
+    array = numeric(label, of, value)
+    if is_integer:
+        integer_type = _integer_type(f"{label} of {of}", array.dtype)
+        if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"{label} of {of} must fit into int64; got values up to {array.max()}.")
+        return array.astype(integer_type, copy=False)
+    exact = 2 ** (np.finfo(float_type).nmant + 1)
+    if array.dtype.kind in "iu" and array.size and max(-int(array.min()), int(array.max())) > exact:
+        raise ValueError(
+            f"{label} of {of} must hold integers that {float_type} represents exactly, up to {exact} (or name it in "
+            f"integers=, or use dtype='float64'); got values up to {max(-int(array.min()), int(array.max()))}."
+        )
+    with np.errstate(over="ignore"):
+        converted = array.astype(float_type, copy=False)
+    if not np.isfinite(converted).all():
+        raise ValueError(f"{label} of {of} must be finite in {float_type}; got {first_non_finite(converted)}.")
+    return converted

@@ -1,0 +1,107 @@
+"""The options of the samplers, said once: their types, defaults and texts; and how they get into signatures and help.
+
+A public function names R's arguments itself and takes the rest as ``**options: Unpack[...]``. `public` then gives it
+the whole signature, for `inspect` and `help`, checks what it is called with against that, and fills in the defaults.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar, get_type_hints
+
+from sgmcmc.core.types import Reducer
+from sgmcmc.samplers._texts import filled_in
+
+F = TypeVar("F", bound=Callable)
+
+
+class SetupOptions(TypedDict, total=False):
+    """Options of all functions that make a sampler."""
+
+    subsampling: Any
+    integers: Sequence[str]
+    dtype: str
+    nChains: int | None
+    starts: float | Mapping[str, Any] | None
+    sharedMinibatch: bool
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of a whole run."""
+
+    thin: int
+    burnIn: int
+    collect: Callable | None
+    reduce: Reducer | Mapping[str, Reducer] | None
+    gradients: bool
+    storage: str | Path | None
+    resume: bool
+
+
+class Options(SetupOptions, RunOptions, total=False):
+    """Options of all functions that make a sampler and run it."""
+
+
+SETUP_DEFAULTS: SetupOptions = {
+    "subsampling": "uniform",
+    "integers": (),
+    "dtype": "float32",
+    "nChains": None,
+    "starts": None,
+    "sharedMinibatch": False,
+}
+RUN_DEFAULTS: RunOptions = {
+    "thin": 1,
+    "burnIn": 0,
+    "collect": None,
+    "reduce": None,
+    "gradients": False,
+    "storage": None,
+    "resume": False,
+}
+
+
+def of_setup(options: Options) -> SetupOptions:
+    """Those that make the sampler."""
+    return {name: options[name] for name in SETUP_DEFAULTS}  # type: ignore[literal-required, return-value]
+
+
+def of_run(options: Options) -> RunOptions:
+    """Those of the run."""
+    return {name: options[name] for name in RUN_DEFAULTS}  # type: ignore[literal-required, return-value]
+
+
+def public(function: F) -> F:
+    """Spell out the options of a public function in its signature and its arguments in its docstring."""
+    signature = _spelled_out(inspect.signature(function, eval_str=True))
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}() {error}") from None
+        given.apply_defaults()
+        return function(**given.arguments)
+
+    called.__signature__ = signature  # type: ignore[attr-defined]
+    called.__doc__ = filled_in(function.__doc__ or "", signature)
+    return called  # type: ignore[return-value]
+
+
+def _spelled_out(signature: inspect.Signature) -> inspect.Signature:
+    parameters = list(signature.parameters.values())
+    last = parameters[-1]
+    if last.kind is not last.VAR_KEYWORD:
+        return signature
+    options = get_type_hints(last.annotation.__args__[0])  # of Unpack[...]
+    defaults = {**SETUP_DEFAULTS, **RUN_DEFAULTS}
+    spelled = [
+        inspect.Parameter(name, last.KEYWORD_ONLY, default=defaults[name], annotation=options[name])
+        for name in defaults
+        if name in options
+    ]
+    return signature.replace(parameters=[*parameters[:-1], *spelled])

@@ -1,0 +1,119 @@
+"""From the choices of a user to a sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from sgmcmc.core.types import Dynamics, Given, Gradient
+from sgmcmc.dynamics import descent
+from sgmcmc.gradients.control_variates import control_variates
+from sgmcmc.gradients.plain import plain
+from sgmcmc.run.mode import ModeSearch
+from sgmcmc.run.sampler import Sampler
+from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag, require_number
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers.estimators import controlVariates
+
+OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
+
+
+def set_up(
+    choices: Choices,
+    dynamics: Dynamics | Mapping[str, Dynamics],
+    gradient: controlVariates | None,
+    settings: Mapping[str, Any] | None = None,
+) -> Sgmcmc:
+    """The sampler of these choices, with one dynamics for all parameters or one for each.
+
+    `settings` are those of the dynamics, as the user knows them.
+    """
+    each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
+    own, eps = dict(settings or {}), choices.stepsizes
+    search, searching = _mode_search(choices.sampler, gradient)
+    seed, minibatch, model = choices.random_seed, choices.minibatch, choices.model
+    estimator: Gradient = plain(model) if gradient is None else control_variates(model)
+    sampler = Sampler(
+        name=choices.sampler,
+        model=model,
+        minibatch=minibatch,
+        gradient=estimator,
+        dynamics=each,
+        stepsize=eps,
+        start=choices.start,
+        seed=seed,
+        search=search,
+        n_chains=choices.n_chains,
+        starts=choices.chain_starts,
+        shared_minibatch=choices.shared_minibatch,
+        settings=choices.settings | own | searching,
+    )
+    return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
+
+
+def _mode_search(name: str, gradient: Any) -> tuple[ModeSearch | None, dict[str, Any]]:
+    """How the mode is sought, and the settings of that as the user knows them."""
+    if gradient is None:
+        return None, {}
+    if not isinstance(gradient, controlVariates):
+        raise ValueError(
+            f"gradient of {name} must be None, the plain estimate, or controlVariates(optStepsize); got {gradient!r}."
+        )
+    optimizer = gradient.optimizer
+    if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
+        raise ValueError(f"optimizer of {name} must be one of {sorted(OPTIMIZERS)}; got {optimizer!r}.")
+    stepsize = require_number("optStepsize", name, gradient.optStepsize, POSITIVE)
+    n_iterations = require_count("nItersOpt", name, gradient.nItersOpt, at_least=0)
+    search = ModeSearch(
+        OPTIMIZERS[optimizer](), stepsize, n_iterations, require_flag("verbose", name, gradient.verbose)
+    )
+    return search, {"optStepsize": stepsize, "nItersOpt": n_iterations, "optimizer": optimizer}
+
+
+def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
+    """A dynamics of the user's own for each parameter, after a trial on abstract tensors.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or does not keep the shapes of what it is given.
+    """
+    each = dynamics if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
+    if set(each) != set(choices.start) or not all(isinstance(d, Dynamics) for d in each.values()):
+        raise choices.refuse(
+            "dynamics", f"be a Dynamics, or a dict with one for each of {sorted(choices.start)}", repr(dynamics)
+        )
+    leaps = {name: require_count("leaps of dynamics", choices.sampler, d.leaps, 1) for name, d in each.items()}
+    if len(set(leaps.values())) > 1:
+        raise choices.refuse("dynamics", "have as many leaps for all parameters", leaps)
+    for name, one in each.items():
+        theta = tf.TensorSpec(choices.start[name].shape, choices.float_type)
+        try:
+            tf.function(_trial(one), autograph=False).get_concrete_function(theta)
+        except Exception as error:
+            raise ValueError(
+                f"dynamics of {choices.sampler} must keep the shape and the type of {name!r} and of its memory, in "
+                f"TensorFlow operations; it raised {type(error).__name__}: {error}"
+            ) from error
+    return dict(each)
+
+
+def _trial(dynamics: Dynamics) -> Any:
+    def trial(theta: tf.Tensor) -> None:
+        eps, same = tf.ones([], theta.dtype), tf.ones_like(theta)
+        memory = dynamics.init(theta, Given(eps, same))
+        moved, after = dynamics.step(theta, memory, Given(eps, same, same))
+        renewed = dynamics.refresh(theta, memory, Given(eps, same)) if dynamics.refresh else memory
+        drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
+        for before, made in ((theta, moved), (theta, drifted), (memory, after), (memory, renewed)):
+            tf.nest.assert_same_structure(before, made)
+            for x, y in zip(tf.nest.flatten(before), tf.nest.flatten(made), strict=True):
+                if (x.shape, x.dtype) != (y.shape, y.dtype):
+                    raise TypeError(f"{x.dtype.name}{x.shape} became {y.dtype.name}{y.shape}")
+        if dynamics.stats:
+            dynamics.stats(memory, Given(eps))
+
+    return trial

@@ -1,0 +1,134 @@
+"""Update rules of one's own: sample and sampleSetup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from sgmcmc.core.types import Dynamics
+from sgmcmc.model import LogLik, LogPrior
+from sgmcmc.output.draws import Draws
+from sgmcmc.samplers._choices import Choices, Stepsize
+from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._set_up import checked_dynamics, set_up
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers.estimators import controlVariates
+
+
+@public
+def sample(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    nIters: int = 10**4,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    dynamics: Dynamics | Mapping[str, Dynamics],
+    gradient: controlVariates | None = None,
+    **options: Unpack[Options],
+) -> Draws:
+    """Sample with an update rule of your own.
+
+    Everything but the rule is that of the other samplers: minibatches, gradients, chains, storage and sessions.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    {draws}
+
+    Raises
+    ------
+    {run errors}
+    ModeSearchError
+        If the search for the mode does, where control variates make one.
+
+    See Also
+    --------
+    sampleSetup : The same, step by step.
+    Dynamics : What an update rule consists of.
+
+    Examples
+    --------
+    The method of Leimkuhler and Matthews (2013): SGLD, but each noise is used twice, half now and half in the next
+    update.
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import Dynamics, sample
+    >>> def init(theta, given):
+    ...     return {"noise": given.noise}
+    >>> def step(theta, memory, given):
+    ...     noise = (memory["noise"] + given.noise) / 2
+    ...     theta = theta + given.eps / 2 * given.gradient + tf.sqrt(given.eps) * noise
+    ...     return theta, {"noise": given.noise}
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> params = {"theta": 0.0}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sample(
+    ...     logLik, dataset, params, stepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1,
+    ...     dynamics=Dynamics(step, init=init),
+    ... )
+    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
+    True
+    """
+    sampler = sampleSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        logPrior,
+        minibatchSize,
+        seed,
+        dynamics=dynamics,
+        gradient=gradient,
+        **of_setup(options),
+    )
+    return sampler.run(nIters, verbose, **of_run(options))
+
+
+@public
+def sampleSetup(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    seed: int | None = None,
+    *,
+    dynamics: Dynamics | Mapping[str, Dynamics],
+    gradient: controlVariates | None = None,
+    **options: Unpack[SetupOptions],
+) -> Sgmcmc:
+    """Set up a sampler with an update rule of your own, to run step by step.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    {sampler}
+
+    Raises
+    ------
+    {set-up errors}
+
+    See Also
+    --------
+    sample : The same in one call.
+
+    Examples
+    --------
+    See `sample`.
+    """
+    choices = Choices("sample", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    return set_up(choices, checked_dynamics(choices, dynamics), gradient)
