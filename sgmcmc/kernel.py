@@ -34,6 +34,7 @@ from sgmcmc.model import Model
 
 MINIBATCH, MONITOR = "minibatch", "monitor"  # what observations are fetched for
 NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # what else is made ahead
+OF_CHAINS = (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR)
 
 
 class ProductState(NamedTuple):
@@ -83,7 +84,7 @@ def constants(
     """What the transition of a product is given besides the state; a stepsize that changes counts as NaN here."""
     fixed = [np.nan if callable(stepsize[name]) else stepsize[name] for name in sorted(stepsize)]
     return {
-        "keys": {p.name: tf.constant(random.keys(seed, p, chains)) for p in Purpose if p.is_of_chains},
+        "keys": tf.constant(np.stack([random.keys(seed, p, chains) for p in OF_CHAINS])),  # [purposes, C, 2]
         "stepsize": tf.constant([[eps] * len(chains) for eps in fixed], dtype),  # [P, C]
         "estimator": estimator,
     }
@@ -102,7 +103,7 @@ def build(product: Product) -> Transition:
 
     def stream(constants: Tree, purpose: Purpose) -> Stream:
         of_batches = purpose in (Purpose.MINIBATCH, Purpose.MONITOR)
-        return Stream(constants["keys"][purpose.name][: n_batches if of_batches else n_chains])
+        return Stream(constants["keys"][OF_CHAINS.index(purpose)][: n_batches if of_batches else n_chains])
 
     def counter(iteration: tf.Tensor, leap: int | tf.Tensor = 0) -> tf.Tensor:
         """A gradient's number, by which its random numbers are drawn."""

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
+import functools
 import io
 import os
 import resource
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 from cases import PRIOR_SD_MIXTURE, SHORT, Case, simulate, start
 from protocol import seconds, serve, versions
-from sgmcmc.samplers._arguments import Arguments
-from sgmcmc.samplers._object import Sgmcmc
 
-from sgmcmc import initSess, sghmcSetup, sgld, sgldcvSetup, sgldSetup, sgmcmcStep, sgnhtSetup
+from sgmcmc import initSess, sghmcSetup, sgldcvSetup, sgldSetup, sgmcmcStep, sgnhtSetup
+from sgmcmc.run import one_call
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import Sampler
+from sgmcmc.samplers._dataset import checked_dataset
+from sgmcmc.samplers._options import RUN_DEFAULTS
+from sgmcmc.samplers._sgmcmc import Sgmcmc
 
 MOMENTUM_STEPSIZE = 1e-7
-RUN_DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(sgld).parameters.items()
-    if name not in inspect.signature(sgldSetup).parameters
-}
 MODE_SEARCH = {"optStepsize": 1e-7, "nItersOpt": 1000, "verbose": False}
 
 Params = dict[str, tf.Tensor]
@@ -114,7 +113,8 @@ def first_call(case: dict[str, Any]) -> dict[str, float]:
     """
     this = Case(**case)
     dataset = simulate(this.model, this.n_data)
-    data_seconds, packed_again = (seconds(lambda: _arguments(this, dataset).data) for _ in range(2))
+    float_type = np.dtype("float32")
+    data_seconds, packed_again = (seconds(lambda: checked_dataset("sgld", dataset, (), float_type)) for _ in range(2))
     whole = seconds(lambda: _run(_setup(this, subsampling="withReplacement", dataset=dataset), SHORT))
     return {"data": data_seconds, "first": whole - packed_again}
 
@@ -164,53 +164,51 @@ def _setup(
     )
 
 
-def _arguments(case: Case, dataset: dict[str, np.ndarray]) -> Arguments:
-    log_lik, log_prior = MODELS[case.model]()
-    return Arguments(
-        sampler="sgld",
-        logLik=log_lik,
-        dataset=dataset,
-        params=start(case.model),
-        logPrior=log_prior,
-        minibatchSize=case.n,
-        seed=1,
-        subsampling="withReplacement",
-        integers=(),
-        dtype="float32",
-    )
-
-
 def _run(setup: Sgmcmc, iterations: int, verbose: bool = False, **arguments: Any) -> Mapping[str, np.ndarray]:
     """A one-call function after its setup; arguments not given are its defaults."""
-    return setup.run(**{**RUN_DEFAULTS, "nIters": iterations, "verbose": verbose, **arguments})
+    return setup.run(iterations, verbose, **{**RUN_DEFAULTS, **arguments})
 
 
 def _without_estimates(sampler: Sampler) -> None:
     """No user can ask for this: what the estimates cost is seen only by taking them out of the iteration."""
-    nothing, step = tf.zeros([sampler.n_chains or 1], sampler.model.dtype), sampler.transition.step
-    transition = sampler.transition._replace(step=lambda state: step(state)._replace(log_density=nothing))
-    sampler.__dict__["transition"] = transition  # where the cached property would be
+    nothing, prepare = tf.zeros([sampler.n_chains or 1], sampler.model.dtype), sampler.prepare
+
+    def prepared(*arguments: Any) -> Prepared:
+        with_estimates = prepare(*arguments)
+        step = with_estimates.transition.step
+        transition = with_estimates.transition._replace(
+            step=lambda *given: step(*given)._replace(log_density=nothing), log_density=lambda state: nothing
+        )
+        return replace(with_estimates, transition=transition)
+
+    sampler.__dict__["prepare"] = prepared
 
 
-def _compile_once(sampler: Sampler) -> None:
-    """Let all calls share one compiled loop, where users pay for the compilation in each."""
-    make_loop, loops = sampler.loop, []
+@contextlib.contextmanager
+def _one_loop(loops: list[Loop]) -> Iterator[None]:
+    """Let all calls share one compiled loop, where users pay for the tracing in each."""
 
     def loop(*arguments: Any) -> Loop:
         if not loops:
-            loops.append(make_loop(*arguments))
+            loops.append(Loop(*arguments))
         return loops[0]
 
-    sampler.__dict__["loop"] = loop
+    with mock.patch.object(one_call, "Loop", loop):
+        yield
 
 
 def _chain(setup: Sgmcmc, case: Case, calls: int, bar: bool, store: bool) -> Callable[[], float]:
     """What the one-call functions do once compiled; each repetition begins where they begin."""
-    _compile_once(setup._sampler)
+    loops: list[Loop] = []
+    setup._sampler.__dict__["prepare"] = functools.cache(setup._sampler.prepare)
 
     def repetition() -> float:
         # The bar is drawn on stderr; each repetition gets a folder of its own, and its removal is not timed.
-        with contextlib.redirect_stderr(io.StringIO()), tempfile.TemporaryDirectory() as folder:
+        with (
+            _one_loop(loops),
+            contextlib.redirect_stderr(io.StringIO()),
+            tempfile.TemporaryDirectory() as folder,
+        ):
             options = {"storage": str(Path(folder) / "draws.zarr")} if store else {}
 
             def run() -> None:

@@ -31,11 +31,6 @@ class Purpose(enum.IntEnum):
     MODE = 6
     START = 7
 
-    @property
-    def is_of_chains(self) -> bool:
-        """Whether a transition draws from it."""
-        return self in (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR)
-
 
 def _u32(x: int | tf.Tensor) -> tf.Tensor:
     if isinstance(x, int | np.integer):

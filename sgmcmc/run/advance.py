@@ -25,8 +25,8 @@ class Storage(Protocol):
     leaves: list[tf.Tensor]
     """Those of the state last reached."""
 
-    def append(self, rows: Tree, count: int) -> None:
-        """Keep the first `count` of the rows, leaves [>= count, C, ...]."""
+    def append(self, rows: list[np.ndarray], count: int) -> None:
+        """Keep the first `count` of the rows, leaves [>= count, C, ...] in order of their groups and names."""
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
         """The chain has come to this iteration, whose state has these leaves, and all rows before it are appended."""
@@ -101,7 +101,7 @@ def run(
         try:
             for stretch, outcome in stretches(loop, leaves, plan, Pace(loop.feed.length), done, failure):
                 if stretch.n_rows:
-                    storage.append(tf.nest.map_structure(lambda x: x.numpy(), outcome.rows), stretch.n_rows)
+                    storage.append([row.numpy() for row in outcome.rows], stretch.n_rows)
                 leaves = outcome.leaves
                 storage.reached(stretch.end, leaves)
                 _show(bar, stretch, outcome)

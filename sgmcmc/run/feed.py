@@ -21,8 +21,10 @@ from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 from sgmcmc.dataset.memory import InMemory
 
-BLOCK_BYTES = 2**22
-LONGEST_BLOCK = 1024  # iterations
+BLOCK_BYTES = 2**22  # what a processor's caches hold beside the rest
+SHORT_BLOCK, SHORT_BLOCK_BYTES = 8, 2**24  # to call a program costs as much as some iterations, so few are too few
+LONGEST_BLOCK = 1024
+PARTS = 4  # in which the observations of a block are fetched
 AHEAD = 2  # blocks
 
 
@@ -156,4 +158,5 @@ def _specs(one: Supply, length: int, width: int) -> list[tf.TensorSpec]:
 def _length(one: Supply, width: int) -> int:
     """A power of two."""
     of_iteration = sum(spec.shape.num_elements() * spec.dtype.size for spec in _specs(one, 1, width))
-    return int(np.clip(2 ** int(np.log2(max(BLOCK_BYTES / of_iteration, 1))), 1, LONGEST_BLOCK))
+    within = [max(1, 2 ** int(np.log2(max(limit / of_iteration, 1)))) for limit in (BLOCK_BYTES, SHORT_BLOCK_BYTES)]
+    return min(max(within[0], min(SHORT_BLOCK, within[1])), LONGEST_BLOCK)

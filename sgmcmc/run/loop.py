@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.types import State, Supply, Tree
-from sgmcmc.dataset.layout import Layout
+from sgmcmc.dataset.layout import Layout, aligned_zeros, shared_tensor
 from sgmcmc.run.feed import Feed, Fetch
 from sgmcmc.run.plan import Stretch
 from sgmcmc.run.prepared import Prepared
@@ -21,13 +21,14 @@ from sgmcmc.run.recorder import Recorder
 
 MAX_ROWS = 1024
 MAX_BYTES = 2**22
+N_ORDERS = 5
 
 
 class Outcome(NamedTuple):
     """What a call of the loop gives."""
 
     leaves: list[tf.Tensor]  # the new state
-    rows: Tree  # what was recorded: leaves [more than were due, C, ...]
+    rows: list[tf.Tensor]  # what was recorded, flat: [more than were due, C, ...]
     log_density: np.ndarray  # [C]: the last estimate of the log posterior; NaN if anything was not finite on the way
 
 
@@ -53,7 +54,7 @@ class Loop:
         self, prepared: Prepared, recorder: Recorder, fetch: Fetch | None = None, block_length: int | None = None
     ) -> None:
         self._transition, self._recorder, self._data = prepared.transition, recorder, prepared.data
-        self._constants = prepared.constants
+        self._constants, self._flat_constants = prepared.constants, tf.nest.flatten(prepared.constants)
         self.leaps = prepared.transition.leaps
         self.feed = Feed(prepared.transition, prepared.constants, prepared.data, fetch, block_length)
         self._example = (prepared.state, recorder.init())
@@ -64,6 +65,9 @@ class Loop:
         row_bytes = sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_specs))
         self.capacity = int(np.clip(MAX_BYTES // max(row_bytes, 1), 1, min(MAX_ROWS, self.feed.length)))
         self._compiled = Compiled(self._advance)
+        # Written in place: to make a tensor of a few numbers takes as long as an iteration.
+        words = aligned_zeros(1, N_ORDERS)
+        self._orders, self._orders_tensor = words[0], shared_tensor(words)
 
     def flatten(self, state: State, accumulated: list[tf.Tensor] | None = None) -> list[tf.Tensor]:
         """The leaves of a state, the parameters as users know them, and those accumulated; without any, as at first."""
@@ -99,24 +103,18 @@ class Loop:
         last = first + stretch.end - stretch.begin
         start = number * self.feed.length
         due, thin = (stretch.due - start, stretch.thin) if stretch.n_rows else (last + 1, 1)
-        orders = np.array([first, last, due, thin, np.uint32(start % 2**32).astype(np.int32)], np.int32)
-        return self._call(leaves, number, orders)
-
-    def _call(self, leaves: list[tf.Tensor], number: int, orders: np.ndarray) -> Outcome:
+        self._orders[:] = first, last, due, thin, start % 2**32
+        results = self._compiled(*leaves, *self._flat_constants, *self.feed.block(number), self._orders_tensor)
         n = self._n_leaves
-        *results, log_density = self._compiled(*self._arguments(leaves, number, orders))
-        return Outcome(results[:n], tf.nest.pack_sequence_as(self.row_specs, results[n:]), log_density.numpy())
-
-    def _arguments(self, leaves: list[tf.Tensor], number: int, orders: np.ndarray) -> list[tf.Tensor]:
-        block = self.feed.block(number)
-        return [*leaves, *tf.nest.flatten(self._constants), *block, tf.convert_to_tensor(orders)]
+        return Outcome(results[:n], results[n:-1], results[-1].numpy())
 
     def _advance(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
-        n, c = self._n_leaves, self._n_leaves + len(tf.nest.flatten(self._constants))
+        n, c = self._n_leaves, self._n_leaves + len(self._flat_constants)
         constants = tf.nest.pack_sequence_as(self._constants, arguments[n:c])
         supply, fetched = self.feed.structure(list(arguments[c:-1]))
-        first, last, due, thin, start = tf.unstack(arguments[-1])
-        start, n_rows = tf.bitcast(start, tf.uint32), self.capacity + 1  # the last is for what is not due
+        *orders, start = tf.unstack(arguments[-1][0])
+        first, last, due, thin = (tf.cast(order, tf.int32) for order in orders)
+        start, n_rows = tf.cast(start, tf.uint32), self.capacity + 1  # the last is for what is not due
         buffers = tf.nest.map_structure(
             lambda s: tf.TensorArray(s.dtype, size=n_rows, element_shape=s.shape), self.row_specs
         )

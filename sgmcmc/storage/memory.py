@@ -28,14 +28,13 @@ class Memory:
             }
             for group, members in specs.items()
         }
+        self._by_row = [array.swapaxes(0, 1) for array in tf.nest.flatten(self._arrays)]
         self.stored, self.leaves = 0, leaves
 
-    def append(self, rows: Tree, count: int) -> None:
-        """Keep the first `count` rows, {group: {name: [>= count, C, ...]}}."""
-        kept = slice(self.stored, self.stored + count)
-        for group, members in self._arrays.items():
-            for name, array in members.items():
-                array[:, kept] = np.moveaxis(rows[group][name][:count], 0, 1)
+    def append(self, rows: list[np.ndarray], count: int) -> None:
+        """Keep the first `count` rows, [>= count, C, ...], in order of their groups and names."""
+        for array, row in zip(self._by_row, rows, strict=True):
+            array[self.stored : self.stored + count] = row[:count]
         self.stored += count
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:

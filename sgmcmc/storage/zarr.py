@@ -58,7 +58,9 @@ class ZarrStore:
                 leftover.unlink()
         self.path, self.stored, self.leaves, self._encode = path, stored, leaves, encode
         self._root = zarr.open_group(path, mode="r+", use_consolidated=False)
-        self._specs = [(group, name, spec) for group, members in specs.items() for name, spec in members.items()]
+        self._specs = [
+            (group, name, members[name]) for group, members in sorted(specs.items()) for name in sorted(members)
+        ]  # in the order in which rows come
         self._arrays = [self._root[f"{group}/{name}"] for group, name, _ in self._specs]
         self._chunk = _chunk_rows(specs)
         self._written = stored - stored % self._chunk  # rows in finished chunks
@@ -72,14 +74,14 @@ class ZarrStore:
         self._writer, self._writing = ThreadPoolExecutor(1), Future[None]()
         self._writing.set_result(None)
 
-    def append(self, rows: Tree, count: int) -> None:
-        """Keep the first `count` rows, {group: {name: [>= count, C, ...]}}."""
+    def append(self, rows: list[np.ndarray], count: int) -> None:
+        """Keep the first `count` rows, [>= count, C, ...], in order of their groups and names."""
         taken = 0
         while taken < count:
             begin = self.stored - self._written
             n = min(self._chunk - begin, count - taken)
-            for (group, name, _), buffer in zip(self._specs, self._buffers, strict=True):
-                buffer[:, begin : begin + n] = np.moveaxis(rows[group][name][taken : taken + n], 0, 1)
+            for row, buffer in zip(rows, self._buffers, strict=True):
+                buffer[:, begin : begin + n] = row[taken : taken + n].swapaxes(0, 1)
             taken, self.stored = taken + n, self.stored + n
             if self.stored - self._written == self._chunk:
                 self._meanwhile(self._write, self._buffers, self._written, self.stored)
