@@ -171,6 +171,15 @@ def build(product: Product) -> Transition:
         own = () if minibatch.scale is not None else supplied.draws(weights, leap)
         return supplied.data(of, leap), own, supplied.indices(of, leap)
 
+    def places(of_batch: tuple) -> tf.Tensor:
+        return tf.broadcast_to(of_batch[2], [n_chains, minibatch.size])
+
+    def seen(estimator: Any, of_batch: tuple) -> Any:
+        """The memory of the estimator as it is given: of its tables the rows of the minibatch."""
+        for key in gradient.tables:
+            estimator = estimator | {key: tf.gather(estimator[key], places(of_batch), batch_dims=1)}
+        return estimator
+
     def renewed(state: ProductState, eps: Tree, supplied: Supplied) -> dict[str, Memory]:
         if not refreshed:
             return state.memory
@@ -229,7 +238,11 @@ def build(product: Product) -> Transition:
             def estimate(batch: Batch, params: Tree, memory: Any) -> Estimate:
                 return gradient.estimate(params, batch, constants["estimator"], memory)
 
-            value, grad, estimator = over_batches(estimate, minibatch.scale)(*of_batch, params, state.estimator)
+            before = seen(state.estimator, of_batch)
+            value, grad, after = over_batches(estimate, minibatch.scale)(*of_batch, params, before)
+            for key in gradient.tables:
+                # The product with zero makes XLA read the rows before it writes them, and so write them in place.
+                after = after | {key: _put(state.estimator[key], places(of_batch), after[key] + 0.0 * before[key])}
             z = noise(constants, supplied, number, grad)
             updates = {
                 name: (_moved_rows if name in gathered else _moved)(
@@ -240,7 +253,7 @@ def build(product: Product) -> Transition:
             return ProductState(
                 {name: theta for name, (theta, _) in updates.items()},
                 {name: memory for name, (_, memory) in updates.items()},
-                estimator,
+                after,
                 value,
             )
 
@@ -272,7 +285,8 @@ def build(product: Product) -> Transition:
             return gradient.estimate(params, batch, constants["estimator"], memory).gradient
 
         of_batch = batch(supplied, 0, MONITOR, MONITOR + WEIGHTS)
-        grad = over_batches(estimate, minibatch.scale)(*of_batch, state.params, state.estimator)
+        memory = seen(state.estimator, of_batch)
+        grad = over_batches(estimate, minibatch.scale)(*of_batch, state.params, memory)
         return {
             name: _put(tf.zeros_like(state.params[name]), g.rows, g.values) if isinstance(g, RowGradient) else g
             for name, g in grad.items()
@@ -331,7 +345,7 @@ def _moved(
     z: tf.Tensor | None,
 ) -> tuple[tf.Tensor, Memory]:
     def step(theta: tf.Tensor, memory: Memory, eps: tf.Tensor, g: tf.Tensor, *z: tf.Tensor) -> tuple[tf.Tensor, Memory]:
-        return dynamics.step(theta, memory, Given(eps, *(z or (None,)), gradient=g))
+        return dynamics.step(theta, memory, Given(eps, z[0] if z else None, g))
 
     return over_chains(step, n_chains)(theta, memory, eps, grad, *(() if z is None else (z,)))
 

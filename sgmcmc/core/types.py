@@ -72,13 +72,16 @@ class Gradient(NamedTuple):
 
     ``prepare(mode) -> constants`` is called once for all chains, with the mode if `wants_mode`, else with None;
     ``init(params, constants) -> memory`` begins a chain's memory, and
-    ``estimate(params, batch, constants, memory) -> Estimate``.
+    ``estimate(params, batch, constants, memory) -> Estimate``. `tables` names the entries of a memory, then a dict,
+    that have a row for each observation, [N, ...]; `estimate` is given the rows of its minibatch, [n, ...], and returns
+    them as they are to be, equal ones for an observation that the minibatch has twice.
     """
 
     estimate: Callable[[Tree, Batch, Tree, Any], Estimate]
     prepare: Callable[[Mode | None], Tree] = lambda mode: {}
     init: Callable[[Tree, Tree], Any] = lambda params, constants: ()
     wants_mode: bool = False
+    tables: tuple[str, ...] = ()
 
 
 class Given(NamedTuple):
@@ -157,8 +160,9 @@ class Supply(NamedTuple):
 class Supplied(Protocol):
     """What one iteration was supplied with."""
 
-    iteration: tf.Tensor
-    """Its number, counted from 0: uint32, a scalar."""
+    @property
+    def iteration(self) -> tf.Tensor:
+        """Its number, counted from 0: uint32, a scalar."""
 
     def indices(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
         """Those under this name, [..., n], for one of the gradients of the iteration."""

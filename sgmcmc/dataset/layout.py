@@ -85,7 +85,12 @@ def aligned_zeros(n_rows: int, n_words: int) -> np.ndarray:
 
 def shared_tensor(words: np.ndarray) -> tf.Tensor:
     """The same memory as a tensor; a copy only where TensorFlow sees a GPU, on which it then lives."""
-    if tf.config.list_logical_devices("GPU"):
+    if on_gpu():
         with tf.device("GPU:0"):
             return tf.constant(words)
     return tf.experimental.dlpack.from_dlpack(words.__dlpack__())
+
+
+def on_gpu() -> bool:
+    """Whether TensorFlow sees a GPU, on which data and programs then live."""
+    return bool(tf.config.list_logical_devices("GPU"))

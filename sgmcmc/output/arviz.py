@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,16 +26,12 @@ def to_arviz(draws: Draws) -> xr.DataTree:
     names = [name for members in groups.values() for name in members]
     if bad := unfit_names(names):
         raise ValueError(f"names for toArviz must be fit for xarray; got {bad}, which it reserves.")
-    stats = dict(groups["sample_stats"])
+    some = next(iter(groups["posterior"].values()))
+    parameters, shape = settings["parameters"], some.shape[:2]
+    stats = _constants(settings, shape) | groups.get("sample_stats", {})
     groups["sample_stats"] = stats
-    parameters, shape = sorted(settings["stepsize"]), stats["lp"].shape
-    if "step_size" not in stats:
-        constants = np.array([settings["stepsize"][name] for name in parameters])
-        stats["step_size"] = np.broadcast_to(constants, (*shape, len(parameters)))
-    if "minibatch_size" not in stats:
-        stats["minibatch_size"] = np.broadcast_to(np.array(settings["minibatchSize"]), shape)
     coords = {"draw": draws.iterations, "parameter": parameters}
-    if isinstance(stats["lp"], np.ndarray):
+    if isinstance(some, np.ndarray):
         dims = {
             name: list(dimension_names(group, name, array.ndim, names)[2:])
             for group, members in groups.items()
@@ -45,6 +42,17 @@ def to_arviz(draws: Draws) -> xr.DataTree:
         tree = _tree_of_arrays(groups, coords)
     tree.attrs.update(inference_library="sgmcmc", sampler=settings["sampler"], seed=str(draws.seed))
     return tree
+
+
+def _constants(settings: Mapping[str, Any], shape: tuple[int, ...]) -> Tree:
+    """What is the same for every draw, and so was not recorded; a sampler may have none of it."""
+    constants = {}
+    stepsizes = [settings.get("stepsize", {}).get(name) for name in settings["parameters"]]
+    if all(isinstance(eps, float) for eps in stepsizes):
+        constants["step_size"] = np.broadcast_to(np.array(stepsizes), (*shape, len(stepsizes)))
+    if "minibatchSize" in settings:
+        constants["minibatch_size"] = np.broadcast_to(np.array(settings["minibatchSize"]), shape)
+    return constants
 
 
 def _tree_of_arrays(groups: Tree, coords: Tree) -> xr.DataTree:

@@ -63,7 +63,7 @@ def kinetic_temperature(draws: Draws) -> dict[str, tuple[float, float, float]]:
     Empty for samplers without momentum, and for fewer draws than make batches.
     """
     stats = draws.groups.get("sample_stats", {})
-    if "kinetic_temperature" not in stats or stats["lp"].shape[1] < 2 * BATCHES:
+    if "kinetic_temperature" not in stats or stats["kinetic_temperature"].shape[1] < 2 * BATCHES:
         return {}
     values = np.asarray(stats["kinetic_temperature"], np.float64)  # [C, T, P]
     n_chains, n_draws, n_params = values.shape
@@ -71,7 +71,7 @@ def kinetic_temperature(draws: Draws) -> dict[str, tuple[float, float, float]]:
     batches = values[:, n_draws - BATCHES * length :].reshape(n_chains * BATCHES, length, n_params).mean(axis=1)
     mean = batches.mean(axis=0)
     margin = _t_quantile(len(batches) - 1) * batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
-    names = sorted(draws.settings["stepsize"])
+    names = draws.settings["parameters"]
     return {name: (m, m - d, m + d) for name, m, d in zip(names, mean, margin, strict=True)}
 
 
@@ -86,7 +86,7 @@ def warn_of_temperature(draws: Draws) -> None:
 
     A thermostat brings the mean to 1 in time, whatever the tuning; until then it moves.
     """
-    n_draws = draws.sampleStats["lp"].shape[-1] if draws.sampleStats else 0
+    n_draws = len(draws.iterations)
     if n_draws < SHORT:
         return
     for name, (mean, low, high) in kinetic_temperature(draws[-min(n_draws // 2, LONG) :]).items():

@@ -11,15 +11,17 @@ from __future__ import annotations
 import enum
 import os
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.types import Supply, Transition, Tree
+from sgmcmc.core.types import Supply
 from sgmcmc.dataset.data import Data
-from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
+from sgmcmc.dataset.layout import aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.run.prepared import Prepared
 
 BLOCK_BYTES = 2**22  # what a processor's caches hold beside the rest
 SHORT_BLOCK, SHORT_BLOCK_BYTES = 8, 2**24  # to call a program costs as much as some iterations, so few are too few
@@ -38,7 +40,7 @@ class Fetch(enum.Enum):
 
 def choose(data: Data) -> Fetch:
     """The quickest way that there is."""
-    if isinstance(data, InMemory) and tf.config.list_logical_devices("GPU"):
+    if isinstance(data, InMemory) and on_gpu():
         return Fetch.IN_PROGRAM
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Fetch.AHEAD if usable > 1 or not isinstance(data, InMemory) else Fetch.WHEN_NEEDED
@@ -49,21 +51,19 @@ class Feed:
 
     Parameters
     ----------
-    transition : Transition
-    constants : Tree
-    data : Data
+    prepared : Prepared
     fetch : Fetch, optional
     length : int, optional
-        Iterations in a block; by default as many as take about 4 MB.
+        Iterations in a block; by default as many as take about 4 MB, or an eighth of the state, which each call of the
+        loop copies.
     """
 
-    def __init__(
-        self, transition: Transition, constants: Tree, data: Data, fetch: Fetch | None = None, length: int | None = None
-    ) -> None:
+    def __init__(self, prepared: Prepared, fetch: Fetch | None = None, length: int | None = None) -> None:
+        transition, constants, data = prepared.transition, prepared.constants, prepared.data
         self._transition, self._constants, self._data = transition, constants, data
         self.fetch = choose(data) if fetch is None else fetch
         one = transition.supply(constants, tf.zeros([1], tf.uint32))
-        self.length = length or _length(one, data.layout.width)
+        self.length = length or _length(one, data.layout.width, _n_bytes(tf.nest.flatten(prepared.state)))
         self.specs = _specs(one, self.length, data.layout.width)
         self._names = (sorted(one.draws), sorted(one.indices))
         self._draw = Compiled(self._drawn)
@@ -80,6 +80,7 @@ class Feed:
         They are good until another block is asked for. What fails in the thread is raised here.
         """
         if self._current is None or self._current[0] != number:
+            self._current = None  # its room may be written to from here on, and what follows may fail
             self._current = (number, self._made(number) if self.fetch is Fetch.AHEAD else self._make(number))
         return self._current[1]
 
@@ -155,8 +156,13 @@ def _specs(one: Supply, length: int, width: int) -> list[tf.TensorSpec]:
     return [*specs, *(tf.TensorSpec([length, *x.shape[1:], width], tf.int64) for x in indices)]
 
 
-def _length(one: Supply, width: int) -> int:
+def _length(one: Supply, width: int, state_bytes: int) -> int:
     """A power of two."""
-    of_iteration = sum(spec.shape.num_elements() * spec.dtype.size for spec in _specs(one, 1, width))
-    within = [max(1, 2 ** int(np.log2(max(limit / of_iteration, 1)))) for limit in (BLOCK_BYTES, SHORT_BLOCK_BYTES)]
-    return min(max(within[0], min(SHORT_BLOCK, within[1])), LONGEST_BLOCK)
+    of_iteration = _n_bytes(_specs(one, 1, width))
+    limits = (max(BLOCK_BYTES, state_bytes // 8), SHORT_BLOCK_BYTES)
+    usual, short = (2 ** int(np.log2(max(limit / of_iteration, 1))) for limit in limits)
+    return min(max(usual, min(SHORT_BLOCK, short)), LONGEST_BLOCK)
+
+
+def _n_bytes(tensors: list[Any]) -> int:
+    return sum(x.shape.num_elements() * x.dtype.size for x in tensors)

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.types import State, Supply, Tree
-from sgmcmc.dataset.layout import Layout, aligned_zeros, shared_tensor
+from sgmcmc.dataset.layout import Layout, aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.run.feed import Feed, Fetch
 from sgmcmc.run.plan import Stretch
 from sgmcmc.run.prepared import Prepared
@@ -56,7 +56,7 @@ class Loop:
         self._transition, self._recorder, self._data = prepared.transition, recorder, prepared.data
         self._constants, self._flat_constants = prepared.constants, tf.nest.flatten(prepared.constants)
         self.leaps = prepared.transition.leaps
-        self.feed = Feed(prepared.transition, prepared.constants, prepared.data, fetch, block_length)
+        self.feed = Feed(prepared, fetch, block_length)
         self._example = (prepared.state, recorder.init())
         self._n_leaves = len(tf.nest.flatten(self._example))
         self._positions = self._param_positions()
@@ -65,9 +65,9 @@ class Loop:
         row_bytes = sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_specs))
         self.capacity = int(np.clip(MAX_BYTES // max(row_bytes, 1), 1, min(MAX_ROWS, self.feed.length)))
         self._compiled = Compiled(self._advance)
-        # Written in place: to make a tensor of a few numbers takes as long as an iteration.
-        words = aligned_zeros(1, N_ORDERS)
-        self._orders, self._orders_tensor = words[0], shared_tensor(words)
+        # Written in place where that can be: to make a tensor of a few numbers takes as long as an iteration.
+        self._orders = aligned_zeros(1, N_ORDERS)
+        self._shared_orders = None if on_gpu() else shared_tensor(self._orders)
 
     def flatten(self, state: State, accumulated: list[tf.Tensor] | None = None) -> list[tf.Tensor]:
         """The leaves of a state, the parameters as users know them, and those accumulated; without any, as at first."""
@@ -103,8 +103,9 @@ class Loop:
         last = first + stretch.end - stretch.begin
         start = number * self.feed.length
         due, thin = (stretch.due - start, stretch.thin) if stretch.n_rows else (last + 1, 1)
-        self._orders[:] = first, last, due, thin, start % 2**32
-        results = self._compiled(*leaves, *self._flat_constants, *self.feed.block(number), self._orders_tensor)
+        self._orders[0] = first, last, due, thin, start % 2**32
+        orders = tf.constant(self._orders) if self._shared_orders is None else self._shared_orders
+        results = self._compiled(*leaves, *self._flat_constants, *self.feed.block(number), orders)
         n = self._n_leaves
         return Outcome(results[:n], results[n:-1], results[-1].numpy())
 

@@ -11,7 +11,7 @@ class controlVariates:  # noqa: N801 - reads as a function where it is used
 
     A search finds the mode, one pass over all data gives the exact gradient there, and minibatches then estimate only
     the difference between the gradient here and at the mode (Baker et al. 2019, eq. 4). The chain starts at the mode,
-    unless `starts` says otherwise. ``sgldcv(..., optStepsize)`` is ``sgld(..., gradient=controlVariates(optStepsize))``.
+    unless `starts` says otherwise. `sgldcv` is `sgld` with this argument.
 
     Parameters
     ----------
