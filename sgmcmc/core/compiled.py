@@ -35,6 +35,12 @@ class Compiled:
     def __init__(self, function: Callable[..., list[tf.Tensor]]) -> None:
         self._function = function
         self._program: Program | None = None
+        self._traced: Program | None = None
+
+    def trace(self, specs: Sequence[Any]) -> None:
+        """Trace for tensors of these shapes and types, if it has not been done; the first call then compiles only."""
+        if self._program is None and self._traced is None:
+            self._traced = self.traced(specs, jit_compile=True)
 
     def __call__(self, *tensors: tf.Tensor) -> list[tf.Tensor]:
         """The results for these tensors, whose shapes and types are those of the first call."""
@@ -43,7 +49,9 @@ class Compiled:
         return self._program(*tensors)
 
     def _first_call(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        program = self.traced(tensors, jit_compile=True)
+        self.trace(tensors)
+        program, self._traced = self._traced, None
+        assert program is not None
         try:
             results = program(*tensors)
         except tf.errors.ResourceExhaustedError:
@@ -59,7 +67,7 @@ class Compiled:
         self._program = program
         return results
 
-    def traced(self, tensors: Sequence[tf.Tensor], jit_compile: bool) -> Program:
+    def traced(self, tensors: Sequence[Any], jit_compile: bool) -> Program:
         """A program for tensors like these, to be compiled by XLA or run as a graph."""
 
         # A function of its own for each trace: TensorFlow keeps traces by the function's identity.

@@ -19,6 +19,6 @@ def dimension_names(group: str, name: str, rank: int, names: Collection[str]) ->
     return ("chain", "draw", *own[: rank - 2])
 
 
-def unfit_names(names: Collection[str]) -> list[str]:
+def reserved_names(names: Collection[str]) -> list[str]:
     """Those that cannot be variables beside these dimensions, or in a folder."""
     return [name for name in names if name in RESERVED or "/" in name or name.startswith("__")]

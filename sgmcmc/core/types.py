@@ -97,6 +97,10 @@ class Given(NamedTuple):
         The estimated gradient of the log posterior, summed over all N; not given to `init` and `refresh`.
     mean : callable
         The average over the elements that move in this step: all of the parameter, or its gathered rows.
+
+    Examples
+    --------
+    See `sample`.
     """
 
     eps: tf.Tensor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sgmcmc.core.layout import dimension_names, unfit_names
+from sgmcmc.core.layout import dimension_names, reserved_names
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,7 +24,7 @@ def to_arviz(draws: Draws) -> xr.DataTree:
     if "posterior" not in groups:
         raise ValueError("toArviz needs draws, and none are stored; with reduce=, collect= says what is stored.")
     names = [name for members in groups.values() for name in members]
-    if bad := unfit_names(names):
+    if bad := reserved_names(names):
         raise ValueError(f"names for toArviz must be fit for xarray; got {bad}, which it reserves.")
     some = next(iter(groups["posterior"].values()))
     parameters, shape = settings["parameters"], some.shape[:2]

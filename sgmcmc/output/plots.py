@@ -65,7 +65,7 @@ def plotTrace(
     Raises
     ------
     ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
+        If an argument is invalid; the message names it, what it got and what would work.
     ImportError
         If matplotlib is not installed.
 
@@ -146,7 +146,7 @@ def plotRunning(
     Raises
     ------
     ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
+        If an argument is invalid; the message names it, what it got and what would work.
     ImportError
         If matplotlib is not installed.
 

@@ -52,7 +52,7 @@ def plotMarginals(
     Raises
     ------
     ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
+        If an argument is invalid; the message names it, what it got and what would work.
     ImportError
         If matplotlib is not installed.
 
@@ -126,7 +126,7 @@ def plotPairs(
     Raises
     ------
     ValueError
-        If an argument is unfit; the message names it, what it got and what would work.
+        If an argument is invalid; the message names it, what it got and what would work.
     ImportError
         If matplotlib is not installed.
 

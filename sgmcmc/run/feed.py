@@ -54,7 +54,7 @@ class Feed:
     prepared : Prepared
     fetch : Fetch, optional
     length : int, optional
-        Iterations in a block; by default as many as take about 4 MB, or an eighth of the state, which each call of the
+        Iterations in a block; by default as many as take about 4 MB, or half of the state, which each call of the
         loop copies.
     """
 
@@ -80,9 +80,14 @@ class Feed:
         They are good until another block is asked for. What fails in the thread is raised here.
         """
         if self._current is None or self._current[0] != number:
-            self._current = None  # its room may be written to from here on, and what follows may fail
+            self._current = None  # its buffers may be overwritten from here on, even if what follows fails
             self._current = (number, self._made(number) if self.fetch is Fetch.AHEAD else self._make(number))
         return self._current[1]
+
+    def begin(self, number: int) -> None:
+        """Let the thread, if there is one, begin with this block."""
+        if self.fetch is Fetch.AHEAD:
+            self._submit(number)
 
     def close(self) -> None:
         """End the thread; a block that is asked for later begins another."""
@@ -100,6 +105,11 @@ class Feed:
         )
 
     def _made(self, number: int) -> list[tf.Tensor]:
+        self._submit(number)
+        return self._coming.pop(number).result()
+
+    def _submit(self, number: int) -> None:
+        """Have this block and those behind it made."""
         if self._process != os.getpid():  # a fork has none of its parent's threads
             self._thread, self._coming, self._process = None, {}, os.getpid()
         if self._thread is None:
@@ -109,7 +119,6 @@ class Feed:
         for k in range(number, number + AHEAD + 1):
             if k not in self._coming:
                 self._coming[k] = self._thread.submit(self._make, k)
-        return self._coming.pop(number).result()
 
     def _abandon(self) -> None:
         for future in self._coming.values():
@@ -159,7 +168,7 @@ def _specs(one: Supply, length: int, width: int) -> list[tf.TensorSpec]:
 def _length(one: Supply, width: int, state_bytes: int) -> int:
     """A power of two."""
     of_iteration = _n_bytes(_specs(one, 1, width))
-    limits = (max(BLOCK_BYTES, state_bytes // 8), SHORT_BLOCK_BYTES)
+    limits = (max(BLOCK_BYTES, state_bytes // 2), SHORT_BLOCK_BYTES)
     usual, short = (2 ** int(np.log2(max(limit / of_iteration, 1))) for limit in limits)
     return min(max(usual, min(SHORT_BLOCK, short)), LONGEST_BLOCK)
 

@@ -64,7 +64,7 @@ class Loop:
         self.row_specs = self._row_specs()  # {group: {name: [C, ...]}}
         row_bytes = sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_specs))
         self.capacity = int(np.clip(MAX_BYTES // max(row_bytes, 1), 1, min(MAX_ROWS, self.feed.length)))
-        self._compiled = Compiled(self._advance)
+        self._compiled, self._begun = Compiled(self._advance), False
         # Written in place where that can be: to make a tensor of a few numbers takes as long as an iteration.
         self._orders = aligned_zeros(1, N_ORDERS)
         self._shared_orders = None if on_gpu() else shared_tensor(self._orders)
@@ -103,11 +103,20 @@ class Loop:
         last = first + stretch.end - stretch.begin
         start = number * self.feed.length
         due, thin = (stretch.due - start, stretch.thin) if stretch.n_rows else (last + 1, 1)
+        if not self._begun:
+            self._begin(leaves, number)
         self._orders[0] = first, last, due, thin, start % 2**32
         orders = tf.constant(self._orders) if self._shared_orders is None else self._shared_orders
         results = self._compiled(*leaves, *self._flat_constants, *self.feed.block(number), orders)
         n = self._n_leaves
         return Outcome(results[:n], results[n:-1], results[-1].numpy())
+
+    def _begin(self, leaves: list[tf.Tensor], number: int) -> None:
+        """Trace this program while the feed's is compiled."""
+        self._begun = True
+        self.feed.begin(number)
+        orders = tf.TensorSpec(self._orders.shape, tf.int64)
+        self._compiled.trace([*leaves, *self._flat_constants, *self.feed.specs, orders])
 
     def _advance(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
         n, c = self._n_leaves, self._n_leaves + len(self._flat_constants)

@@ -47,7 +47,7 @@ class Run:
     path : Path or None
         Of a Zarr store; None keeps the draws in memory.
     saved : Saved or None
-        Where the store at `path` left off; None begins.
+        Where the store at `path` left off; None for a new run.
     """
 
     sampler: Sampler
@@ -69,7 +69,7 @@ class Run:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """By what a store is known to be of this run, as JSON; it may go on for longer, so without `n_iterations`."""
+        """What tells the store of this run from others, as JSON; without `n_iterations`, since it may be continued."""
         return self.sampler.identity | self.keep.identity(self.sampler.probes)
 
     def draws(self) -> Draws:

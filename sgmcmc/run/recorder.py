@@ -77,7 +77,7 @@ class Keep:
         }
 
     def identity(self, probes: list[Tree]) -> dict[str, Any]:
-        """By what a run is known to keep the same, as JSON; functions by what they make of these positions."""
+        """What tells a run that keeps the same from others, as JSON; functions by what they make of these positions."""
         observed = [self.collect(point) if self.collect else point for point in probes]
         told = {}
         for label, reducer in sorted(self.reducers.items()):

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import tensorflow as tf
 
-from sgmcmc.core.layout import unfit_names
+from sgmcmc.core.layout import reserved_names
 from sgmcmc.core.types import Given
 from sgmcmc.run.checkpoint import Checkpoint, require_same
 from sgmcmc.run.one_call import Run, Saved
@@ -87,7 +87,7 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
     """
     name, path = run.sampler.name, _path(run.sampler.name, storage)
     stored = [*run.keep.draw, *(run.sampler.start if run.keep.gradients else ())] if run.keep.stores else []
-    if bad := unfit_names(stored):
+    if bad := reserved_names(stored):
         raise ValueError(f"names of draws of {name} must be fit for storage; got {bad}, which xarray or Zarr reserves.")
     run = replace(run, path=path)
     if not path.exists():

@@ -88,7 +88,7 @@ def public(function: F) -> F:
         return function(**given.arguments)
 
     called.__signature__ = signature  # type: ignore[attr-defined]
-    called.__doc__ = filled_in(function.__doc__ or "", signature)
+    called.__doc__ = filled_in(function.__doc__ or "", function.__name__, signature)
     return called  # type: ignore[return-value]
 
 

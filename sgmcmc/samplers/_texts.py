@@ -102,7 +102,7 @@ normally around it with this standard deviation; a dict gives the positions, (nC
     "sharedMinibatch": (
         "bool, default False",
         """Whether all chains look at the same minibatch in each iteration, which is quicker where fetching the data is
-what costs. Each chain keeps its law, but the chains become dependent: averages over them are less precise than over
+what costs. Each chain keeps its distribution, but the chains become dependent: averages over them are less precise than over
 independent ones, and R-hat and effective sample sizes, which take them for independent, too optimistic.""",
     ),
     "thin": ("int, default 1", """Store the last of every `thin` iterations."""),
@@ -185,12 +185,56 @@ ModeSearchError
 }
 
 
-def filled_in(document: str, signature: inspect.Signature) -> str:
-    """The docstring with the numpydoc entries of all arguments, of what is returned and of what is raised."""
-    entries = "\n".join(_entry(*TEXTS[name], name) for name in signature.parameters)
-    for placeholder, text in {"{parameters}": entries, **RETURNS, **RAISES}.items():
+CONTROL_VARIATES = """The gradient of the log posterior is estimated with control variates: a search finds the mode,
+one pass over all data gives the exact gradient there, and minibatches then estimate only the difference between here
+and the mode (Baker et al., eq. 4). The chain starts at the mode, unless `starts` says otherwise."""
+
+EXAMPLE = """The posterior of the mean of normal observations:
+
+>>> import numpy as np
+>>> import tensorflow as tf
+>>> from sgmcmc import {imports}
+>>> dataset = {{"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}}
+>>> params = {{"theta": 0.0}}
+>>> def logLik(params, dataset):
+...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+{rest}"""
+ONE_CALL = """>>> out = {name}(
+...     logLik, dataset, params, stepsize=1e-5{search}, minibatchSize=100, nIters=4000, verbose=False, seed=1
+... )
+>>> out["theta"].shape
+(4000,)
+>>> bool(abs(out["theta"][2000:].mean() - 3.0) < 0.1)
+True"""
+STEPWISE = """>>> sampler = {name}(logLik, dataset, params, stepsize=1e-5{search}, minibatchSize=100, seed=1)
+>>> sess = initSess(sampler, verbose=False)
+>>> for _ in range(10):
+...     sgmcmcStep(sampler, sess, nSteps=100)
+>>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
+True"""
+
+
+def filled_in(document: str, name: str, signature: inspect.Signature) -> str:
+    """The docstring of a function with what all have in common: texts of arguments, results and errors, an example."""
+    texts = {
+        "{parameters}": "\n".join(_entry(*TEXTS[argument], argument) for argument in signature.parameters),
+        "{control variates}": CONTROL_VARIATES,
+        "{example}": _example(name, signature),
+        **RETURNS,
+        **RAISES,
+    }
+    for placeholder, text in texts.items():
         document = document.replace(f"    {placeholder}\n", _indented(text) + "\n")
     return document
+
+
+def _example(name: str, signature: inspect.Signature) -> str:
+    """A small run, or a small loop for a function that sets up."""
+    search = ", optStepsize=1e-4" if "optStepsize" in signature.parameters else ""
+    one_call = "nIters" in signature.parameters
+    imports = name if one_call else ", ".join(("getParams", "initSess", name, "sgmcmcStep"))
+    rest = (ONE_CALL if one_call else STEPWISE).format(name=name, search=search)
+    return EXAMPLE.format(imports=imports, rest=rest)
 
 
 def _entry(kind: str, text: str, name: str) -> str:

@@ -64,22 +64,7 @@ def sghmc(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sghmc
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> out = sghmc(
-    ...     logLik, dataset, params, stepsize=1e-5, minibatchSize=100, nIters=2000, verbose=False, seed=1
-    ... )
-    >>> out["theta"].shape
-    (2000,)
-    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
-    True
+    {example}
     """
     sampler = sghmcSetup(
         logLik,
@@ -134,21 +119,7 @@ def sghmcSetup(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sghmcSetup, getParams, initSess, sgmcmcStep
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> sampler = sghmcSetup(logLik, dataset, params, stepsize=1e-5, minibatchSize=100, seed=1)
-    >>> sess = initSess(sampler, verbose=False)
-    >>> for _ in range(10):
-    ...     sgmcmcStep(sampler, sess, nSteps=50)
-    >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
-    True
+    {example}
     """
     choices = Choices("sghmc", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
     return _set_up_sghmc(choices, alpha, L, gradient)
@@ -182,9 +153,7 @@ def sghmccv(
 
     where the gradient of the log posterior is estimated from a minibatch (Chen, Fox and Guestrin, eq. 15).
 
-    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all
-    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode
-    (Baker et al., eq. 4). The chain starts at the mode, unless `starts` says otherwise.
+    {control variates}
 
     Parameters
     ----------
@@ -210,23 +179,7 @@ def sghmccv(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sghmccv
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> out = sghmccv(
-    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4,
-    ...     minibatchSize=100, nIters=2000, verbose=False, seed=1,
-    ... )
-    >>> out["theta"].shape
-    (2000,)
-    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
-    True
+    {example}
     """
     sampler = sghmccvSetup(
         logLik,
@@ -287,23 +240,7 @@ def sghmccvSetup(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sghmccvSetup, getParams, initSess, sgmcmcStep
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> sampler = sghmccvSetup(
-    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1
-    ... )
-    >>> sess = initSess(sampler, verbose=False)
-    >>> for _ in range(10):
-    ...     sgmcmcStep(sampler, sess, nSteps=50)
-    >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
-    True
+    {example}
     """
     choices = Choices("sghmccv", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
     return _set_up_sghmc(choices, alpha, L, controlVariates(optStepsize, nItersOpt, optimizer, verbose))

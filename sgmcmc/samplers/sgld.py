@@ -60,22 +60,7 @@ def sgld(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sgld
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> out = sgld(
-    ...     logLik, dataset, params, stepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1
-    ... )
-    >>> out["theta"].shape
-    (2000,)
-    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
-    True
+    {example}
     """
     sampler = sgldSetup(
         logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, gradient=gradient, **of_setup(options)
@@ -118,21 +103,7 @@ def sgldSetup(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sgldSetup, getParams, initSess, sgmcmcStep
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> sampler = sgldSetup(logLik, dataset, params, stepsize=1e-4, minibatchSize=100, seed=1)
-    >>> sess = initSess(sampler, verbose=False)
-    >>> for _ in range(10):
-    ...     sgmcmcStep(sampler, sess, nSteps=50)
-    >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
-    True
+    {example}
     """
     choices = Choices("sgld", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
     return set_up(choices, sgld_dynamics(), gradient)
@@ -163,9 +134,7 @@ def sgldcv(
 
     where the gradient of the log posterior is estimated from a minibatch (Welling and Teh, eq. 4).
 
-    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all
-    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode
-    (Baker et al., eq. 4). The chain starts at the mode, unless `starts` says otherwise.
+    {control variates}
 
     Parameters
     ----------
@@ -191,23 +160,7 @@ def sgldcv(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sgldcv
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> out = sgldcv(
-    ...     logLik, dataset, params, stepsize=1e-4, optStepsize=1e-4,
-    ...     minibatchSize=100, nIters=2000, verbose=False, seed=1,
-    ... )
-    >>> out["theta"].shape
-    (2000,)
-    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
-    True
+    {example}
     """
     sampler = sgldcvSetup(
         logLik,
@@ -264,23 +217,7 @@ def sgldcvSetup(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sgldcvSetup, getParams, initSess, sgmcmcStep
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> sampler = sgldcvSetup(
-    ...     logLik, dataset, params, stepsize=1e-4, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1
-    ... )
-    >>> sess = initSess(sampler, verbose=False)
-    >>> for _ in range(10):
-    ...     sgmcmcStep(sampler, sess, nSteps=50)
-    >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
-    True
+    {example}
     """
     choices = Choices("sgldcv", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
     return set_up(choices, sgld_dynamics(), controlVariates(optStepsize, nItersOpt, optimizer, verbose))

@@ -66,22 +66,7 @@ def sgnht(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sgnht
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> out = sgnht(
-    ...     logLik, dataset, params, stepsize=1e-5, minibatchSize=100, nIters=2000, verbose=False, seed=1
-    ... )
-    >>> out["theta"].shape
-    (2000,)
-    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
-    True
+    {example}
     """
     sampler = sgnhtSetup(
         logLik, dataset, params, stepsize, logPrior, minibatchSize, a, seed, gradient=gradient, **of_setup(options)
@@ -125,21 +110,7 @@ def sgnhtSetup(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sgnhtSetup, getParams, initSess, sgmcmcStep
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> sampler = sgnhtSetup(logLik, dataset, params, stepsize=1e-5, minibatchSize=100, seed=1)
-    >>> sess = initSess(sampler, verbose=False)
-    >>> for _ in range(10):
-    ...     sgmcmcStep(sampler, sess, nSteps=50)
-    >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
-    True
+    {example}
     """
     choices = Choices("sgnht", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
     return _set_up_sgnht(choices, a, gradient)
@@ -174,9 +145,7 @@ def sgnhtcv(
 
     where the gradient of the log posterior is estimated from a minibatch (Ding et al., algorithm 2).
 
-    The gradient of the log posterior is estimated with control variates: a search finds the mode, one pass over all
-    data gives the exact gradient there, and minibatches then estimate only the difference between here and the mode
-    (Baker et al., eq. 4). The chain starts at the mode, unless `starts` says otherwise.
+    {control variates}
 
     Parameters
     ----------
@@ -203,23 +172,7 @@ def sgnhtcv(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sgnhtcv
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> out = sgnhtcv(
-    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4,
-    ...     minibatchSize=100, nIters=2000, verbose=False, seed=1,
-    ... )
-    >>> out["theta"].shape
-    (2000,)
-    >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
-    True
+    {example}
     """
     sampler = sgnhtcvSetup(
         logLik,
@@ -278,23 +231,7 @@ def sgnhtcvSetup(
 
     Examples
     --------
-    The posterior of the mean of normal observations:
-
-    >>> import numpy as np
-    >>> import tensorflow as tf
-    >>> from sgmcmc import sgnhtcvSetup, getParams, initSess, sgmcmcStep
-    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
-    >>> params = {"theta": 0.0}
-    >>> def logLik(params, dataset):
-    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
-    >>> sampler = sgnhtcvSetup(
-    ...     logLik, dataset, params, stepsize=1e-5, optStepsize=1e-4, minibatchSize=100, verbose=False, seed=1
-    ... )
-    >>> sess = initSess(sampler, verbose=False)
-    >>> for _ in range(10):
-    ...     sgmcmcStep(sampler, sess, nSteps=50)
-    >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
-    True
+    {example}
     """
     choices = Choices("sgnhtcv", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
     return _set_up_sgnht(choices, a, controlVariates(optStepsize, nItersOpt, optimizer, verbose))
