@@ -74,9 +74,7 @@ def main() -> None:
     out = sgldcv(log_lik, dataset, params, eps, 0.1 / n_data, minibatchSize=500, nIters=arguments.iterations, seed=1)
     print(f"whole run: {time.perf_counter() - started:.0f} s, {out.timings}")
     print(f"memory: {own_memory() - before:.0f} MB beyond the {before:.0f} MB of TensorFlow and a small run")
-    print(
-        f"draws: {sum(x.nbytes for x in out.values()) / 1e6:.0f} MB; sd * sqrt(N): {out['beta'].std(axis=0)[0] * n_data**0.5:.3f}"
-    )
+    print(f"draws: {sum(x.nbytes for x in out.values()) / 1e6:.0f} MB")
     sampler = sgldSetup(log_lik, dataset, params, eps, minibatchSize=500, seed=1)
     sess = initSess(sampler)
     for cache in ("cold", "warm"):

@@ -1,4 +1,4 @@
-"""What the scripts share: workers that take turns, ratios with goals, and results as Markdown.
+"""What the scripts share: workers that take turns, ratios, and results as Markdown.
 
 Each package runs in a process of its own, and they take turns: A B C A B C ..., so that what else the machine does
 hits all alike. See README.md.
@@ -43,18 +43,11 @@ Samples = list[float]  # one for each repetition
 
 @dataclass(frozen=True)
 class Check:
-    """Something that has a goal: a ratio, or a plain number."""
+    """What is read off the measurements: a ratio, or a plain number."""
 
     label: str
     value: float
     of_medians: float | None = None
-    goal: float | None = None
-
-    @property
-    def verdict(self) -> str:
-        if self.goal is None:
-            return ""
-        return "met" if self.value <= self.goal else "**missed**"
 
 
 @dataclass
@@ -148,14 +141,13 @@ def interleave(arms: Mapping[str, Callable[[], float]], repetitions: int) -> dic
     return measured
 
 
-def compare(label: str, ours: Samples, other: Samples, goal: float | None = None, other_times: float = 1.0) -> Check:
+def compare(label: str, ours: Samples, other: Samples, other_times: float = 1.0) -> Check:
     """The ratio of ours to other: the median over the repetitions of the ratio within a repetition."""
     pairs = zip(ours, other, strict=True)
     return Check(
         label,
         statistics.median(a / (other_times * b) for a, b in pairs),
         statistics.median(ours) / (other_times * statistics.median(other)),
-        goal,
     )
 
 
@@ -165,11 +157,10 @@ def render(section: Section) -> str:
     for label, sample in section.measured.items():
         lines.append(f"| {label} | {number(statistics.median(sample))} | {number(min(sample))} |")
     if section.checks:
-        lines += ["", "| | ratio | ratio of medians | goal | |", "|---|---:|---:|---:|---|"]
+        lines += ["", "| | ratio | ratio of medians |", "|---|---:|---:|"]
         for check in section.checks:
             of_medians = "" if check.of_medians is None else number(check.of_medians)
-            goal = "" if check.goal is None else f"≤ {check.goal:g}"
-            lines.append(f"| {check.label} | {number(check.value)} | {of_medians} | {goal} | {check.verdict} |")
+            lines.append(f"| {check.label} | {number(check.value)} | {of_medians} |")
     return "\n".join(lines) + "\n"
 
 

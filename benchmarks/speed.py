@@ -42,12 +42,13 @@ IMPORTS = {
 }
 
 MIXTURE = Case("mixture", 1000, 100, 30_000, 5e-3)
+WIDE = Case("wide", 1000, 2, 20_000, 1e-4)
 NETWORK = Case("network", 55_000, 500, 200, 1e-5)
 SIZES = (10**4, 10**5, 10**6, 10**7)
 LEAPS = 5  # of sghmc, the default
 
 
-def against_peers(settings: Settings, title: str, case: Case, goals: tuple[float, float]) -> Section:
+def against_peers(settings: Settings, title: str, case: Case) -> Section:
     """One case in all three packages, with replacement, as the others know no other way."""
     case = settings.case(case)
     with ExitStack() as stack:
@@ -57,25 +58,21 @@ def against_peers(settings: Settings, title: str, case: Case, goals: tuple[float
             for package, worker in workers.items()
         }
         measured = interleave(arms, settings.repetitions)
-    checks = [
-        compare(f"{OURS} / {peer}", measured[OURS], measured[peer], goal)
-        for peer, goal in zip((SGMCMCJAX, BLACKJAX), goals, strict=True)
-    ]
+    checks = [compare(f"{OURS} / {peer}", measured[OURS], measured[peer]) for peer in (SGMCMCJAX, BLACKJAX)]
     text = f"N = {case.n_data:,}, n = {case.n}, {case.iterations:,} iterations in a repetition."
     return Section(title, text, "µs per iteration", measured, checks)
 
 
 def logistic(settings: Settings) -> list[Section]:
-    goals = {50: (1.0, 0.45), 500: (0.95, 0.55), 5000: (0.65, 0.55)}
-    return [against_peers(settings, f"Logistic regression, n = {n}", LOGISTIC[n], goals[n]) for n in goals]
+    return [against_peers(settings, f"Logistic regression, n = {n}", case) for n, case in LOGISTIC.items()]
 
 
 def mixture(settings: Settings) -> list[Section]:
-    return [against_peers(settings, "Two-dimensional Gaussian mixture", MIXTURE, (0.65, 0.27))]
+    return [against_peers(settings, "Two-dimensional Gaussian mixture", MIXTURE)]
 
 
 def network(settings: Settings) -> list[Section]:
-    return [against_peers(settings, "Softmax network 784-100-10", NETWORK, (0.8, 0.85))]
+    return [against_peers(settings, "Softmax network 784-100-10", NETWORK)]
 
 
 def startup(settings: Settings) -> list[Section]:
@@ -114,10 +111,7 @@ def startup(settings: Settings) -> list[Section]:
             "compile and run. SGMCMCJax and blackjax compile again for every new number of iterations.",
             "s",
             first,
-            [
-                compare(f"{OURS} / {peer}", first[OURS], first[peer], goal)
-                for peer, goal in ((SGMCMCJAX, 0.25), (BLACKJAX, 0.4))
-            ],
+            [compare(f"{OURS} / {peer}", first[OURS], first[peer]) for peer in (SGMCMCJAX, BLACKJAX)],
         ),
     ]
 
@@ -140,8 +134,10 @@ def own(settings: Settings) -> list[Section]:
     with Worker(OURS) as worker:
         samplers = own_samplers(settings, worker)
     with Worker(OURS) as worker:
+        leaps = own_leaps(settings, worker)
+    with Worker(OURS) as worker:
         steps_and_bar = [own_steps(settings, worker), own_bar(settings, worker)]
-    return [samplers, *steps_and_bar, own_memory(settings)]
+    return [samplers, leaps, *steps_and_bar, own_memory(settings)]
 
 
 def own_samplers(settings: Settings, worker: Worker) -> Section:
@@ -161,7 +157,6 @@ def own_samplers(settings: Settings, worker: Worker) -> Section:
             f"without / with replacement, n = {n}",
             measured[f"sgld without replacement, n = {n}"],
             measured[f"sgld with replacement, n = {n}"],
-            1.3,
         )
         for n in LOGISTIC
     ]
@@ -172,10 +167,29 @@ def own_samplers(settings: Settings, worker: Worker) -> Section:
         measured,
         [
             *replacement,
-            compare(f"sghmc / ({LEAPS} x sgld)", measured["sghmc, n = 500"], sgld, 1.1, other_times=LEAPS),
-            compare("sgnht / sgld", measured["sgnht, n = 500"], sgld, 1.2),
-            compare("sgldcv / sgld", measured["sgldcv, n = 500"], sgld, 2.2),
+            compare(f"sghmc / ({LEAPS} x sgld)", measured["sghmc, n = 500"], sgld, other_times=LEAPS),
+            compare("sgnht / sgld", measured["sgnht, n = 500"], sgld),
+            compare("sgldcv / sgld", measured["sgldcv, n = 500"], sgld),
         ],
+    )
+
+
+def own_leaps(settings: Settings, worker: Worker) -> Section:
+    case = settings.case(WIDE)
+    arms = {
+        "sgld": worker.arm("wide sgld", case),
+        f"sghmc, L = {LEAPS}": worker.arm(
+            "wide sghmc", replace(case, iterations=case.iterations // LEAPS), method="sghmc"
+        ),
+    }
+    measured = interleave(arms, settings.repetitions)
+    sgld, sghmc = measured.values()
+    return Section(
+        "Many parameters and few observations",
+        "The mean of 2000 normal variables, n = 2: noise is what costs.",
+        "µs per iteration",
+        measured,
+        [compare(f"sghmc / ({LEAPS} x sgld)", sghmc, sgld, other_times=LEAPS)],
     )
 
 
@@ -196,8 +210,8 @@ def own_steps(settings: Settings, worker: Worker) -> Section:
         "µs per iteration",
         measured,
         [
-            Check("µs per call of sgmcmcStep, nSteps = 1", statistics.median(by_one), goal=200),
-            compare("sgmcmcStep, nSteps = 100 / one call", by_hundred, one_call, 1.5),
+            Check("µs per call of sgmcmcStep, nSteps = 1", statistics.median(by_one)),
+            compare("sgmcmcStep, nSteps = 100 / one call", by_hundred, one_call),
         ],
     )
 
@@ -213,7 +227,7 @@ def own_bar(settings: Settings, worker: Worker) -> Section:
         f"sgld, the logistic model, n = 500, {case.iterations:,} iterations.",
         "µs per iteration",
         measured,
-        [compare("bar on / off", measured["bar on"], measured["bar off"], 1.02)],
+        [compare("bar on / off", measured["bar on"], measured["bar off"])],
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 N_COVARIATES = 54
 N_PIXELS, N_HIDDEN, N_CLASSES = 784, 100, 10
+N_WIDE = 2000
 PRIOR_SD_MIXTURE = 10.0
 SHORT = 10  # iterations of a first call; a chain of one would not be compiled as a loop
 
@@ -21,7 +22,7 @@ class Case:
 
     Parameters
     ----------
-    model : {"logistic", "mixture", "network"}
+    model : {"logistic", "mixture", "network", "wide"}
     n_data : int
         N, the number of observations.
     n : int
@@ -49,7 +50,7 @@ class Case:
 
 def simulate(model: str, n_data: int) -> dict[str, np.ndarray]:
     """The dataset of a model, float32, observations on the first axis."""
-    return {"logistic": _logistic, "mixture": _mixture, "network": _network}[model](n_data)
+    return {"logistic": _logistic, "mixture": _mixture, "network": _network, "wide": _wide}[model](n_data)
 
 
 def start(model: str) -> dict[str, np.ndarray]:
@@ -58,9 +59,10 @@ def start(model: str) -> dict[str, np.ndarray]:
     shapes: dict[str, dict[str, tuple[int, ...]]] = {
         "logistic": {"beta": (N_COVARIATES,), "bias": ()},
         "mixture": {"theta1": (2,), "theta2": (2,)},
+        "wide": {"theta": (N_WIDE,)},
         "network": {"A": (N_HIDDEN, N_CLASSES), "a": (N_CLASSES,), "B": (N_PIXELS, N_HIDDEN), "b": (N_HIDDEN,)},
     }
-    scale = {"logistic": 0.0, "mixture": 1.0, "network": 0.1}[model]
+    scale = {"logistic": 0.0, "mixture": 1.0, "network": 0.1, "wide": 0.0}[model]
     return {k: np.asarray(scale * rng.standard_normal(shape), np.float32) for k, shape in shapes[model].items()}
 
 
@@ -84,3 +86,8 @@ def _network(n_data: int) -> dict[str, np.ndarray]:
     x = np.empty((n_data, N_PIXELS), np.float32)
     rng.random(out=x, dtype=np.float32)
     return {"x": x, "y": np.eye(N_CLASSES, dtype=np.float32)[rng.integers(N_CLASSES, size=n_data)]}
+
+
+def _wide(n_data: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {"x": rng.standard_normal((n_data, N_WIDE)).astype(np.float32)}

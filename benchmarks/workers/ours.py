@@ -67,11 +67,18 @@ def network() -> Functions:
     return log_lik, standard_normal_prior
 
 
+def wide() -> Functions:
+    def log_lik(params: Params, dataset: Params) -> tf.Tensor:
+        return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+
+    return log_lik, standard_normal_prior
+
+
 def standard_normal_prior(params: Params) -> tf.Tensor:
     return -0.5 * tf.add_n([tf.reduce_sum(theta**2) for theta in params.values()])
 
 
-MODELS = {"logistic": logistic, "mixture": mixture, "network": network}
+MODELS = {"logistic": logistic, "mixture": mixture, "network": network, "wide": wide}
 arms: dict[str, Callable[[], float]] = {}
 
 

@@ -62,6 +62,7 @@ class Elsewhere:
                     f"take of dataset must return {name!r} with shape {view.shape} for {len(indices)} indices; "
                     f"got {array.shape}."
                 )
+            _require_exact(name, array, view.dtype)
             with np.errstate(over="ignore"):
                 view[...] = array
             if view.dtype.kind == "f" and not np.isfinite(view).all():
@@ -82,6 +83,22 @@ class Elsewhere:
         self.take(sample, words)
         columns = [(name, str(c.dtype), c.shape) for name, c in sorted(self.layout.columns.items())]
         return hashlib.sha256(repr((self.size, columns)).encode() + words.tobytes()).hexdigest()[:16]
+
+
+def _require_exact(name: str, array: np.ndarray, dtype: np.dtype) -> None:
+    """Integers must come as integers, and keep their values in `dtype`."""
+    if dtype.kind == "i" and (array.dtype.kind not in "biu" or not np.can_cast(array.dtype, dtype)):
+        raise ValueError(
+            f"dataset[{name!r}] must come as integers that fit into {dtype}, as its first observations did; "
+            f"got dtype {array.dtype}."
+        )
+    if dtype.kind == "f" and array.dtype.kind in "iu" and array.size:
+        exact, largest = 2 ** (np.finfo(dtype).nmant + 1), max(-int(array.min()), int(array.max()))
+        if largest > exact:
+            raise ValueError(
+                f"dataset[{name!r}] must hold integers that {dtype} represents exactly, up to {exact} (or name it in "
+                f"integers=, or use dtype='float64'); got values up to {largest}."
+            )
 
 
 class Arrays:

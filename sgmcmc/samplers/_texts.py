@@ -102,8 +102,8 @@ normally around it with this standard deviation; a dict gives the positions, (nC
     "sharedMinibatch": (
         "bool, default False",
         """Whether all chains look at the same minibatch in each iteration, which is quicker where fetching the data is
-what costs. Each chain keeps its distribution, but the chains become dependent: averages over them are less precise than over
-independent ones, and R-hat and effective sample sizes, which take them for independent, too optimistic.""",
+what costs. Each chain keeps its distribution, but the chains become dependent: averages over them are less precise than
+over independent ones, and R-hat and effective sample sizes, which take them for independent, too optimistic.""",
     ),
     "thin": ("int, default 1", """Store the last of every `thin` iterations."""),
     "burnIn": (
