@@ -13,8 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
+from sgmcmc.core.chains import over_chains
 from sgmcmc.core.parameters import Elements, numbered, split
 from sgmcmc.core.random import Purpose, Stream
+from sgmcmc.core.rows import has_rows, mean_over_distinct_rows, put, take, take_memory
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.types import (
     Batch,
@@ -206,8 +208,8 @@ def build(product: Product) -> Transition:
             theta, memory = state.params[name], state.memory[name]
             if name in gathered:
                 rows = where[name].rows
-                part, of_rows = _take(theta, theta, rows), _take_memory(theta, memory, rows)
-                params[name] = _put(theta, rows, over_chains(drift, n_chains)(part, of_rows))
+                part, of_rows = take(theta, theta, rows), take_memory(theta, memory, rows)
+                params[name] = put(theta, rows, over_chains(drift, n_chains)(part, of_rows))
             else:
                 params[name] = over_chains(drift, n_chains)(theta, memory)
         return params
@@ -242,7 +244,7 @@ def build(product: Product) -> Transition:
             value, grad, after = over_batches(estimate, minibatch.scale)(*of_batch, params, before)
             for key in gradient.tables:
                 # The product with zero makes XLA read the rows before it writes them, and so write them in place.
-                after = after | {key: _put(state.estimator[key], places(of_batch), after[key] + 0.0 * before[key])}
+                after = after | {key: put(state.estimator[key], places(of_batch), after[key] + 0.0 * before[key])}
             z = noise(constants, supplied, number, grad)
             updates = {
                 name: (_moved_rows if name in gathered else _moved)(
@@ -288,7 +290,7 @@ def build(product: Product) -> Transition:
         memory = seen(state.estimator, of_batch)
         grad = over_batches(estimate, minibatch.scale)(*of_batch, state.params, memory)
         return {
-            name: _put(tf.zeros_like(state.params[name]), g.rows, g.values) if isinstance(g, RowGradient) else g
+            name: put(tf.zeros_like(state.params[name]), g.rows, g.values) if isinstance(g, RowGradient) else g
             for name, g in grad.items()
         }
 
@@ -303,18 +305,6 @@ def build(product: Product) -> Transition:
         gradient=estimated_gradient if product.monitored else None,
         leaps=leaps,
     )
-
-
-def over_chains(fn: Callable, n_chains: int) -> Callable:
-    """Map `fn(*args)` over the chain axis of args; one chain is called directly, which compiles faster."""
-
-    def call(*args: Any) -> Any:
-        if n_chains == 1:
-            result = fn(*tf.nest.map_structure(lambda x: tf.squeeze(x, 0), args))
-            return tf.nest.map_structure(lambda x: x[None], result)
-        return tf.vectorized_map(lambda args: fn(*args), args)
-
-    return call
 
 
 def _numbers(elements: Mapping[str, Elements]) -> tf.Tensor:
@@ -362,45 +352,15 @@ def _moved_rows(
     def step(
         theta: tf.Tensor, memory: Memory, eps: tf.Tensor, g: tf.Tensor, z: tf.Tensor, share: tf.Tensor
     ) -> tuple[tf.Tensor, Memory]:
-        return dynamics.step(theta, memory, Given(eps, z, g, _mean_over_distinct_rows(share)))
+        return dynamics.step(theta, memory, Given(eps, z, g, mean_over_distinct_rows(share)))
 
     part, of_rows = over_chains(step, n_chains)(
-        _take(theta, theta, grad.rows), _take_memory(theta, memory, grad.rows), eps, grad.values, z, grad.share
+        take(theta, theta, grad.rows), take_memory(theta, memory, grad.rows), eps, grad.values, z, grad.share
     )
-    return _put(theta, grad.rows, part), {
-        key: _put(memory[key], grad.rows, value) if _has_rows(theta, memory[key]) else value
+    return put(theta, grad.rows, part), {
+        key: put(memory[key], grad.rows, value) if has_rows(theta, memory[key]) else value
         for key, value in of_rows.items()
     }
-
-
-def _mean_over_distinct_rows(share: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
-    def mean(x: tf.Tensor) -> tf.Tensor:  # [k, ...]
-        of_rows = tf.reduce_mean(tf.reshape(x, [x.shape[0], -1]), axis=1)
-        return tf.reduce_sum(share * of_rows) / tf.reduce_sum(share)
-
-    return mean
-
-
-def _has_rows(theta: tf.Tensor, memory: tf.Tensor) -> bool:
-    """Memory of the shape of the parameter belongs to its elements, and moves with its rows."""
-    return memory.shape == theta.shape
-
-
-def _take(theta: tf.Tensor, memory: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    return tf.gather(memory, rows, batch_dims=1) if _has_rows(theta, memory) else memory
-
-
-def _take_memory(theta: tf.Tensor, memory: Memory, rows: tf.Tensor) -> Memory:
-    return {key: _take(theta, value, rows) for key, value in memory.items()}
-
-
-def _put(whole: tf.Tensor, rows: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
-    """Write the rows back; occurrences of the same row are equal, so their order is immaterial."""
-    n_chains, n_rows = whole.shape[:2]
-    flat = tf.reshape(whole, [n_chains * n_rows, *whole.shape[2:]])
-    positions = tf.range(n_chains)[:, None] * n_rows + tf.cast(rows, tf.int32)
-    part = tf.reshape(part, [-1, *whole.shape[2:]])
-    return tf.reshape(tf.tensor_scatter_nd_update(flat, tf.reshape(positions, [-1, 1]), part), whole.shape)
 
 
 def _finite(tree: Any) -> tf.Tensor:

@@ -112,7 +112,7 @@ class Arrays:
 
     def __init__(self, arrays: Mapping[str, Any]) -> None:
         self._readers = {name: _reader(array) for name, array in arrays.items()}
-        self._size = len(next(iter(arrays.values())))
+        self._size = next(iter(arrays.values())).shape[0]  # Zarr arrays have no len()
 
     def __len__(self) -> int:
         return self._size
@@ -144,7 +144,7 @@ def _reader(array: Any) -> tuple[Any, Any]:
 
 def _take_of_zarr(array: Any, indices: np.ndarray) -> np.ndarray:
     distinct, places = np.unique(indices, return_inverse=True)  # each chunk is then read once
-    return array.oindex[(distinct, ...)][places]
+    return array.oindex[distinct][places]
 
 
 def _take_of_hdf5(array: Any, indices: np.ndarray) -> np.ndarray:

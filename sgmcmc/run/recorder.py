@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.chains import over_chains
 from sgmcmc.core.types import Reducer, State, Supplied, Transition, Tree
-from sgmcmc.kernel import over_chains
 
 Collect = Callable[[Tree], Tree]
 """From the parameters of one chain to what is kept of them, {name: [...]}."""

@@ -1,0 +1,41 @@
+"""Gathered rows: parameters, and what belongs to their elements, of which one iteration moves some rows only."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from sgmcmc.core.types import Mean, Memory
+
+
+def has_rows(theta: tf.Tensor, memory: tf.Tensor) -> bool:
+    """Memory of the shape of the parameter belongs to its elements, and moves with its rows."""
+    return memory.shape == theta.shape
+
+
+def take(theta: tf.Tensor, memory: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Of theta, or of memory like it, the rows [C, k, ...]; other memory whole."""
+    return tf.gather(memory, rows, batch_dims=1) if has_rows(theta, memory) else memory
+
+
+def take_memory(theta: tf.Tensor, memory: Memory, rows: tf.Tensor) -> Memory:
+    """The memory of a dynamics, of which what belongs to elements is cut to the rows."""
+    return {key: take(theta, value, rows) for key, value in memory.items()}
+
+
+def put(whole: tf.Tensor, rows: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
+    """Write the rows back; occurrences of the same row are equal, so their order is immaterial."""
+    n_chains, n_rows = whole.shape[:2]
+    flat = tf.reshape(whole, [n_chains * n_rows, *whole.shape[2:]])
+    positions = tf.range(n_chains)[:, None] * n_rows + tf.cast(rows, tf.int32)
+    part = tf.reshape(part, [-1, *whole.shape[2:]])
+    return tf.reshape(tf.tensor_scatter_nd_update(flat, tf.reshape(positions, [-1, 1]), part), whole.shape)
+
+
+def mean_over_distinct_rows(share: tf.Tensor) -> Mean:
+    """The average over elements of gathered rows [k, ...], each row once, however often it was gathered."""
+
+    def mean(x: tf.Tensor) -> tf.Tensor:  # [k, ...]
+        of_rows = tf.reduce_mean(tf.reshape(x, [x.shape[0], -1]), axis=1)
+        return tf.reduce_sum(share * of_rows) / tf.reduce_sum(share)
+
+    return mean
