@@ -1,7 +1,8 @@
 """The product: Minibatch x Gradient x Dynamics -> Transition.
 
-The chain axis and gathered rows are handled here and nowhere else: gradients and dynamics are written for one chain,
-indices and noise are drawn for all chains at once, and a dynamics sees of a sparse parameter only the rows that move.
+The chain axis and gathered rows are handled here, by `core/chains.py` and `core/rows.py`: gradients and dynamics are
+written for one chain, indices and noise are drawn for all chains at once, and a dynamics sees of a sparse parameter
+only the rows that move.
 """
 
 from __future__ import annotations

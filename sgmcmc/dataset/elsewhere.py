@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -42,7 +43,7 @@ class Elsewhere:
     """
 
     def __init__(self, source: Takes, entries: Mapping[str, Entry]) -> None:
-        self.size, self._source = len(source), source
+        self.size, self._source, self._lock = len(source), source, threading.Lock()
         self.layout = Layout(entries)
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
@@ -54,8 +55,11 @@ class Elsewhere:
             If what comes is not as it should be.
         """
         indices = np.asarray(indices, np.int64)
-        fetched = self._source.take(indices)
+        with self._lock:  # a source need not be safe for several threads at a time
+            fetched = self._source.take(indices)
         for name, view in self.layout.views(out).items():
+            if name not in fetched:
+                raise ValueError(f"take of dataset must return {name!r} as at first; got {sorted(fetched)}.")
             array = np.asarray(fetched[name])
             if array.shape != view.shape:
                 raise ValueError(

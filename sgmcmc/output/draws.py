@@ -90,7 +90,8 @@ class Draws(dict[str, Any]):
         timings: Mapping[str, float] | None = None,
         divergence: Mapping[str, Any] | None = None,
     ) -> None:
-        self.nChains, self.settings, self._iterations = nChains, dict(settings), iterations
+        self.nChains, self._iterations = nChains, iterations
+        self.settings = {"parameters": sorted(settings.get("stepsize", {})), **settings}
         self.reduced, self.timings = reduced or {}, dict(timings or {})
         self.divergence = dict(divergence) if divergence else None
         self._others = {group: members for group, members in groups.items() if group != "posterior"}

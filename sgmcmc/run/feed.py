@@ -26,7 +26,6 @@ from sgmcmc.run.prepared import Prepared
 BLOCK_BYTES = 2**22  # what a processor's caches hold beside the rest
 SHORT_BLOCK, SHORT_BLOCK_BYTES = 8, 2**24  # to call a program costs as much as some iterations, so few are too few
 LONGEST_BLOCK = 1024
-PARTS = 4  # in which the observations of a block are fetched
 AHEAD = 2  # blocks
 
 

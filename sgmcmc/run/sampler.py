@@ -15,7 +15,8 @@ from sgmcmc.core.checksum import checksum
 from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule
-from sgmcmc.core.types import Dynamics, Gradient, Minibatch, Mode, Tree
+from sgmcmc.core.types import Dynamics, Given, Gradient, Minibatch, Mode, Tree
+from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 from sgmcmc.kernel import Product, build, constants
 from sgmcmc.model import Model
@@ -75,6 +76,27 @@ class Sampler:
     def leaps(self) -> int:
         """Gradients in one iteration."""
         return next(iter(self.dynamics.values())).leaps
+
+    @property
+    def data(self) -> Data:
+        """The observations."""
+        return self.model.data
+
+    @property
+    def dtype(self) -> tf.DType:
+        """The float type of parameters and draws."""
+        return self.model.dtype
+
+    @property
+    def n_stats(self) -> int:
+        """How many numbers are recorded beside each draw of a chain."""
+        told = 1 + (len(self.start) if any(callable(eps) for eps in self.stepsize.values()) else 0)
+        given = Given(tf.ones([], self.dtype))
+        for name, dynamics in self.dynamics.items():
+            if dynamics.stats is not None:
+                zeros = tf.zeros(self.start[name].shape, self.dtype)
+                told += len(dynamics.stats(dynamics.init(zeros, given._replace(noise=zeros)), given))
+        return told
 
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
         """Chains about to begin; for control variates at the mode or around it, which is sought here.

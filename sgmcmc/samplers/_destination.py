@@ -12,7 +12,6 @@ import psutil
 import tensorflow as tf
 
 from sgmcmc.core.layout import reserved_names
-from sgmcmc.core.types import Given
 from sgmcmc.run.checkpoint import Checkpoint, require_same
 from sgmcmc.run.one_call import Run, Saved
 from sgmcmc.storage.zarr import read_checkpoint
@@ -55,22 +54,9 @@ def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> 
 
 def _bytes_of_row(run: Run) -> int:
     """Of one chain."""
-    sampler, each = run.sampler, run.sampler.model.dtype.size
-    statistics = 1 + _n_stats(run)
-    gradients = sum(theta.nbytes for theta in sampler.start.values()) if run.keep.gradients else 0
-    return _bytes(run.keep.draw.values()) + statistics * each + gradients
-
-
-def _n_stats(run: Run) -> int:
-    """How many numbers the dynamics, and stepsizes that change, tell of each draw of a chain."""
     sampler = run.sampler
-    told = len(sampler.start) if any(callable(eps) for eps in sampler.stepsize.values()) else 0
-    given = Given(tf.ones([], sampler.model.dtype))
-    for name, dynamics in sampler.dynamics.items():
-        if dynamics.stats is not None:
-            zeros = tf.zeros(sampler.start[name].shape, sampler.model.dtype)
-            told += len(dynamics.stats(dynamics.init(zeros, given._replace(noise=zeros)), given))
-    return told
+    gradients = sum(theta.nbytes for theta in sampler.start.values()) if run.keep.gradients else 0
+    return _bytes(run.keep.draw.values()) + sampler.n_stats * sampler.dtype.size + gradients
 
 
 def _bytes(specs: Any) -> int:

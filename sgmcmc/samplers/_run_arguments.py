@@ -54,14 +54,14 @@ def checked_run(sampler: Sampler, seeded: bool, nIters: int, verbose: bool, opti
 
 def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | None, dict[str, tf.TensorSpec]]:
     """`collect` as a function of the parameters alone, and what one draw is."""
-    dtype = sampler.model.dtype
+    dtype = sampler.dtype
     params = {name: tf.TensorSpec(theta.shape, dtype) for name, theta in sampler.start.items()}
     if collect is None:
         return None, params
     must = f"collect of {sampler.name} must be a function of params, or of params and dataset, in TensorFlow operations"
     if not callable(collect):
         raise ValueError(f"{must}; got {collect!r}.")
-    data, takes_data = sampler.model.data, _takes_two(collect)
+    data, takes_data = sampler.data, _takes_two(collect)
     if takes_data and not isinstance(data, InMemory):
         raise ValueError(
             f"collect of {sampler.name} must be a function of params alone where the data are not in memory, since it "

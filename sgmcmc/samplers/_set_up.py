@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.types import Dynamics, Given, Gradient
@@ -26,10 +27,11 @@ def set_up(
     dynamics: Dynamics | Mapping[str, Dynamics],
     gradient: controlVariates | None,
     settings: Mapping[str, Any] | None = None,
+    told_apart: Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
     """The sampler of these choices, with one dynamics for all parameters or one for each.
 
-    `settings` are those of the dynamics, as the user knows them.
+    `settings` are those of the dynamics, as the user knows them; `told_apart` is what else tells it from others.
     """
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     own, eps = dict(settings or {}), choices.stepsizes
@@ -49,7 +51,7 @@ def set_up(
         n_chains=choices.n_chains,
         starts=choices.chain_starts,
         shared_minibatch=choices.shared_minibatch,
-        settings=choices.settings | own | searching,
+        settings=choices.settings | own | searching | dict(told_apart or {}),
     )
     return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
 
@@ -99,6 +101,23 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
                 f"TensorFlow operations; it raised {type(error).__name__}: {error}"
             ) from error
     return dict(each)
+
+
+def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What each does at one point, as JSON, by which a resumed run is known to have the same."""
+    told = {}
+    for name, one in dynamics.items():
+        theta, eps = tf.constant(start[name]), tf.constant(0.01, start[name].dtype)
+        noise, gradient = np.random.default_rng(0).normal(size=(2, *theta.shape))
+        given = Given(eps, tf.constant(noise, theta.dtype), tf.constant(gradient, theta.dtype))
+        memory = one.init(theta, given)
+        if one.refresh:
+            memory = one.refresh(theta, memory, given)
+        drifted = one.drift(theta, memory) if one.drift else theta
+        after = one.step(drifted, memory, given)
+        sums = [float(tf.reduce_sum(tf.cast(x, tf.float64))) for x in tf.nest.flatten((drifted, after))]
+        told[name] = {"leaps": one.leaps, "values": {"probes": sums}}
+    return told
 
 
 def _trial(dynamics: Dynamics) -> Any:

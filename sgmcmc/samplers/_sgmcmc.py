@@ -51,7 +51,7 @@ class Sgmcmc:
         self._sampler, self._settings, self._dataset, self._seeded = sampler, settings, dataset, seeded
         self._prepared: Prepared | None = None  # once a session was begun: the mode is then known
         self._loop: Loop | None = None  # compiled once for all sessions
-        self.N = sampler.model.data.size
+        self.N = sampler.data.size
         self.n = sampler.minibatch.size
         self.stepsize: dict[str, float | Schedule] = dict(sampler.stepsize)
         self.seed = sampler.seed
@@ -73,7 +73,7 @@ class Sgmcmc:
     @property
     def data(self) -> Any:
         """The dataset as the sampler holds it, {name: [N, ...]}: views, not copies; data on disk as they were given."""
-        data = self._sampler.model.data
+        data = self._sampler.data
         return data.arrays() if isinstance(data, InMemory) else self._dataset
 
     def run(self, nIters: int, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
@@ -100,6 +100,8 @@ class Sgmcmc:
         if not self._seeded and seed != self.seed:
             sampler = sampler.with_seed(seed)
         require_same(sampler.name, sampler.identity, checkpoint.settings, f"{path!r} was saved")
+        if self._loop is not None:
+            self._loop.feed.close()
         self._sampler, self.seed, self._loop = sampler, sampler.seed, None
         self._prepared = sampler.prepared(*constants)
         loop = self._session_loop(self._prepared)

@@ -145,7 +145,7 @@ is taken.""",
     "gradient": (
         "controlVariates, optional",
         """How the gradient of the log posterior is estimated: by default the plain estimate from the minibatch;
-``controlVariates(optStepsize)`` around the mode, as in the function of the same name that ends in cv.""",
+``controlVariates(optStepsize)`` around the mode, as in `sgldcv`.""",
     ),
     "dynamics": (
         "Dynamics or dict of str to Dynamics",
@@ -174,16 +174,10 @@ RAISES = {
 MemoryError
     If the draws would need more memory than is free; raised before anything is run.
 DivergenceError
-    If the chain reaches NaN or infinity; it carries the draws so far.""",
-    "{mode errors}": f"""{INVALID}
-MemoryError
-    If the draws would need more memory than is free; raised before anything is run.
-DivergenceError
     If the chain reaches NaN or infinity; it carries the draws so far.
 ModeSearchError
-    If the search for the mode does.""",
+    If the search for the mode does, where control variates make one.""",
 }
-
 
 CONTROL_VARIATES = """The gradient of the log posterior is estimated with control variates: a search finds the mode,
 one pass over all data gives the exact gradient there, and minibatches then estimate only the difference between here

@@ -10,7 +10,7 @@ from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._choices import Choices, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
-from sgmcmc.samplers._set_up import checked_dynamics, set_up
+from sgmcmc.samplers._set_up import checked_dynamics, probed, set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import controlVariates
 
@@ -46,8 +46,6 @@ def sample(
     Raises
     ------
     {run errors}
-    ModeSearchError
-        If the search for the mode does, where control variates make one.
 
     See Also
     --------
@@ -131,4 +129,5 @@ def sampleSetup(
     See `sample`.
     """
     choices = Choices("sample", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
-    return set_up(choices, checked_dynamics(choices, dynamics), gradient)
+    checked = checked_dynamics(choices, dynamics)
+    return set_up(choices, checked, gradient, told_apart={"dynamics": probed(checked, choices.start)})

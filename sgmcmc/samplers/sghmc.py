@@ -165,7 +165,7 @@ def sghmccv(
 
     Raises
     ------
-    {mode errors}
+    {run errors}
 
     See Also
     --------

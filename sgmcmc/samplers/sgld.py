@@ -146,7 +146,7 @@ def sgldcv(
 
     Raises
     ------
-    {mode errors}
+    {run errors}
 
     See Also
     --------

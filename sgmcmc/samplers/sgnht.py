@@ -157,7 +157,7 @@ def sgnhtcv(
 
     Raises
     ------
-    {mode errors}
+    {run errors}
 
     See Also
     --------

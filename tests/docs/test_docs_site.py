@@ -14,7 +14,7 @@ import sgmcmc
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "guide").glob("*.md"))]
+PAGES = [ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted((DOCS / "guide").glob("*.md"))]
 VIGNETTES = sorted((ROOT / "vignettes").glob("*.py"))
 FOLDERS = ("docs", "sgmcmc", "vignettes")
 
@@ -63,12 +63,13 @@ def test_the_example_of_contributing_is_in_its_diff():
 
 @pytest.mark.slow
 def test_the_diff_of_contributing_applies(tmp_path):
-    for folder in ("sgmcmc", "tests"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    ignore = shutil.ignore_patterns("__pycache__", "_build", "generated", "gallery")
+    for folder in ("docs", "sgmcmc", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=ignore)
     apply = ["git", "apply", str(DOCS / "addingDynamics.diff")]
     applied = subprocess.run(apply, cwd=tmp_path, capture_output=True, text=True)
     assert applied.returncode == 0, applied.stderr
-    code = "from tests.catalogue import CATALOGUE; import sgmcmc; print(sgmcmc.__file__, CATALOGUE[-1].setup.__name__)"
+    code = "from tests.catalogue import CATALOGUE as all; import sgmcmc; print(sgmcmc, [e.setup for e in all])"
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert str(tmp_path) in run.stdout and "sglmSetup" in run.stdout, run.stderr[-2000:]
 

@@ -12,6 +12,8 @@ import pytest
 
 import sgmcmc
 import sgmcmc.samplers
+from sgmcmc.samplers._options import RUN_DEFAULTS, SETUP_DEFAULTS
+from sgmcmc.samplers._texts import TEXTS
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIRED = inspect.Parameter.empty
@@ -19,6 +21,7 @@ REQUIRED = inspect.Parameter.empty
 MODEL = {"logLik": REQUIRED, "dataset": REQUIRED, "params": REQUIRED, "stepsize": REQUIRED}
 MODE = {"optStepsize": REQUIRED}
 COMMON = {"logPrior": None, "minibatchSize": 0.01}
+RUN = {"nIters": 10**4, "verbose": True, "seed": None}
 TUNING = {"sgld": {}, "sghmc": {"alpha": 0.01, "L": 5}, "sgnht": {"a": 0.01}}
 
 SIGNATURES = {
@@ -29,7 +32,7 @@ SIGNATURES = {
 }
 for _name, _own in TUNING.items():
     SIGNATURES |= {
-        _name: MODEL | COMMON | _own | {"nIters": 10**4, "verbose": True, "seed": None},
+        _name: MODEL | COMMON | _own | RUN,
         f"{_name}Setup": MODEL | COMMON | _own | {"seed": None},
         f"{_name}cv": MODEL
         | MODE
@@ -39,20 +42,50 @@ for _name, _own in TUNING.items():
         f"{_name}cvSetup": MODEL | MODE | COMMON | _own | {"nItersOpt": 10**4, "verbose": True, "seed": None},
     }
 
+# R has no `sample`; its arguments are those of `sgld`, so that one is changed into the other by its name.
+POSITIONAL = SIGNATURES | {"sample": SIGNATURES["sgld"], "sampleSetup": SIGNATURES["sgldSetup"]}
+REQUIRED_BY_NAME = {"sample": ["dynamics"], "sampleSetup": ["dynamics"]}
+SAMPLERS = [name for name in POSITIONAL if "logLik" in POSITIONAL[name]]
 
-@pytest.mark.parametrize("name", SIGNATURES)
+
+def parameters_of(name):
+    return inspect.signature(getattr(sgmcmc, name)).parameters
+
+
+@pytest.mark.parametrize("name", POSITIONAL)
 def test_positional_arguments_are_those_of_r(name):
-    parameters = inspect.signature(getattr(sgmcmc, name)).parameters.values()
-    positional = [(p.name, p.default) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    assert positional == list(SIGNATURES[name].items())
+    positional = [(p.name, p.default) for p in parameters_of(name).values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert positional == list(POSITIONAL[name].items())
 
 
-@pytest.mark.parametrize("name", SIGNATURES)
+@pytest.mark.parametrize("name", POSITIONAL)
 def test_all_other_arguments_are_keyword_only_and_optional(name):
-    for p in inspect.signature(getattr(sgmcmc, name)).parameters.values():
-        if p.name not in SIGNATURES[name]:
-            assert p.kind is p.KEYWORD_ONLY
-            assert p.default is not REQUIRED
+    others = [p for p in parameters_of(name).values() if p.name not in POSITIONAL[name]]
+    assert all(p.kind is p.KEYWORD_ONLY for p in others)
+    assert [p.name for p in others if p.default is REQUIRED] == REQUIRED_BY_NAME.get(name, [])
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_signatures_spell_out_the_options(name):
+    options = SETUP_DEFAULTS if name.endswith("Setup") else SETUP_DEFAULTS | RUN_DEFAULTS
+    last = list(parameters_of(name).values())[-len(options) :]
+    assert {p.name: p.default for p in last} == options
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_control_variates_are_an_argument_or_in_the_name(name):
+    own = {"optStepsize", "optimizer"} if "cv" in name else {"gradient"}
+    assert own == {"optStepsize", "optimizer", "gradient"} & set(parameters_of(name))
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_an_unknown_argument_is_named_with_its_function(name):
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'minibatchsize'"):
+        getattr(sgmcmc, name)(**dict.fromkeys([*POSITIONAL[name], *REQUIRED_BY_NAME.get(name, [])]), minibatchsize=5)
+
+
+def test_every_text_of_an_argument_is_used():
+    assert set(TEXTS) == {argument for name in SAMPLERS for argument in parameters_of(name)}
 
 
 def test_every_function_of_r_is_public():
