@@ -119,41 +119,49 @@ class Loop:
         self._compiled.trace([*leaves, *self._flat_constants, *self.feed.specs, orders])
 
     def _advance(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
-        n, c = self._n_leaves, self._n_leaves + len(self._flat_constants)
-        constants = tf.nest.pack_sequence_as(self._constants, arguments[n:c])
-        supply, fetched = self.feed.structure(list(arguments[c:-1]))
-        *orders, start = tf.unstack(arguments[-1][0])
-        first, last, due, thin = (tf.cast(order, tf.int32) for order in orders)
-        start, n_rows = tf.cast(start, tf.uint32), self.capacity + 1  # the last is for what is not due
+        n, c, n_rows = self._n_leaves, len(self._flat_constants), self.capacity + 1  # the last is for what is not due
+        state, accumulated = self.unflatten(list(arguments[:n]))
+        first, last, *_ = tf.unstack(tf.cast(arguments[-1][0], tf.int32))
         buffers = tf.nest.map_structure(
             lambda s: tf.TensorArray(s.dtype, size=n_rows, element_shape=s.shape), self.row_specs
         )
 
-        def supplied(k: tf.Tensor) -> Supplies:
-            return Supplies(k, start + tf.cast(k, tf.uint32), supply, fetched, self._data.layout)
+        def row(
+            k: tf.Tensor,
+            r: tf.Tensor,
+            state: State,
+            finite: tf.Tensor,
+            accumulated: Any,
+            buffers: Tree,
+            given: list[tf.Tensor],
+        ) -> tuple:
+            constants = tf.nest.pack_sequence_as(self._constants, given[:c])
+            supply, fetched = self.feed.structure(given[c:-1])
+            _, last, due, thin = tf.unstack(tf.cast(given[-1][0, :-1], tf.int32))
+            start = tf.cast(given[-1][0, -1], tf.uint32)
 
-        def until(k: tf.Tensor, end: tf.Tensor, state: State, finite: tf.Tensor) -> tuple[State, tf.Tensor]:
-            def body(k: tf.Tensor, state: State, finite: tf.Tensor) -> tuple[tf.Tensor, State, tf.Tensor]:
+            def supplied(k: tf.Tensor) -> Supplies:
+                return Supplies(k, start + tf.cast(k, tf.uint32), supply, fetched, self._data.layout)
+
+            def step(k: tf.Tensor, state: State, finite: tf.Tensor) -> tuple[tf.Tensor, State, tf.Tensor]:
                 state = self._transition.step(constants, state, supplied(k))
                 return k + 1, state, finite & tf.math.is_finite(self._transition.log_density(state))
 
-            return tf.while_loop(lambda k, *_: k < end, body, (k, state, finite))[1:]
-
-        def row(k: tf.Tensor, r: tf.Tensor, state: State, finite: tf.Tensor, accumulated: Any, buffers: Tree) -> tuple:
             end = tf.minimum(due + r * thin, last)
-            state, finite = until(k, end, state, finite)
+            _, state, finite = tf.while_loop(lambda k, *_: k < end, step, (k, state, finite))
             record = self._recorder.record(constants, state, supplied(end - 1))
             buffers = tf.nest.map_structure(lambda buffer, x: buffer.write(r, x), buffers, record)
             is_due = tf.equal(end, due + r * thin)
             accumulated = tf.nest.map_structure(
                 lambda new, old: tf.where(is_due, new, old), self._recorder.update(accumulated, state), accumulated
             )
-            return end, r + 1, state, finite, accumulated, buffers
+            return end, r + 1, state, finite, accumulated, buffers, [_same(x) for x in given]
 
-        state, accumulated = self.unflatten(list(arguments[:n]))
         finite = tf.ones(self._transition.log_density(state).shape, tf.bool)
-        _, _, state, finite, accumulated, buffers = tf.while_loop(
-            lambda k, *_: k < last, row, (first, tf.constant(0), state, finite, accumulated, buffers)
+        _, _, state, finite, accumulated, buffers, _ = tf.while_loop(
+            lambda k, *_: k < last,
+            row,
+            (first, tf.constant(0), state, finite, accumulated, buffers, list(arguments[n:])),
         )
         finite &= tf.reduce_all(tf.stack(list(self._transition.finite(state).values())), axis=0)
         log_density = tf.where(finite, self._transition.log_density(state), np.nan)
@@ -207,3 +215,13 @@ class Supplies(NamedTuple):
         shape = block.shape[2:]
         begin = tf.stack([self.k, tf.convert_to_tensor(leap), *[0] * len(shape)])
         return tf.reshape(tf.slice(block, begin, [1, 1, *shape]), shape)
+
+
+def _same(x: tf.Tensor) -> tf.Tensor:
+    """x, as XLA knows, but TensorFlow does not.
+
+    What a call is given goes round the loop by this. If TensorFlow saw that it is the same in every round, it would
+    have XLA take it for a constant wherever an operation of the user's makes a shape or a place depend on it, as the
+    gradient of tf.vectorized_map does: compiled anew for each call, and kept by a key in memory that is written to.
+    """
+    return tf.reshape(tf.reshape(x, [-1, 1]), x.shape)

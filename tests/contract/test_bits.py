@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sgmcmc
-from sgmcmc.run import chain
+from sgmcmc.run import plan
 from tests.catalogue import CATALOGUE, dense
 from tests.contract.conftest import N_ITERS, Run
 
@@ -35,8 +35,8 @@ def test_stepping_gives_the_one_call_chain_bit_for_bit(run: Run) -> None:
     assert_same(stepped(sampler, 7), {name: array[6::7] for name, array in run.draws.items()})
 
 
-def test_progress_bars_and_short_blocks_do_not_matter(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "BLOCK_SECONDS", 1e-9)  # every block as short as can be
+def test_progress_bars_and_short_stretches_do_not_matter(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "STRETCH_SECONDS", 1e-9)  # every stretch as short as can be
     screen = io.StringIO()
     with redirect_stderr(screen):
         draws = run.one_call(verbose=True)

@@ -1,28 +1,57 @@
-"""What XLA makes of the loop computes the same as the plain TensorFlow graph, for every sampler."""
+"""What XLA makes of the programs computes the same as the plain TensorFlow graph, for every sampler."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 import tensorflow as tf
 
+from sgmcmc.core.compiled import Compiled
+from sgmcmc.run.feed import Fetch
+from sgmcmc.run.loop import Loop
+from sgmcmc.run.plan import Plan
 from sgmcmc.run.recorder import Keep
 from tests.contract.conftest import Run
 
 ITERATIONS = 12
 
 
-def test_compiled_and_plain_loops_agree(run: Run) -> None:
-    inner = run.sampler._sampler
-    state = inner.initial_state(verbose=False)
-    keep = Keep({name: tf.TensorSpec(theta.shape, tf.float32) for name, theta in inner.start.items()})
-    loop = inner.loop(state, keep.recorder(inner.transition, 1))
-    leaves = loop.flatten(state)
-    block = loop.advance_and_record(leaves, ITERATIONS)
-    arguments = [*leaves, tf.constant([ITERATIONS, 1, 1])]
-    plain = loop._compiled._trace(arguments, jit_compile=False)(*arguments)
-    for compiled_leaf, plain_leaf in zip(block.leaves, plain, strict=False):
-        np.testing.assert_allclose(compiled_leaf, plain_leaf, rtol=1e-4, atol=1e-5)
-    for compiled_rows, plain_rows in zip(tf.nest.flatten(block.rows), plain[len(leaves) : -1], strict=True):
-        np.testing.assert_allclose(compiled_rows[:ITERATIONS], plain_rows[:ITERATIONS], rtol=1e-4, atol=1e-5)
-    assert int(loop.unflatten(block.leaves)[0].step) == ITERATIONS * inner.transition.inner_steps
-    np.testing.assert_allclose(block.log_density, plain[-1], rtol=1e-4)
+def test_compiled_and_plain_programs_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that draws and fetches, and the loop, each from the same arguments."""
+    sampler = run.sampler._sampler
+    prepared = sampler.prepare(verbose=False)
+    keep = Keep({name: tf.TensorSpec(theta.shape, tf.float32) for name, theta in sampler.start.items()})
+    loop = Loop(prepared, keep.recorder(prepared.transition, prepared.chains), Fetch.IN_PROGRAM)
+    stretch = Plan(ITERATIONS).stretch(0, ITERATIONS, loop.capacity)
+    assert (stretch.end, stretch.n_rows) == (ITERATIONS, ITERATIONS)
+
+    call, calls = Compiled.__call__, []
+
+    def recorded(self: Compiled, *tensors: tf.Tensor) -> list[tf.Tensor]:
+        plain = self.traced(tensors, jit_compile=False)(*tensors)
+        calls.append((call(self, *tensors), plain))
+        return calls[-1][0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Compiled, "__call__", recorded)
+        outcome = loop.advance(loop.flatten(prepared.state), stretch)
+    (block, plain_block), (results, plain_results) = calls
+
+    def assert_close(compiled: Any, plain: Any) -> None:
+        assert compiled.dtype == plain.dtype and compiled.shape == plain.shape
+        if compiled.dtype.is_floating:
+            np.testing.assert_allclose(compiled, plain, rtol=1e-4, atol=1e-5)
+        else:
+            np.testing.assert_array_equal(compiled, plain)
+
+    for compiled, plain in zip(block, plain_block, strict=True):
+        assert_close(compiled, plain)
+    leaves, rows = len(outcome.leaves), len(outcome.rows)
+    assert len(results) == len(plain_results) == leaves + rows + 1
+    for compiled, plain in zip(results[:leaves], plain_results[:leaves], strict=True):
+        assert_close(compiled, plain)
+    for compiled, plain in zip(results[leaves:-1], plain_results[leaves:-1], strict=True):
+        assert_close(compiled[:ITERATIONS], plain[:ITERATIONS])
+    np.testing.assert_allclose(outcome.log_density, plain_results[-1], rtol=1e-4)

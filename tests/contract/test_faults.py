@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.run import chain
+from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.plan import Plan
 from sgmcmc.run.recorder import Keep
 from sgmcmc.storage.memory import Memory
 from tests.catalogue import CATALOGUE, Entry
@@ -98,12 +99,12 @@ def test_a_diverging_mode_search_is_its_own_error() -> None:
 def test_divergence_with_thinned_storage(thin: int) -> None:
     arguments = ({"theta": 0.5, "phi": 0.0}, {"theta": 1.0, "phi": 1e-6})
     sampler = sgmcmc.sgldSetup(log_lik, DATA, *arguments, minibatchSize=10, seed=1)._sampler
-    state = sampler.initial_state(verbose=False)
+    prepared = sampler.prepare(verbose=False)
     keep = Keep({name: tf.TensorSpec([], tf.float32) for name in ("theta", "phi")})
-    loop = sampler.loop(state, keep.recorder(sampler.transition, 1))
-    storage = Memory(5000 // thin, loop.record_specs, [])
+    loop = Loop(prepared, keep.recorder(prepared.transition, 1))
+    storage = Memory(5000 // thin, loop.row_specs, [])
     with pytest.raises(sgmcmc.DivergenceError) as caught:
-        chain.run(loop, loop.flatten(state), chain.Plan(5000, thin), storage, "", False)
+        advance.run(loop, loop.flatten(prepared.state), Plan(5000, thin), storage, "", False)
     assert storage.stored == (caught.value.iteration - 1) // thin
     assert np.isfinite(storage.result()["posterior"]["theta"]).all()
 
@@ -111,15 +112,15 @@ def test_divergence_with_thinned_storage(thin: int) -> None:
 def test_interruption_returns_the_draws_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = (log_lik, DATA, {"theta": 0.5, "phi": 0.0}, 1e-4, None, 10)
     whole = sgmcmc.sgld(*arguments, nIters=5000, verbose=False, seed=1)
-    advance, calls = Loop.advance_and_record, []
+    original, calls = Loop.advance, []
 
     def interrupted(self: Loop, *args: object, **kwargs: object) -> object:
         calls.append(1)
         if len(calls) == 6:
             raise KeyboardInterrupt
-        return advance(self, *args, **kwargs)
+        return original(self, *args, **kwargs)
 
-    monkeypatch.setattr(Loop, "advance_and_record", interrupted)
+    monkeypatch.setattr(Loop, "advance", interrupted)
     with pytest.warns(UserWarning, match=r"interrupted: returning the \d+ draws of 5000 made so far"):
         out = sgmcmc.sgld(*arguments, nIters=5000, verbose=False, seed=1)
     kept = len(out["theta"])

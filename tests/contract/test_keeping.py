@@ -11,10 +11,10 @@ import numpy as np
 import psutil
 import pytest
 import tensorflow as tf
-from sgmcmc.run.whole import Run
 
 import sgmcmc
-from sgmcmc.run import chain
+from sgmcmc.run.one_call import Run
+from sgmcmc.run.plan import Pace, Plan
 from tests.catalogue import CATALOGUE, Entry, sparse
 
 Tree = dict[str, Any]
@@ -286,15 +286,20 @@ def test_gradients_do_not_change_the_draws(plain: np.ndarray, collected: sgmcmc.
 
 
 @pytest.mark.parametrize("thin", [1, 3, 10, 1000])
-def test_blocks_grow_long_whatever_is_thinned(thin: int) -> None:
-    """Each costs a call; one for each row would be most of the time of a cheap chain."""
-    plan, pace, done, blocks = chain.Plan(100_000, thin, burn_in=5), chain.Pace(), 0, 0
+@pytest.mark.parametrize(("longest", "at_most"), [(2**20, 50), (1024, 100_000 // 1024 + 20)])
+def test_stretches_grow_long_whatever_is_thinned(thin: int, longest: int, at_most: int) -> None:
+    """Each costs a call; one for each row would be most of the time of a cheap chain. And each row is due once."""
+    plan, pace, done, calls, rows = Plan(100_000, thin, burn_in=5), Pace(longest), 0, 0, []
     while done < plan.n_iterations:
-        rows, each = plan.next_block(done, pace.length, 2**20)
-        made = max(rows, 1) * each
-        pace.adapt(made, elapsed=0.0)
-        done, blocks = done + made, blocks + 1
-    assert done == plan.n_iterations and blocks < 50
+        end_of_block = (done // longest + 1) * longest
+        stretch = plan.stretch(done, min(done + pace.length, end_of_block), longest)
+        assert stretch.begin == done < stretch.end <= end_of_block
+        rows += [stretch.due + k * thin for k in range(stretch.n_rows)]
+        assert not stretch.n_rows or stretch.begin < rows[-stretch.n_rows] and rows[-1] <= stretch.end
+        pace.adapt(stretch.end - stretch.begin, elapsed=0.0)
+        done, calls = stretch.end, calls + 1
+    assert done == plan.n_iterations and calls < at_most
+    assert rows == list(range(5 + thin, 100_001, thin))
 
 
 class StartedError(Exception):

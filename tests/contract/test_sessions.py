@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.model import Model
+from sgmcmc.run import mode
 from sgmcmc.run import sampler as sampler_module
 from tests.catalogue import CATALOGUE
 
@@ -47,7 +47,7 @@ def restore_and_step(folder: str) -> None:
         raise AssertionError("computed again")
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    sampler_module.find_mode = Model.full_log_density_and_gradient = computed_again
+    sampler_module.find_mode = mode.full_gradient = computed_again
     for name in SAVED:
         sampler = set_up(name, seed=None)
         sess = sgmcmc.restoreSess(sampler, Path(folder) / f"{name}.sess")

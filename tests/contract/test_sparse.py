@@ -13,7 +13,9 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.run.recorder import Recorder, nothing
+from sgmcmc.run.loop import Loop
+from sgmcmc.run.plan import Plan
+from sgmcmc.run.recorder import NOTHING
 from tests.catalogue import CATALOGUE, Entry
 
 N_GROUPS, N_DATA, N = 40, 400, 30
@@ -47,11 +49,11 @@ def one_iteration(entry: Entry, log_lik: Any) -> tuple[dict[str, np.ndarray], di
         integers=["group"],
         **settings,
     )
-    inner = sampler._sampler
-    state = inner.initial_state(verbose=False)
-    loop = inner.loop(state, Recorder(nothing))
-    after, _ = loop.unflatten(loop.advance(loop.flatten(state), 1).leaves)
-    return {name: theta[0].numpy() for name, theta in after.params.items()}, after.dynamics
+    prepared = sampler._sampler.prepare(verbose=False)
+    loop = Loop(prepared, NOTHING)
+    outcome = loop.advance(loop.flatten(prepared.state), Plan(1, thin=None).stretch(0, 1, loop.capacity))
+    after, _ = loop.unflatten(outcome.leaves)
+    return {name: theta[0].numpy() for name, theta in after.params.items()}, after.memory
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)

@@ -22,8 +22,7 @@ import tensorflow as tf
 import xarray as xr
 
 import sgmcmc
-from sgmcmc.model import Model
-from sgmcmc.run import chain
+from sgmcmc.run import mode, plan
 from sgmcmc.run import sampler as sampler_module
 from sgmcmc.run.checkpoint import Checkpoint
 from sgmcmc.run.loop import Loop
@@ -72,9 +71,9 @@ def assert_begins(whole: sgmcmc.Draws, part: sgmcmc.Draws) -> None:
             np.testing.assert_array_equal(array, every[name][kept], err_msg=name)
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch, method: str, call: int) -> None:
-    """Ctrl-C in the given call of a method of the loop."""
-    original, calls = getattr(Loop, method), []
+def interrupt(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    """Ctrl-C in the given call of the loop."""
+    original, calls = Loop.advance, []
 
     def interrupted(self: Loop, *args: Any) -> Any:
         calls.append(1)
@@ -82,7 +81,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, method: str, call: int) -> None:
             raise KeyboardInterrupt
         return original(self, *args)
 
-    monkeypatch.setattr(Loop, method, interrupted)
+    monkeypatch.setattr(Loop, "advance", interrupted)
 
 
 def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +89,11 @@ def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("computed again")
 
     monkeypatch.setattr(sampler_module, "find_mode", recomputed)
-    monkeypatch.setattr(Model, "full_log_density_and_gradient", recomputed)
+    monkeypatch.setattr(mode, "full_gradient", recomputed)
+
+
+def checkpoint(path: Path) -> Checkpoint:
+    return Checkpoint.decode(storage.read_checkpoint(path)[0])
 
 
 # --- kill -9 ------------------------------------------------------------------------------------------------------
@@ -185,7 +188,7 @@ def test_a_reader_sees_whole_rows_while_the_run_goes_on(killed: Killed) -> None:
 
 def test_what_a_killed_run_leaves_is_whole(killed: Killed) -> None:
     tree, sizes = read(killed.path)
-    saved = Checkpoint.decode(storage.read_checkpoint(killed.path))
+    saved = checkpoint(killed.path)
     ((shown,),) = [{size for _, size in sizes}]
     assert 2 * ROWS <= shown <= saved.stored
     keep = KILLED[killed.name]
@@ -199,7 +202,7 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(killed: Killed, monkeypatch:
     """In chunks of another size than the store's: those of the process that goes on."""
     tree, sizes = read(killed.path)
     shown = max(size for _, size in sizes)
-    n_iterations = Checkpoint.decode(storage.read_checkpoint(killed.path)).iteration + 700
+    n_iterations = checkpoint(killed.path).iteration + 700
     whole = run(killed.name, n_iterations, **KILLED[killed.name])
     with monkeypatch.context() as patch:
         refuse_to_compute(patch)
@@ -242,14 +245,14 @@ def test_the_pieces_of_a_run_make_up_the_whole(whole: sgmcmc.Draws, tmp_path: Pa
         pytest.MonkeyPatch.context() as patch,
         pytest.warns(UserWarning, match="returning the 0 draws of 35") as warned,
     ):
-        interrupt(patch, "advance", 5)
+        interrupt(patch, 5)
         assert len(piece(300).iterations) == 0
     assert warned[0].filename == __file__
-    assert 4 <= Checkpoint.decode(storage.read_checkpoint(path)).iteration < 50
+    assert 4 <= checkpoint(path).iteration < 50
     out = piece(60, seed=None)
     assert list(out.iterations) == [57] and out.seed == whole.seed
     with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning, match="returning the . draws of 35"):
-        interrupt(patch, "advance_and_record", 4)
+        interrupt(patch, 7)
         assert 3 < len(piece(300, seed=None).iterations) < 35
 
     # What kill -9 leaves of files that were being written:
@@ -282,7 +285,7 @@ def test_the_pieces_of_a_run_make_up_the_whole(whole: sgmcmc.Draws, tmp_path: Pa
 
 
 def test_a_divergence_is_met_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "BLOCK_SECONDS", 1e9)  # so that it comes amid a long block
+    monkeypatch.setattr(plan, "STRETCH_SECONDS", 1e9)  # so that it comes amid a long stretch
     path, errors, thin = tmp_path / "run.zarr", [], 3
     settings = {"stepsize": 0.03, "thin": thin, "reduce": REDUCERS, "collect": dict}
     for where in ({}, {"storage": path}, {"storage": path, "resume": True}):
@@ -300,7 +303,7 @@ def test_a_divergence_is_met_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert len(error.draws.iterations) == len(first.draws.iterations)
         assert_begins(first.draws, error.draws)
         np.testing.assert_array_equal(error.draws.reduced["mean"]["theta"], first.draws.reduced["mean"]["theta"])
-    assert Checkpoint.decode(storage.read_checkpoint(path)).stored == len(first.draws.iterations)
+    assert checkpoint(path).stored == len(first.draws.iterations)
 
 
 # --- refusals -----------------------------------------------------------------------------------------------------

@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import sgmcmc.dataset
-from sgmcmc.core.types import Batch, RowGradient
-from sgmcmc.dataset import Dataset
+from sgmcmc.core.types import Batch, Gradient, Mode, RowGradient
+from sgmcmc.dataset import data
+from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry
+from sgmcmc.dataset.memory import InMemory
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
 from sgmcmc.model import Model, Returns
+from sgmcmc.run import mode
+from sgmcmc.run.mode import full_gradient
 
 N, n = 6, 2
 RNG = np.random.default_rng(1)
@@ -51,13 +54,22 @@ def tensors(params, dtype=tf.float64):
     return {name: tf.constant(value, dtype) for name, value in params.items()}
 
 
-def model_of(returns, x=X, y=Y, dtype=tf.float64, dataset=Dataset):
+def model_of(returns, x=X, y=Y, dtype=tf.float64):
     def log_lik_sum(params, dataset):
         return tf.reduce_sum(log_lik_terms(params, dataset))
 
     log_lik = log_lik_terms if returns is Returns.TERMS else log_lik_sum
-    data = dataset({"X": x.astype(dtype.as_numpy_dtype), "y": y.astype(dtype.as_numpy_dtype)})
-    return Model(log_lik, log_prior, data, returns, dtype)
+    arrays = {"X": x.astype(dtype.as_numpy_dtype), "y": y.astype(dtype.as_numpy_dtype)}
+    return Model(log_lik, log_prior, InMemory(arrays), returns, dtype)
+
+
+def batch_of(model, indices, weights):
+    indices = tf.convert_to_tensor(indices)
+    return Batch(model.data.layout.unpack(tf.gather(model.data.rows, indices)), weights, indices)
+
+
+def mode_at(model, centre):
+    return Mode(tensors(centre), full_gradient(model, tensors(centre), verbose=False)[1])
 
 
 def all_minibatches(how):
@@ -73,11 +85,16 @@ def all_minibatches(how):
 
 def estimates(model, gradient, theta, centre, how):
     """[(probability, {name: estimate})] over all minibatches."""
-    aux = gradient.init(tensors(centre))
+    constants = gradient.prepare(mode_at(model, centre) if gradient.wants_mode else None)
+    memory = gradient.init(tensors(theta), constants)
 
     @tf.function
     def estimate(params, indices, weights):
-        return gradient.estimate(params, Batch(model.data.gather(indices), weights), aux)[1]
+        batch = batch_of(model, indices, weights)
+        value, estimated, after = gradient.estimate(params, batch, constants, memory)
+        tf.debugging.assert_equal(value, model.log_density(params, batch))  # the plain one, whatever the estimator
+        assert after == memory == ()  # neither of these estimators remembers anything
+        return estimated
 
     out = []
     for indices, probability, weights in all_minibatches(how):
@@ -122,7 +139,7 @@ def test_every_single_plain_estimate_is_right(how):
 def test_control_variates_at_the_centre_are_the_full_gradient_to_the_last_bit(how, returns):
     model = model_of(returns)
     gradient = control_variates(model)
-    full = gradient.init(tensors(CENTRE))["full"]
+    full = gradient.prepare(mode_at(model, CENTRE))["full"]
     for name, exact in exact_gradient(CENTRE).items():
         np.testing.assert_allclose(full[name].numpy(), exact, rtol=1e-12)
     for _, g in estimates(model, gradient, CENTRE, CENTRE, how):
@@ -146,14 +163,14 @@ def test_control_variates_reduce_the_variance_near_the_centre_by_the_square_of_t
 def test_the_whole_data_as_minibatch_is_the_exact_gradient_without_noise():
     model = model_of(Returns.SUM)
     for weights in (1.0, tf.ones([N], tf.float64)):
-        g = model.gradient(tensors(THETA), Batch(model.data.gather(tf.range(N)), weights))
+        g = model.gradient(tensors(THETA), batch_of(model, tf.range(N), weights))
         for name, exact in exact_gradient(THETA).items():
             np.testing.assert_allclose(g[name].numpy(), exact, rtol=1e-12)
 
 
 def test_no_prior_is_the_uniform_prior():
     model = Model(log_lik_terms, None, model_of(Returns.TERMS).data, Returns.TERMS, tf.float64)
-    g = model.gradient(tensors(THETA), Batch(model.data.gather(tf.range(N)), 1.0))
+    g = model.gradient(tensors(THETA), batch_of(model, tf.range(N), 1.0))
     prior = exact_gradient(THETA, X[:0], Y[:0])
     for name, exact in exact_gradient(THETA).items():
         np.testing.assert_allclose(g[name].numpy(), exact - prior[name], rtol=1e-12)
@@ -162,24 +179,19 @@ def test_no_prior_is_the_uniform_prior():
 # --- the pass over all data -------------------------------------------------------------------------------------------
 
 
-class SmallBlocks(Dataset):
-    @property
-    def block_size(self):
-        return min(7, self.size)
-
-
-class OneBlock(Dataset):
-    @property
-    def block_size(self):
-        return self.size
+def full_pass(monkeypatch, model, theta, block, dtype=tf.float64):
+    """In blocks of so many observations."""
+    monkeypatch.setattr(mode, "block_size", lambda data: min(block, data.size))
+    return full_gradient(model, tensors(theta, dtype), verbose=False)
 
 
 @pytest.mark.parametrize("returns", Returns)
 @pytest.mark.parametrize("n_data", [1, 6, 7, 8, 14, 20])
-def test_full_pass_in_blocks_is_the_one_shot_gradient(n_data, returns):
+def test_full_pass_in_blocks_is_the_one_shot_gradient(n_data, returns, monkeypatch):
     x, y = RNG.normal(size=(n_data, 3)), RNG.integers(0, 2, n_data).astype(np.float64)
-    value, gradient = model_of(returns, x, y, dataset=SmallBlocks).full_log_density_and_gradient(tensors(THETA))
-    once = model_of(returns, x, y, dataset=OneBlock).full_log_density_and_gradient(tensors(THETA))
+    model = model_of(returns, x, y)
+    value, gradient = full_pass(monkeypatch, model, THETA, block=7)
+    once = full_pass(monkeypatch, model, THETA, block=n_data)
     np.testing.assert_allclose(value.numpy(), exact_log_density(THETA, x, y), rtol=1e-12)
     np.testing.assert_allclose(value.numpy(), once[0].numpy(), rtol=1e-12)
     for name, exact in exact_gradient(THETA, x, y).items():
@@ -189,41 +201,48 @@ def test_full_pass_in_blocks_is_the_one_shot_gradient(n_data, returns):
 
 @pytest.mark.parametrize("n_data", [255, 256, 257, 1000])
 def test_full_pass_with_the_real_block_size(n_data, monkeypatch):
-    monkeypatch.setattr(sgmcmc.dataset, "BLOCK_BYTES", 1)  # then a block is the smallest allowed, 256 rows
+    monkeypatch.setattr(data, "BLOCK_BYTES", 1)  # then a block is the smallest allowed, 256 rows
     x, y = RNG.normal(size=(n_data, 3)), RNG.integers(0, 2, n_data).astype(np.float64)
     model = model_of(Returns.SUM, x, y)
-    assert model.data.block_size == min(n_data, 256)
-    value, gradient = model.full_log_density_and_gradient(tensors(THETA))
+    assert data.block_size(model.data) == min(n_data, 256)
+    value, gradient = full_gradient(model, tensors(THETA), verbose=False)
     np.testing.assert_allclose(value.numpy(), exact_log_density(THETA, x, y), rtol=1e-12)
     for name, exact in exact_gradient(THETA, x, y).items():
         np.testing.assert_allclose(gradient[name].numpy(), exact, rtol=1e-11, atol=1e-11)
 
 
-def test_float32_blocks_do_not_lose_precision_as_they_are_added_up():
+def test_float32_blocks_do_not_lose_precision_as_they_are_added_up(monkeypatch):
     """A float32 running total of 3000 blocks of 7 would be wrong in the fifth digit."""
     n_data = 21_001
     x = RNG.normal(size=(n_data, 3)).astype(np.float32).astype(np.float64)
     y = RNG.integers(0, 2, n_data).astype(np.float64)
     theta = {name: value.astype(np.float32).astype(np.float64) for name, value in THETA.items()}
-    model = model_of(Returns.SUM, x, y, dtype=tf.float32, dataset=SmallBlocks)
-    value, gradient = model.full_log_density_and_gradient(tensors(theta, tf.float32))
+    model = model_of(Returns.SUM, x, y, dtype=tf.float32)
+    value, gradient = full_pass(monkeypatch, model, theta, block=7, dtype=tf.float32)
     assert value.dtype == tf.float32
     np.testing.assert_allclose(value.numpy(), exact_log_density(theta, x, y), rtol=3e-7)
     for name, exact in exact_gradient(theta, x, y).items():
         np.testing.assert_allclose(gradient[name].numpy(), exact, rtol=2e-6)
 
 
+def test_full_pass_over_data_elsewhere_is_that_over_data_in_memory(monkeypatch):
+    model = model_of(Returns.TERMS)
+    entries = {"X": Entry(np.dtype(np.float64), (3,)), "y": Entry(np.dtype(np.float64), ())}
+    elsewhere = Model(log_lik_terms, log_prior, Elsewhere(Arrays({"X": X, "y": Y}), entries), Returns.TERMS, tf.float64)
+    here, there = (full_pass(monkeypatch, m, THETA, block=4) for m in (model, elsewhere))
+    tf.nest.map_structure(lambda a, b: np.testing.assert_array_equal(a.numpy(), b.numpy()), here, there)
+
+
 def test_parameter_that_the_data_do_not_mention_has_only_its_prior():
-    data = Dataset({"x": np.arange(20.0)})
     model = Model(
         lambda p, d: -0.5 * tf.reduce_sum((d["x"] - p["a"]) ** 2),
         lambda p: -3.0 * p["b"] ** 2,
-        data,
+        InMemory({"x": np.arange(20.0)}),
         Returns.SUM,
         tf.float64,
     )
     params = {"a": tf.constant(1.0, tf.float64), "b": tf.constant(2.0, tf.float64)}
-    _, gradient = model.full_log_density_and_gradient(params)
+    _, gradient = full_gradient(model, params, verbose=False)
     assert gradient["a"].numpy() == np.sum(np.arange(20.0) - 1) and gradient["b"].numpy() == -12.0
 
 
@@ -237,7 +256,7 @@ def sparse_model(prior=None):
         u = tf.gather(params["U"], dataset["row"])
         return -0.5 * tf.reduce_sum((dataset["y"] - tf.reduce_sum(u**2, axis=1)) ** 2)
 
-    return Model(log_lik, prior, Dataset({"row": ROWS, "y": Y + 0.5}), Returns.SUM, tf.float64)
+    return Model(log_lik, prior, InMemory({"row": ROWS, "y": Y + 0.5}), Returns.SUM, tf.float64)
 
 
 def dense(g: RowGradient, shape):
@@ -259,7 +278,7 @@ def test_gradient_of_gathered_rows_is_unbiased_and_touches_no_other_row(how):
 
     @tf.function
     def estimate(indices, weights):
-        return plain(model).estimate({"U": tf.constant(u)}, Batch(model.data.gather(indices), weights), ())[1]["U"]
+        return plain(model).estimate({"U": tf.constant(u)}, batch_of(model, indices, weights), {}, ()).gradient["U"]
 
     for indices, probability, weights in all_minibatches(how):
         weights = weights if isinstance(weights, float) else tf.constant(weights, tf.float64)
@@ -272,8 +291,22 @@ def test_gradient_of_gathered_rows_is_unbiased_and_touches_no_other_row(how):
 
 def test_occurrences_of_a_row_all_carry_its_whole_gradient():
     model, u = sparse_model(), RNG.normal(size=(6, 2))
-    g = model.gradient({"U": tf.constant(u)}, Batch(model.data.gather(tf.range(N)), 1.0))["U"]
+    g = model.gradient({"U": tf.constant(u)}, batch_of(model, tf.range(N), 1.0))["U"]
     rows, values = g.rows.numpy(), g.values.numpy()
     for row in np.unique(rows):
         assert (values[rows == row] == values[rows == row][0]).all()
         np.testing.assert_allclose(g.share.numpy()[rows == row], 1 / np.sum(rows == row))
+
+
+def test_a_trace_tells_which_parameters_are_gathered():
+    assert sparse_model().gathered({"U": (6, 2)}, n) == {"U"}
+    assert model_of(Returns.SUM).gathered({"w": (3,), "b": ()}, n) == frozenset()
+    # Its prior moves all of a parameter, so that its gradient is no longer that of some rows.
+    whole = sparse_model(lambda params: -0.5 * tf.reduce_sum(params["U"] ** 2))
+    assert whole.gathered({"U": (6, 2)}, n) == frozenset()
+
+
+def test_defaults_of_a_gradient_are_no_constants_no_memory_and_no_mode():
+    gradient = Gradient(estimate=plain(model_of(Returns.SUM)).estimate)
+    assert gradient.prepare(None) == {} and gradient.init(tensors(THETA), {}) == () and not gradient.wants_mode
+    assert not plain(model_of(Returns.SUM)).wants_mode and control_variates(model_of(Returns.SUM)).wants_mode

@@ -1,31 +1,43 @@
 """Minibatches: which observations, how often, with what weights.
 
-Frequencies are compared by Pearson's chi-square at 1e-8, see test_random.py for the rate of the folder.
+Frequencies are compared by Pearson's chi-square at 1e-8, see test_random.py for the rate of the folder. The fifteen
+comparisons of `reshuffled` count as one there: each is made at a fifteenth of that.
 """
 
 from __future__ import annotations
+
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from scipy import stats
 
-from sgmcmc.core.random import Purpose, Stream
+from sgmcmc.core.random import Purpose, Stream, keys
+from sgmcmc.core.types import Minibatch
+from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
 
 ALPHA = 1e-8
+OF_RESHUFFLED = ALPHA / 15
 P = np.array([0.02, 0.05, 0.08, 0.1, 0.15, 0.25, 0.35])
 
 
-def draws_of(minibatch, n_chains=2000, steps=20):
-    stream = Stream(3, Purpose.MINIBATCH, n_chains)
-    draw = tf.function(lambda t: minibatch.draw(stream, t, minibatch.init())[:2], jit_compile=True)
-    indices, weights = zip(*(draw(tf.constant(t, tf.uint32)) for t in range(steps)), strict=True)
+def stream_of(n_chains: int) -> Stream:
+    return Stream(keys(3, Purpose.MINIBATCH, n_chains))
+
+
+def draws_of(minibatch: Minibatch, n_chains: int = 2000, steps: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and weights, [steps, C, n]."""
+    stream = stream_of(n_chains)
+    draw = tf.function(lambda t: minibatch.draw(stream, t), jit_compile=True)
+    indices, weights = draw(tf.constant(np.arange(steps, dtype=np.uint32)))
+    assert indices.shape == (steps, n_chains, minibatch.size) and indices.dtype == tf.int32
     if minibatch.scale is None:
-        return np.stack(indices), np.stack(weights)
-    assert weights == ((),) * steps  # one weight for all, and no array of them
-    return np.stack(indices), np.full((steps, n_chains, minibatch.size), minibatch.scale)
+        return indices.numpy(), weights.numpy()
+    assert weights is None  # one weight for all, and no array of them
+    return indices.numpy(), np.full(indices.shape, minibatch.scale)
 
 
 def independent_pairs_p(indices: np.ndarray, p: np.ndarray) -> float:
@@ -67,30 +79,138 @@ def test_weighted_inverts_the_cumulative_sum_as_searchsorted_does(n_data):
     edges = np.cumsum(p) / np.cumsum(p)[-1]
     inside = np.concatenate([edges[:-1], np.nextafter(edges, 0), [0.0, 1e-300, 1 - 2**-53, 1.0], np.linspace(0, 1, 97)])
 
-    class Given(Stream):
-        def __init__(self):
-            self.n_chains = 1
+    class GivenUniforms(Stream):
+        def __init__(self) -> None:
+            pass
 
-        def uniform(self, counter, size):
-            return tf.constant(inside[None])
+        def uniform(self, counters, size):
+            return tf.constant(inside[None, None])
 
-    indices = weighted(p, len(inside), tf.float64).draw(Given(), tf.constant(0, tf.uint32), ())[0].numpy()[0]
+    indices = weighted(p, len(inside), tf.float64).draw(GivenUniforms(), tf.zeros([1], tf.uint32))[0].numpy()[0, 0]
     expected = np.minimum(np.searchsorted(edges, inside, side="right"), n_data - 1)
     np.testing.assert_array_equal(indices, expected)
 
 
-def test_minibatch_is_a_function_of_the_step_alone():
-    stream, other = Stream(3, Purpose.MINIBATCH, 4), Stream(3, Purpose.MINIBATCH, 4)
+def test_minibatch_is_a_function_of_its_number_alone():
     for minibatch in (
         without_replacement(100, 10),
         with_replacement(100, 10),
         weighted(np.full(100, 0.01), 10, tf.float32),
+        reshuffled(100, 10),
     ):
 
-        def at(stream, t, minibatch=minibatch):
-            return minibatch.draw(stream, tf.constant(t, tf.uint32), minibatch.init())[0].numpy()
+        def at(*numbers, minibatch=minibatch):
+            return minibatch.draw(stream_of(4), tf.constant(numbers, tf.uint32))[0].numpy()
 
-        later = at(stream, 5)
-        np.testing.assert_array_equal(later, at(other, 5))
-        assert (at(stream, 6) != later).any()
-        assert len({row.tobytes() for row in later}) == 4  # chains have their own minibatches
+        several = at(2**32 - 1, 5, 6)
+        np.testing.assert_array_equal(several, np.concatenate([at(2**32 - 1), at(5), at(6)]))
+        assert (several[2] != several[1]).any()
+        assert len({row.tobytes() for row in several[1]}) == 4  # chains have their own minibatches
+
+
+# --- reshuffled -------------------------------------------------------------------------------------------------------
+
+
+def epochs_of(minibatch: Minibatch, n_data: int, n_chains: int, n_epochs: int) -> np.ndarray:
+    """[n_epochs, R, C, n]."""
+    per_epoch = n_data // minibatch.size
+    indices, weights = draws_of(minibatch, n_chains, n_epochs * per_epoch)
+    assert indices.min() >= 0 and indices.max() < n_data and (weights == n_data / minibatch.size).all()
+    return indices.reshape(n_epochs, per_epoch, n_chains, minibatch.size)
+
+
+def repeats_within_epochs(epochs: np.ndarray) -> int:
+    """How often an epoch of a chain visits an observation that it has visited before."""
+    visits = np.sort(np.moveaxis(epochs, 2, 1).reshape(epochs.shape[0] * epochs.shape[2], -1), axis=1)
+    return int((np.diff(visits, axis=1) == 0).sum())
+
+
+@pytest.mark.parametrize(
+    ("n_data", "size"), [(1, 1), (5, 5), (7, 4), (12, 3), (13, 3), (14, 3), (90, 9), (97, 9), (500, 1), (5000, 700)]
+)
+def test_epochs_of_reshuffled_are_disjoint_minibatches_of_distinct_observations(n_data, size):
+    epochs = epochs_of(reshuffled(n_data, size), n_data, n_chains=5, n_epochs=4)
+    assert epochs.shape == (4, n_data // size, 5, size)
+    assert repeats_within_epochs(epochs) == 0
+    visited = epochs.shape[1] * size
+    for epoch in np.moveaxis(epochs, 2, 1).reshape(20, visited):
+        seen = np.bincount(epoch, minlength=n_data)
+        assert seen.max() == 1 and (seen == 0).sum() == n_data % size  # those left over are left out
+
+
+def test_independent_minibatches_do_repeat_within_an_epoch():
+    """The control of the test above."""
+    assert repeats_within_epochs(epochs_of(without_replacement(90, 9), 90, n_chains=5, n_epochs=4)) > 100
+
+
+def test_every_epoch_and_chain_of_reshuffled_has_a_permutation_of_its_own():
+    epochs = epochs_of(reshuffled(97, 9), 97, n_chains=20, n_epochs=30)
+    orders = np.moveaxis(epochs, 2, 1).reshape(600, -1)
+    assert len({order.tobytes() for order in orders}) == 600
+    left_out = {frozenset(range(97)) - frozenset(order.tolist()) for order in orders}
+    assert len(left_out) > 500  # of C(97, 7) sets, so that no observation is left out for ever
+
+
+def test_whole_data_as_minibatch_of_reshuffled_are_all_observations_each_time():
+    epochs = epochs_of(reshuffled(12, 12), 12, n_chains=3, n_epochs=10)
+    np.testing.assert_array_equal(np.sort(epochs, axis=3), np.broadcast_to(np.arange(12), (10, 1, 3, 12)))
+    assert len({row.tobytes() for row in epochs.reshape(30, 12)}) == 30  # a new permutation for each
+
+
+def sets_p(minibatches: np.ndarray, n_data: int) -> float:
+    """p-value of: all sets of n of the observations are equally likely; minibatches [..., n]."""
+    n = minibatches.shape[-1]
+    sets = [sum(1 << i for i in chosen) for chosen in combinations(range(n_data), n)]
+    return equally_likely_p((1 << minibatches).sum(axis=-1), np.array(sets))
+
+
+def equally_likely_p(codes: np.ndarray, possible: np.ndarray) -> float:
+    """p-value of: all possible codes are equally likely."""
+    possible = np.sort(possible)
+    places = np.searchsorted(possible, codes.ravel())
+    assert (possible[places] == codes.ravel()).all()
+    counts, expected = np.bincount(places, minlength=len(possible)), codes.size / len(possible)
+    assert expected >= 20
+    return stats.chi2.sf(np.sum((counts - expected) ** 2 / expected), len(possible) - 1)
+
+
+@pytest.mark.parametrize(("n_data", "size"), [(7, 2), (8, 2), (9, 4), (12, 4)])
+def test_each_minibatch_of_an_epoch_is_by_itself_a_uniform_sample(n_data, size):
+    """Wherever it stands in the epoch, and whether or not some are left out.
+
+    From 2e5 minibatches at each place: an observation 6% too likely would be seen at N=12, n=4, one 4% too likely at
+    N=7, n=2, each with probability 0.999.
+    """
+    epochs = epochs_of(reshuffled(n_data, size), n_data, n_chains=20_000, n_epochs=10)
+    for place in range(epochs.shape[1]):
+        assert sets_p(epochs[:, place], n_data) > OF_RESHUFFLED
+    # Control: parts of the data in their own order, rotated by an offset; each observation is as likely as any other.
+    offsets = np.random.default_rng(0).integers(0, n_data, (200_000, 1))
+    assert sets_p((np.arange(size) + offsets) % n_data, n_data) < OF_RESHUFFLED
+
+
+def test_all_ways_of_cutting_the_data_into_minibatches_are_equally_likely():
+    """Six observations in three minibatches of two: 90 ways, so what one epoch has in it is right jointly too."""
+    epochs = epochs_of(reshuffled(6, 2), 6, n_chains=20_000, n_epochs=10)
+
+    def code(first, second):
+        return 64 * first + second  # the third is what is left
+
+    first, second, _ = np.moveaxis((1 << epochs).sum(axis=3), 1, 0)
+    pairs = [(1 << i) | (1 << j) for i, j in combinations(range(6), 2)]
+    ways = np.array([code(a, b) for a, b in permutations(pairs, 2) if a & b == 0])
+    assert len(ways) == 90
+    assert equally_likely_p(code(first, second), ways) > OF_RESHUFFLED
+    sorted_pairs = np.sort((1 << epochs).sum(axis=3), axis=1)  # control: the minibatches of an epoch sorted
+    assert equally_likely_p(code(sorted_pairs[:, 0], sorted_pairs[:, 1]), ways) < OF_RESHUFFLED
+
+
+def test_epochs_of_reshuffled_are_independent():
+    """Of seven observations one is left out in each epoch: in this one and the next, in this chain and the next."""
+    epochs = epochs_of(reshuffled(7, 2), 7, n_chains=5000, n_epochs=20)
+    left_out = 21 - epochs.sum(axis=(1, 3))  # [epochs, C]
+    everything = np.arange(49)
+    assert equally_likely_p(7 * left_out[:-1] + left_out[1:], everything) > OF_RESHUFFLED
+    assert equally_likely_p(7 * left_out[:, :-1] + left_out[:, 1:], everything) > OF_RESHUFFLED
+    same = 7 * left_out[:-1] + np.where(np.random.default_rng(0).random((19, 5000)) < 0.05, left_out[:-1], left_out[1:])
+    assert equally_likely_p(same, everything) < OF_RESHUFFLED  # control: one permutation in 20 is used again

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from sgmcmc.core.random import Purpose, Stream, child_seed, fresh_seed, threefry2x32
+from sgmcmc.core.random import Purpose, Stream, child_seed, fresh_seed, keys, threefry2x32
 
 ALPHA = 1e-8
 U32 = 2**32
@@ -25,18 +25,21 @@ def u32(x: int) -> tf.Tensor:
     return tf.constant(x, tf.uint32)
 
 
-def counter(t: int) -> tf.Tensor:
-    return tf.constant(t, tf.uint32)
+def counters(*numbers: int) -> tf.Tensor:
+    return tf.constant(numbers, tf.uint32)
+
+
+def stream_of(seed: int, purpose: Purpose, chains: int | range) -> Stream:
+    return Stream(keys(seed, purpose, chains))
 
 
 class FixedBits(Stream):
     """A stream whose words are given, to reach corners that no seed of a test would find."""
 
     def __init__(self, high, low) -> None:
-        self.n_chains = 1
-        self._words = tuple(tf.constant(np.asarray(w)[None], tf.uint32) for w in (high, low))
+        self._words = tuple(tf.constant(np.asarray(w)[None, None], tf.uint32) for w in (high, low))
 
-    def bits(self, counter, elements):
+    def bits(self, counters, elements):
         return self._words
 
 
@@ -79,14 +82,14 @@ DRAWS = {
     "float64 normals": lambda s, t: s.normal(t, tf.range(20000), tf.float64),
     "uniforms": lambda s, t: s.uniform(t, 40),
     "integers": lambda s, t: s.integers(t, 40, 1000),
-    "distinct integers, small": lambda s, t: s.distinct_integers(t, 7, 11),
-    "distinct integers, large": lambda s, t: s.distinct_integers(t, 40, 5000),
+    "permutation, small": lambda s, t: s.permutation(t, tf.range(7)[None], 11),
+    "permutation, large": lambda s, t: s.permutation(t, tf.range(40)[None], 5000),
 }
 
 
 @pytest.mark.parametrize("what", DRAWS)
 def test_draws_are_the_same_inside_and_outside_xla(what):
-    stream, t = Stream(1, Purpose.NOISE, 3), counter(17)
+    stream, t = stream_of(1, Purpose.NOISE, 3), counters(17, 0, 2**32 - 1)
     outside = DRAWS[what](stream, t)
     inside = tf.function(lambda t: DRAWS[what](stream, t), jit_compile=True)(t)
     for a, b in zip(tf.nest.flatten(outside), tf.nest.flatten(inside), strict=True):
@@ -96,43 +99,63 @@ def test_draws_are_the_same_inside_and_outside_xla(what):
             np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
+def test_keys_passed_as_a_tensor_of_a_program_are_the_same_keys():
+    """As the compiled programs have them, that they need not be compiled anew for another seed."""
+    by_key = tf.function(lambda key, t: DRAWS["integers"](Stream(key), t), jit_compile=True)
+    for seed in (1, 2):
+        key, t = keys(seed, Purpose.NOISE, 3), counters(17, 5)
+        assert key.dtype == np.uint32 and key.shape == (3, 2)
+        np.testing.assert_array_equal(by_key(tf.constant(key), t).numpy(), DRAWS["integers"](Stream(key), t).numpy())
+
+
 @pytest.mark.parametrize("what", DRAWS)
 def test_a_chain_draws_the_same_however_many_run_beside_it(what):
-    few, many = (DRAWS[what](Stream(5, Purpose.NOISE, n), counter(2)) for n in (2, 7))
-    for a, b in zip(tf.nest.flatten(few), tf.nest.flatten(many), strict=True):
-        assert a.shape[0] == 2 and b.shape[0] == 7
-        np.testing.assert_array_equal(a.numpy(), b.numpy()[:2])
+    few, many, later = (DRAWS[what](stream_of(5, Purpose.NOISE, c), counters(2, 9)) for c in (2, 7, range(4, 7)))
+    for a, b, c in zip(*map(tf.nest.flatten, (few, many, later)), strict=True):
+        assert (a.shape[1], b.shape[1], c.shape[1]) == (2, 7, 3)
+        np.testing.assert_array_equal(a.numpy(), b.numpy()[:, :2])
+        np.testing.assert_array_equal(c.numpy(), b.numpy()[:, 4:])
+
+
+@pytest.mark.parametrize("what", DRAWS)
+def test_a_counter_draws_the_same_whatever_others_are_drawn_with_it(what):
+    stream, numbers = stream_of(5, Purpose.NOISE, 2), (2**32 - 1, 0, 7, 1, 7)
+    together = DRAWS[what](stream, counters(*numbers))
+    for k, number in enumerate(numbers):
+        alone = DRAWS[what](stream, counters(number))
+        for a, b in zip(tf.nest.flatten(together), tf.nest.flatten(alone), strict=True):
+            assert a.shape[0] == 5 and b.shape[0] == 1
+            np.testing.assert_array_equal(a.numpy()[k], b.numpy()[0])
 
 
 def test_an_element_draws_the_same_however_many_are_drawn():
-    stream, t = Stream(5, Purpose.NOISE, 3), counter(8)
+    stream, t = stream_of(5, Purpose.NOISE, 3), counters(8, 3)
     for draw in (
         lambda k: stream.normal(t, tf.range(k), tf.float32),
         lambda k: stream.uniform(t, k),
         lambda k: stream.integers(t, k, 1000),
-        lambda k: stream.distinct_integers(t, k, 90),
+        lambda k: stream.permutation(t, tf.range(k)[None], 90),
     ):
-        np.testing.assert_array_equal(draw(30).numpy()[:, :4], draw(4).numpy())
+        np.testing.assert_array_equal(draw(30).numpy()[..., :4], draw(4).numpy())
 
 
 def test_elements_may_be_given_in_any_order_and_differ_between_chains():
-    stream, t = Stream(5, Purpose.NOISE, 2), counter(8)
+    stream, t = stream_of(5, Purpose.NOISE, 2), counters(8, 9)
     all_of_them = stream.normal(t, tf.range(10), tf.float32).numpy()
     chosen = np.array([[9, 0, 3], [4, 4, 1]], np.int32)
     some = stream.normal(t, tf.constant(chosen), tf.float32).numpy()
-    np.testing.assert_array_equal(some, np.take_along_axis(all_of_them, chosen, axis=1))
+    np.testing.assert_array_equal(some, np.take_along_axis(all_of_them, np.stack([chosen] * 2), axis=2))
 
 
 # --- different streams ------------------------------------------------------------------------------------------------
 
 
 def test_streams_of_other_seeds_purposes_chains_and_counters_share_nothing():
-    streams = [Stream(seed, purpose, 2) for seed in (0, 1, 2**32, 2**63 - 1, -1) for purpose in Purpose]
+    streams = [stream_of(seed, purpose, 2) for seed in (0, 1, 2**32, 2**63 - 1, -1) for purpose in Purpose]
     words = []
     for stream in streams:
-        for t in (0, 1, 2**32 - 1):
-            high, low = stream.bits(counter(t), tf.range(16))
-            words.append(high.numpy().astype(np.uint64) << np.uint64(32) | low.numpy())
+        high, low = stream.bits(counters(0, 1, 2**32 - 1), tf.range(16))
+        words.append(high.numpy().astype(np.uint64) << np.uint64(32) | low.numpy())
     words = np.concatenate([w.ravel() for w in words])
     assert len(np.unique(words)) == len(words)  # two equal words of 64 bits would have probability 1e-12
 
@@ -140,19 +163,19 @@ def test_streams_of_other_seeds_purposes_chains_and_counters_share_nothing():
 def test_streams_are_uncorrelated():
     """All pairs of 14 series that differ in one thing each, correlated with 2e5 normals: z below the ALPHA quantile."""
     m = 200_000
-    base = Stream(1, Purpose.NOISE, 3)
-    first = base.normal(counter(0), tf.range(m + 2), tf.float64).numpy()
+    base = stream_of(1, Purpose.NOISE, 3)
+    first, then = base.normal(counters(0, 1), tf.range(m + 2), tf.float64).numpy()
     series = [*first[:, :m], first[0, 1 : m + 1], first[0, 2:]]  # three chains; neighbouring elements
-    series += list(base.normal(counter(1), tf.range(m), tf.float64).numpy())  # the next step
+    series += list(then[:, :m])  # the next step
     for other in (
-        Stream(2, Purpose.NOISE, 1),
-        Stream(1 + 2**32, Purpose.NOISE, 1),
-        Stream(1, Purpose.MONITOR, 1),
-        Stream(1, Purpose.REFRESH, 1),
-        Stream(1, Purpose.INITIAL, 1),
-        Stream(1, Purpose.MINIBATCH, 1),
+        stream_of(2, Purpose.NOISE, 1),
+        stream_of(1 + 2**32, Purpose.NOISE, 1),
+        stream_of(1, Purpose.MONITOR, 1),
+        stream_of(1, Purpose.REFRESH, 1),
+        stream_of(1, Purpose.INITIAL, 1),
+        stream_of(1, Purpose.MINIBATCH, 1),
     ):
-        series.append(other.normal(counter(0), tf.range(m), tf.float64).numpy()[0])
+        series.append(other.normal(counters(0), tf.range(m), tf.float64).numpy()[0, 0])
     z = np.corrcoef(np.array(series)) * np.sqrt(m)
     pairs = z[np.triu_indices(len(series), 1)]
     assert np.abs(pairs).max() < stats.norm.isf(ALPHA / 2 / len(pairs))
@@ -161,9 +184,8 @@ def test_streams_are_uncorrelated():
 
 
 def test_each_of_the_64_bits_is_fair_and_independent_of_its_neighbours_over_time():
-    stream, m, steps = Stream(3, Purpose.NOISE, 100), 100, 40
-    high, low = zip(*(stream.bits(counter(t), tf.range(m)) for t in range(steps)), strict=True)
-    words = np.stack([np.stack([h, w]) for h, w in zip(high, low, strict=True)])  # [steps, 2, chains, elements]
+    stream, m, steps = stream_of(3, Purpose.NOISE, 100), 100, 40
+    words = np.stack(stream.bits(counters(*range(steps)), tf.range(m)), axis=1)  # [steps, 2, chains, elements]
     bits = (words[..., None] >> np.arange(32, dtype=np.uint32) & 1).astype(bool)  # [steps, 2, chains, elements, 32]
     n = steps * 100 * m
     threshold = stats.norm.isf(ALPHA / 2 / 256)
@@ -202,8 +224,7 @@ def normals_accepted(x: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 def test_normals_have_the_normal_law(dtype):
-    stream = Stream(11, Purpose.NOISE, 10)
-    x = np.concatenate([stream.normal(counter(t), tf.range(20_000), dtype).numpy() for t in range(10)])
+    x = stream_of(11, Purpose.NOISE, 10).normal(counters(*range(10)), tf.range(20_000), dtype).numpy()
     assert x.dtype == dtype.as_numpy_dtype
     x = x.astype(np.float64).ravel()  # 2e6
     assert normals_accepted(x)
@@ -223,11 +244,8 @@ def test_normals_are_the_exact_quantiles_of_their_bits(dtype, rtol, atol):
     low = np.full(len(magnitude), 2**31, np.uint64)
     tail = (magnitude + 0.5) / U32 if dtype == tf.float32 else (magnitude + (low + 0.5) / U32) / U32
     for sign in (0, 1):
-        x = (
-            FixedBits(magnitude << np.uint64(1) | np.uint64(sign), low)
-            .normal(counter(0), tf.range(1), dtype)
-            .numpy()[0]
-        )
+        words = FixedBits(magnitude << np.uint64(1) | np.uint64(sign), low)
+        x = words.normal(counters(0), tf.range(1), dtype).numpy()[0, 0]
         assert np.isfinite(x).all() and (np.sign(x)[:1000] == (1 if sign == 0 else -1)).all()
         x, exact = np.abs(x.astype(np.float64)), stats.norm.isf(tail)
         # In float32 Giles' polynomial is fitted up to 5.4 standard deviations; a draw in 7e7 goes beyond, where the
@@ -239,12 +257,12 @@ def test_normals_are_the_exact_quantiles_of_their_bits(dtype, rtol, atol):
 
 
 def test_float32_normals_reach_six_standard_deviations():
-    x = FixedBits([0, 1], [0, 0]).normal(counter(0), tf.range(2), tf.float32).numpy()[0]
+    x = FixedBits([0, 1], [0, 0]).normal(counters(0), tf.range(2), tf.float32).numpy()[0, 0]
     assert x[0] > 6.3 and x[1] == -x[0]
 
 
 def test_float64_normals_reach_nine_standard_deviations():
-    x = FixedBits([0, 1], [0, 0]).normal(counter(0), tf.range(2), tf.float64).numpy()[0]
+    x = FixedBits([0, 1], [0, 0]).normal(counters(0), tf.range(2), tf.float64).numpy()[0, 0]
     np.testing.assert_allclose(x, [stats.norm.isf(2.0**-65), -stats.norm.isf(2.0**-65)], rtol=1e-12)
 
 
@@ -252,22 +270,20 @@ def test_float64_normals_reach_nine_standard_deviations():
 
 
 def test_uniforms_are_uniform():
-    stream = Stream(4, Purpose.MINIBATCH, 10)
-    u = np.concatenate([stream.uniform(counter(t), 20_000).numpy().ravel() for t in range(5)])
+    u = stream_of(4, Purpose.MINIBATCH, 10).uniform(counters(*range(5)), 20_000).numpy().ravel()
     assert u.dtype == np.float64 and u.min() > 0 and u.max() < 1
     assert stats.kstest(u, "uniform").pvalue > ALPHA
     assert stats.kstest(u**1.01, "uniform").pvalue < ALPHA
 
 
 def test_uniforms_at_the_ends_of_the_words():
-    u = FixedBits([0, U32 - 1, 2**31], [0, U32 - 1, 0]).uniform(counter(0), 3).numpy()[0]
+    u = FixedBits([0, U32 - 1, 2**31], [0, U32 - 1, 0]).uniform(counters(0), 3).numpy()[0, 0]
     assert 0 < u[0] < 1e-19 and u[1] <= 1.0 and abs(u[2] - 0.5) < 1e-15
 
 
 @pytest.mark.parametrize("bound", [1, 2, 7, 90, 1000])
 def test_integers_are_uniform_and_in_range(bound):
-    stream = Stream(4, Purpose.MINIBATCH, 20)
-    draws = np.concatenate([stream.integers(counter(t), 5000, bound).numpy().ravel() for t in range(4)])
+    draws = stream_of(4, Purpose.MINIBATCH, 20).integers(counters(*range(4)), 5000, bound).numpy().ravel()
     assert draws.dtype == np.int32 and draws.min() >= 0 and draws.max() < bound
     if bound > 1:
         counts = np.bincount(draws, minlength=bound)
@@ -279,11 +295,38 @@ def test_integers_are_uniform_and_in_range(bound):
 @pytest.mark.parametrize("bound", [1, 2, 3, 1000, 2**31 - 1])
 def test_integers_at_the_ends_of_the_words_are_the_exact_floor(bound):
     high, low = [0, U32 - 1, U32 - 1, 0x55555555, 0xAAAAAAAA], [0, U32 - 1, 0, 0x55555556, 0xAAAAAAAA]
-    draws = FixedBits(high, low).integers(counter(0), 5, bound).numpy()[0]
+    draws = FixedBits(high, low).integers(counters(0), 5, bound).numpy()[0, 0]
     assert draws.tolist() == [(h * U32 + w) * bound // 2**64 for h, w in zip(high, low, strict=True)]
 
 
-# --- integers without replacement -------------------------------------------------------------------------------------
+# --- permutations, and integers without replacement -------------------------------------------------------------------
+
+
+BOUNDS = [1, 2, 3, 4, 5, 10, 16, 17, 90, 1000, 4096, 4097, 5000]
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_permutation_is_a_bijection(bound):
+    stream = stream_of(6, Purpose.MINIBATCH, 3)
+    values = stream.permutation(counters(0, 1, 2**32 - 1), tf.range(bound)[None], bound).numpy()
+    assert values.shape == (3, 3, bound) and values.dtype == np.int32
+    np.testing.assert_array_equal(np.sort(values, axis=2), np.broadcast_to(np.arange(bound), values.shape))
+    if bound >= 90:  # each counter and chain has one of its own
+        assert len({row.tobytes() for row in values.reshape(9, bound)}) == 9
+
+
+@pytest.mark.parametrize(("bound", "jit_compile"), [*((b, False) for b in BOUNDS), (10, True), (4097, True)])
+def test_values_of_a_permutation_do_not_depend_on_which_positions_are_asked(bound, jit_compile):
+    """Positions may be common to all counters, or different for each, in any order and more than once."""
+    stream, t = stream_of(6, Purpose.MINIBATCH, 2), counters(3, 4, 2**32 - 1)
+    whole = stream.permutation(t, tf.range(bound)[None], bound).numpy()
+    draw = tf.function(lambda t, at: stream.permutation(t, at, bound), jit_compile=jit_compile, autograph=False)
+    rng = np.random.default_rng(0)
+    for at in (rng.integers(0, bound, (1, 7)), rng.integers(0, bound, (3, 7)), np.arange(bound - 7, bound)[None, ::-1]):
+        at = np.maximum(at, 0)
+        values = draw(t, tf.constant(at, tf.int32)).numpy()
+        expected = np.take_along_axis(whole, np.broadcast_to(at, (3, 7))[:, None, :], axis=2)
+        np.testing.assert_array_equal(values, expected)
 
 
 def subset_p(samples: np.ndarray, n_data: int) -> float:
@@ -313,9 +356,10 @@ def one_round_feistel(rng: np.random.Generator, m: int, n: int, n_data: int) -> 
 
 
 def distinct(seed: int, n_chains: int, steps: int, n: int, n_data: int) -> np.ndarray:
-    stream = Stream(seed, Purpose.MINIBATCH, n_chains)
-    draw = tf.function(lambda t: stream.distinct_integers(t, n, n_data), jit_compile=True)
-    draws = np.concatenate([draw(counter(t)).numpy() for t in range(steps)])
+    """[steps * n_chains, n]: the first n of as many permutations."""
+    stream = stream_of(seed, Purpose.MINIBATCH, n_chains)
+    draw = tf.function(lambda t: stream.permutation(t, tf.range(n)[None], n_data), jit_compile=True)
+    draws = draw(counters(*range(steps))).numpy().reshape(-1, n)
     assert draws.dtype == np.int32 and draws.min() >= 0 and draws.max() < n_data
     if n > 1:
         assert (np.diff(np.sort(draws, axis=1), axis=1) > 0).all()
@@ -324,7 +368,7 @@ def distinct(seed: int, n_chains: int, steps: int, n: int, n_data: int) -> np.nd
 
 @pytest.mark.parametrize(("n_data", "n"), [(2, 1), (3, 2), (5, 2), (5, 4), (7, 3), (9, 8), (12, 4)])
 def test_all_subsets_are_equally_likely(n_data, n):
-    # 4e5 draws: a subset 3% too likely would be seen at N=12, n=4, one 0.5% too likely at N=5, n=2.
+    # 4e5 draws: an observation 4% too likely would be seen at N=12, n=4, one 2% too likely at N=5, n=2.
     samples = distinct(seed=2, n_chains=10_000, steps=40, n=n, n_data=n_data)
     assert subset_p(samples, n_data) > ALPHA
 

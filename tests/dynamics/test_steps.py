@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sgmcmc.core.types import Given
 from sgmcmc.dynamics import descent
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
@@ -30,11 +31,18 @@ def tensor(x):
     return tf.constant(x, tf.float64)
 
 
-def make_step(dynamics, theta, aux, grad, noise, eps=EPS):
+def make_step(dynamics, theta, memory, grad, noise, eps=EPS):
     """One step as the kernel makes it, with NumPy in and out."""
-    theta, aux = tensor(theta), {name: tensor(value) for name, value in aux.items()}
-    theta, aux = dynamics.step(tensor(eps), theta, aux, tensor(grad), tensor(noise), tf.reduce_mean)
-    return theta.numpy(), {name: value.numpy() for name, value in aux.items()}
+    theta, memory = tensor(theta), {name: tensor(value) for name, value in memory.items()}
+    given = Given(tensor(eps), tensor(noise) if dynamics.wants_noise else None, tensor(grad))
+    theta, memory = dynamics.step(theta, memory, given)
+    return theta.numpy(), {name: value.numpy() for name, value in memory.items()}
+
+
+def begin(dynamics, theta, noise):
+    """The memory before the first step, as NumPy arrays."""
+    memory = dynamics.init(tensor(theta), Given(tensor(EPS), tensor(noise)))
+    return {name: value.numpy() for name, value in memory.items()}
 
 
 def close(actual, expected):
@@ -44,63 +52,78 @@ def close(actual, expected):
 
 def test_sgld(arrays):
     theta, _, grad, noise = arrays
-    moved, aux = make_step(sgld(), theta, {}, grad, noise)
+    moved, memory = make_step(sgld(), theta, {}, grad, noise)
     close(moved, theta + EPS / 2 * grad + np.sqrt(EPS) * noise)
-    assert aux == {}
+    assert memory == {}
 
 
 def test_sghmc(arrays):
     theta, nu, grad, noise = arrays
     dynamics = sghmc(ALPHA, 5)
-    assert dynamics.inner_steps == 5
-    moved, aux = make_step(dynamics, theta, {"momentum": nu}, grad, noise)
+    assert dynamics.leaps == 5
+    moved, memory = make_step(dynamics, theta, {"momentum": nu}, grad, noise)
     close(moved, theta)  # the position has drifted before the gradient was taken ...
     close(dynamics.drift(tensor(theta), {"momentum": tensor(nu)}).numpy(), theta + nu)  # ... so
-    close(aux["momentum"], (1 - ALPHA) * nu + EPS * grad + np.sqrt(2 * ALPHA * EPS) * noise)
+    close(memory["momentum"], (1 - ALPHA) * nu + EPS * grad + np.sqrt(2 * ALPHA * EPS) * noise)
 
 
 def test_sghmc_begins_and_refreshes_with_momentum_of_variance_eps(arrays):
     theta, nu, _, noise = arrays
     dynamics = sghmc(ALPHA, 5)
-    for aux in (
-        dynamics.init(tensor(EPS), tensor(theta), tensor(noise)),
-        dynamics.refresh(tensor(EPS), tensor(theta), {"momentum": tensor(nu)}, tensor(noise)),
+    given = Given(tensor(EPS), tensor(noise))
+    for memory in (
+        dynamics.init(tensor(theta), given),
+        dynamics.refresh(tensor(theta), {"momentum": tensor(nu)}, given),
     ):
-        assert set(aux) == {"momentum"}
-        close(aux["momentum"].numpy(), np.sqrt(EPS) * noise)  # not eps/2, as R has it, and nothing of the old nu
+        assert set(memory) == {"momentum"}
+        close(memory["momentum"].numpy(), np.sqrt(EPS) * noise)  # not eps/2, as R has it, and nothing of the old nu
 
 
 def test_sgnht(arrays):
     theta, u, grad, noise = arrays
     thermostat = 0.37
-    moved, aux = make_step(sgnht(A), theta, {"momentum": u, "thermostat": thermostat}, grad, noise)
+    moved, memory = make_step(sgnht(A), theta, {"momentum": u, "thermostat": thermostat}, grad, noise)
     u = u + EPS * grad - thermostat * u + np.sqrt(2 * A * EPS) * noise
-    close(aux["momentum"], u)
+    close(memory["momentum"], u)
     close(moved, theta + u)  # by the new momentum
-    close(aux["thermostat"], thermostat + np.vdot(u, u) / u.size - EPS)  # one number, whatever the rank
+    close(memory["thermostat"], thermostat + np.vdot(u, u) / u.size - EPS)  # one number, whatever the rank
 
 
 def test_sgnht_begins_with_momentum_of_variance_eps_and_thermostat_a(arrays):
     theta, _, _, noise = arrays
-    aux = sgnht(A).init(tensor(EPS), tensor(theta), tensor(noise))
-    close(aux["momentum"].numpy(), np.sqrt(EPS) * noise)
-    close(aux["thermostat"].numpy(), A)
-    assert sgnht(A).refresh is None and sgnht(A).drift is None and sgnht(A).inner_steps == 1
+    memory = begin(sgnht(A), theta, noise)
+    close(memory["momentum"], np.sqrt(EPS) * noise)
+    close(memory["thermostat"], A)
+    assert sgnht(A).refresh is None and sgnht(A).drift is None and sgnht(A).leaps == 1
 
 
 def test_sgnht_averages_by_the_mean_it_is_given(arrays):
     """So that of a sparse parameter only the rows that move count, each once."""
     theta, u, grad, noise = map(tensor, arrays)
-    aux = {"momentum": u, "thermostat": tensor(0.0)}
-    aux = sgnht(A).step(tensor(EPS), theta, aux, grad, noise, lambda x: tensor(7.0))[1]
-    close(aux["thermostat"].numpy(), 7 - EPS)
+    memory = {"momentum": u, "thermostat": tensor(0.0)}
+    memory = sgnht(A).step(theta, memory, Given(tensor(EPS), noise, grad, lambda x: tensor(7.0)))[1]
+    close(memory["thermostat"].numpy(), 7 - EPS)
+
+
+def test_what_is_recorded_of_a_momentum_is_its_temperature(arrays):
+    """The mean of momentum^2 over eps, over all elements whatever the rank; and the thermostat as it is."""
+    _, u, _, _ = arrays
+    for dynamics, memory in (
+        (sghmc(ALPHA, 5), {"momentum": tensor(u)}),
+        (sgnht(A), {"momentum": tensor(u), "thermostat": tensor(0.37)}),
+    ):
+        told = {name: value.numpy() for name, value in dynamics.stats(memory, Given(tensor(EPS))).items()}
+        close(told.pop("kinetic_temperature"), np.vdot(u, u) / u.size / EPS)
+        assert told == ({"thermostat": 0.37} if "thermostat" in memory else {})
+    assert sgld().stats is None and descent.sgd().stats is None and descent.adam().stats is None
 
 
 def test_sgd(arrays):
     theta, _, grad, noise = arrays
-    moved, aux = make_step(descent.sgd(), theta, {}, grad, noise)
-    close(moved, theta + EPS * grad)  # uphill; the noise is ignored
-    assert aux == {}
+    moved, memory = make_step(descent.sgd(), theta, {}, grad, noise)
+    close(moved, theta + EPS * grad)  # uphill, and without noise
+    assert not descent.sgd().wants_noise and not descent.adam().wants_noise and sgld().wants_noise
+    assert memory == {}
 
 
 def test_adam_over_many_steps(arrays):
@@ -109,7 +132,7 @@ def test_adam_over_many_steps(arrays):
     b1, b2, delta = 0.8, 0.95, 1e-3
     dynamics = descent.adam(b1, b2, delta)
     rng = np.random.default_rng(3)
-    state = theta, {k: v.numpy() for k, v in dynamics.init(tensor(EPS), tensor(theta), tensor(theta)).items()}
+    state = theta, begin(dynamics, theta, theta)
     expected, m, v = theta, 0.0, 0.0
     for t in range(1, 21):
         grad = rng.normal(size=theta.shape)
@@ -121,19 +144,18 @@ def test_adam_over_many_steps(arrays):
 
 def test_adam_defaults_are_those_of_the_paper(arrays):
     theta, _, grad, noise = arrays
-    aux = {k: v.numpy() for k, v in descent.adam().init(tensor(EPS), tensor(theta), tensor(noise)).items()}
-    moved, aux = make_step(descent.adam(), theta, aux, grad, noise)
+    moved, memory = make_step(descent.adam(), theta, begin(descent.adam(), theta, noise), grad, noise)
     close(moved, theta + EPS * grad / (np.abs(grad) + 1e-8))  # the first step has length eps in every coordinate
-    np.testing.assert_allclose(aux["m"], 0.1 * grad, rtol=1e-12)
-    np.testing.assert_allclose(aux["v"], 0.001 * grad**2, rtol=1e-12)
+    np.testing.assert_allclose(memory["m"], 0.1 * grad, rtol=1e-12)
+    np.testing.assert_allclose(memory["v"], 0.001 * grad**2, rtol=1e-12)
 
 
 # --- without noise, without gradient ----------------------------------------------------------------------------------
 
 
 def started(dynamics, theta, momentum):
-    aux = {k: v.numpy() for k, v in dynamics.init(tensor(EPS), tensor(theta), tensor(0 * theta)).items()}
-    return aux | ({"momentum": momentum} if "momentum" in aux else {})
+    memory = begin(dynamics, theta, 0 * theta)
+    return memory | ({"momentum": momentum} if "momentum" in memory else {})
 
 
 @pytest.mark.parametrize("name", ["sgld", "sgd", "adam"])
@@ -145,12 +167,12 @@ def test_nothing_moves_without_noise_and_gradient(name, arrays):
 
 def test_friction_alone_slows_sghmc_geometrically(arrays):
     theta, nu, zero = arrays[0], arrays[1], 0 * arrays[0]
-    dynamics, aux = sghmc(ALPHA, 5), {"momentum": nu}
+    dynamics, memory = sghmc(ALPHA, 5), {"momentum": nu}
     moved = theta
     for _ in range(5):
-        moved = dynamics.drift(tensor(moved), {"momentum": tensor(aux["momentum"])}).numpy()
-        moved, aux = make_step(dynamics, moved, aux, zero, zero)
-    close(aux["momentum"], (1 - ALPHA) ** 5 * nu)
+        moved = dynamics.drift(tensor(moved), {"momentum": tensor(memory["momentum"])}).numpy()
+        moved, memory = make_step(dynamics, moved, memory, zero, zero)
+    close(memory["momentum"], (1 - ALPHA) ** 5 * nu)
     close(moved, theta + nu * (1 - (1 - ALPHA) ** 5) / ALPHA)
 
 
@@ -158,9 +180,9 @@ def test_thermostat_cools_what_is_hot_and_heats_what_is_cold(arrays):
     theta, zero = arrays[0], 0 * arrays[0]
     for speed, direction in ((2.0, 1), (0.5, -1)):
         u = np.full(theta.shape, speed * np.sqrt(EPS))
-        aux = make_step(sgnht(A), theta, {"momentum": u, "thermostat": 0.0}, zero, zero)[1]
-        assert np.sign(aux["thermostat"]) == direction
-        np.testing.assert_allclose(aux["thermostat"], EPS * (speed**2 - 1), rtol=1e-12)
+        memory = make_step(sgnht(A), theta, {"momentum": u, "thermostat": 0.0}, zero, zero)[1]
+        assert np.sign(memory["thermostat"]) == direction
+        np.testing.assert_allclose(memory["thermostat"], EPS * (speed**2 - 1), rtol=1e-12)
     at_rest = make_step(
         sgnht(A), theta, {"momentum": np.full(theta.shape, np.sqrt(EPS)), "thermostat": 0.0}, zero, zero
     )
@@ -174,16 +196,19 @@ def test_elements_do_not_mix(name):
     theta, momentum, grad, noise = rng.normal(size=(4, 5))
     together, _ = make_step(ALL[name], theta, started(ALL[name], theta, momentum), grad, noise)
     for i in range(5):
-        aux = started(ALL[name], theta[i], momentum[i])
-        close(together[i], make_step(ALL[name], theta[i], aux, grad[i], noise[i])[0])
+        memory = started(ALL[name], theta[i], momentum[i])
+        close(together[i], make_step(ALL[name], theta[i], memory, grad[i], noise[i])[0])
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 @pytest.mark.parametrize("name", ALL)
 def test_types_are_kept(name, dtype):
     x = tf.ones([2, 3], dtype)
-    aux = ALL[name].init(tf.constant(EPS, dtype), x, x)
-    theta, after = ALL[name].step(tf.constant(EPS, dtype), x, aux, x, x, tf.reduce_mean)
-    assert theta.dtype == dtype and set(after) == set(aux)
-    for key in aux:
-        assert after[key].dtype == aux[key].dtype == dtype and after[key].shape == aux[key].shape
+    eps, noise = tf.constant(EPS, dtype), x if ALL[name].wants_noise else None
+    memory = ALL[name].init(x, Given(eps, x))
+    theta, after = ALL[name].step(x, memory, Given(eps, noise, x))
+    assert theta.dtype == dtype and theta.shape == x.shape and set(after) == set(memory)
+    for key in memory:
+        assert after[key].dtype == memory[key].dtype == dtype and after[key].shape == memory[key].shape
+    for value in ALL[name].stats(after, Given(eps)).values() if ALL[name].stats else ():
+        assert value.dtype == dtype and value.shape == ()

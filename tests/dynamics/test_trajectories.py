@@ -1,7 +1,8 @@
 """Whole chains through the kernel and the compiled loop, against loops in NumPy that are given the same random numbers.
 
 Several parameters of different rank, stepsize (one with a schedule) and settings move together. This pins the order of
-refresh, drift, gradient, noise and thermostat, which streams feed them, and at which step each minibatch is drawn.
+refresh, drift, gradient, noise and thermostat, which streams feed them, and at which step each minibatch is drawn; in
+blocks of three iterations, which do not divide the eight that are made.
 """
 
 from __future__ import annotations
@@ -12,20 +13,27 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sgmcmc.core.random import Purpose, Stream
+from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.schedules import polynomial
-from sgmcmc.dataset import Dataset
+from sgmcmc.core.types import Estimate, Gradient, Mode
+from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics import descent
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import build
+from sgmcmc.kernel import Product, build, constants
+from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.model import Model, Returns
+from sgmcmc.run import advance
+from sgmcmc.run.feed import Fetch
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.mode import full_gradient
+from sgmcmc.run.plan import Pace, Plan
+from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Recorder
 
 N, n, SEED, T = 20, 4, 77, 8
@@ -39,6 +47,7 @@ MINIBATCHES = {
     "without replacement": without_replacement(N, n),
     "with replacement": with_replacement(N, n),
     "weighted": weighted(P, n, tf.float64),
+    "reshuffled": reshuffled(N - 1, n),  # 4 minibatches of 19 observations in an epoch, 3 left out
 }
 
 
@@ -55,7 +64,7 @@ def log_prior(params):
     return -0.5 * sum(tf.reduce_sum(theta**2) for theta in params.values())
 
 
-MODEL = Model(log_lik, log_prior, Dataset({"x": X}), Returns.SUM, tf.float64)
+MODEL = Model(log_lik, log_prior, InMemory({"x": X}), Returns.SUM, tf.float64)
 
 
 def gradient(theta, x, w):
@@ -75,18 +84,18 @@ def all_noise(purpose, name, n_chains):
     """What the package draws at every step, [C, T * L, *shape]. Elements are numbered through all parameters."""
     sizes = {k: int(np.prod(SHAPES[k])) for k in sorted(SHAPES)}
     offset = sum(size for k, size in sizes.items() if k < name)
-    t, elements = np.divmod(np.arange(T * L * sizes[name]), sizes[name])
-    z = Stream(SEED, purpose, n_chains).normal(tf.constant(t), tf.constant(offset + elements), tf.float64)
-    return z.numpy().reshape(n_chains, T * L, *SHAPES[name])
+    stream = Stream(keys(SEED, purpose, n_chains))
+    z = stream.normal(tf.range(T * L), offset + tf.range(sizes[name]), tf.float64)
+    return np.moveaxis(z.numpy(), 1, 0).reshape(n_chains, T * L, *SHAPES[name])
 
 
 @cache
 def all_minibatches(how, n_chains):
     """Indices and weights of every step, each [T * L, C, n]."""
-    stream, minibatch = Stream(SEED, Purpose.MINIBATCH, n_chains), MINIBATCHES[how]
-    draw = tf.function(lambda t: minibatch.draw(stream, t, ())[0], jit_compile=True)
-    indices = np.stack([draw(tf.constant(t, tf.uint32)) for t in range(T * L)])
-    return indices, 1 / (n * P[indices]) if how == "weighted" else np.full(indices.shape, N / n)
+    stream, minibatch = Stream(keys(SEED, Purpose.MINIBATCH, n_chains)), MINIBATCHES[how]
+    draw = tf.function(lambda t: minibatch.draw(stream, t)[0], jit_compile=True)
+    indices = np.concatenate([draw(tf.constant([t], tf.uint32)) for t in range(T * L)])
+    return indices, 1 / (n * P[indices]) if how == "weighted" else np.full(indices.shape, MINIBATCHES[how].scale)
 
 
 class Reference:
@@ -98,9 +107,13 @@ class Reference:
     def noise(self, purpose, name, t):
         return all_noise(purpose, name, self.n_chains)[self.chain, t]
 
+    def minibatch(self, t):
+        """Indices and weights."""
+        return tuple(table[t, self.chain] for table in all_minibatches(self.how, self.n_chains))
+
     def gradient(self, theta, t):
-        indices, weights = (table[t, self.chain] for table in all_minibatches(self.how, self.n_chains))
-        x, w = X[indices], weights
+        indices, w = self.minibatch(t)
+        x = X[indices]
         here = gradient(theta, x, w)
         if not self.cv:
             return here
@@ -178,16 +191,48 @@ CHAINS = {
 }
 
 
-def run(dynamics, minibatch, cv, n_chains, start):
-    """{name: [T, C, ...]} from the package."""
-    estimator = control_variates(MODEL) if cv else plain(MODEL)
-    transition = build(MODEL, minibatch, estimator, dynamics, STEPSIZE, SEED, n_chains)
-    params = {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES}
-    state = transition.init(params, {k: tf.constant(c) for k, c in CENTRE.items()})
-    loop = Loop(transition, Recorder(lambda state: state.params), state)
-    block = loop.advance_and_record(loop.flatten(state), T)
-    assert np.isfinite(block.log_density).all()
-    return {k: block.rows[k].numpy()[:T] for k in SHAPES}
+def estimator_of(cv):
+    """The gradient estimator, and its constants."""
+    if not cv:
+        return plain(MODEL), {}
+    centre = {k: tf.constant(c) for k, c in CENTRE.items()}
+    return control_variates(MODEL), control_variates(MODEL).prepare(
+        Mode(centre, full_gradient(MODEL, centre, verbose=False)[1])
+    )
+
+
+def run(dynamics, minibatch, estimator, given, chains, start, fetch=None, length=3):
+    """{name: [T, C, ...]} from the package, by these chains in blocks of `length` iterations."""
+    n_chains, schedules = len(chains), {k: eps for k, eps in STEPSIZE.items() if callable(eps)}
+    transition = build(Product(MODEL, minibatch, estimator, dynamics, schedules, SHAPES, n_chains))
+    given = constants(SEED, STEPSIZE, given, tf.float64, chains)
+    state = transition.init(given, {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES})
+    record = Recorder(lambda constants, state, supplied: transition.params(state))
+    loop = Loop(Prepared(transition, given, state, MODEL.data, n_chains), record, fetch, length)
+    draws = []
+    for stretch, outcome in advance.stretches(loop, loop.flatten(state), Plan(T), Pace(loop.feed.length)):
+        assert np.isfinite(outcome.log_density).all()
+        draws.append([row.numpy()[: stretch.n_rows] for row in outcome.rows])
+    loop.feed.close()
+    rows = [np.concatenate(series) for series in zip(*draws, strict=True)]
+    return tf.nest.pack_sequence_as(loop.row_specs, rows)
+
+
+def starts(n_chains):
+    rng = np.random.default_rng(1)
+    return [{k: np.asarray(rng.normal(0.4, 0.1, size=shape)) for k, shape in SHAPES.items()} for _ in range(n_chains)]
+
+
+def assert_same_chain(draws, expected):
+    """`draws` are {name: [T, ...]} of one chain, `expected` the positions one after the other."""
+    expected = list(expected)
+    for k in SHAPES:
+        assert draws[k].shape == (T, *SHAPES[k])
+        np.testing.assert_allclose(draws[k], [theta[k] for theta in expected], rtol=1e-9, atol=1e-11)
+
+
+def of_chain(draws, chain):
+    return {k: series[:, chain] for k, series in draws.items()}
 
 
 @pytest.mark.parametrize("n_chains", [1, 2])
@@ -195,22 +240,86 @@ def run(dynamics, minibatch, cv, n_chains, start):
 @pytest.mark.parametrize("name", CHAINS)
 def test_chain_is_that_of_the_loop_in_numpy(name, cv, n_chains):
     reference, dynamics = CHAINS[name]
-    how = "without replacement"
-    rng = np.random.default_rng(1)
-    start = [{k: np.asarray(rng.normal(0.4, 0.1, size=shape)) for k, shape in SHAPES.items()} for _ in range(n_chains)]
-    draws = run(dynamics, MINIBATCHES[how], cv, n_chains, start)
+    how, start = "without replacement", starts(n_chains)
+    draws = run(dynamics, MINIBATCHES[how], *estimator_of(cv), range(n_chains), start)
     for chain in range(n_chains):
-        expected = list(reference(Reference(how, n_chains, chain, cv), start[chain]))
-        for k in SHAPES:
-            np.testing.assert_allclose(draws[k][:, chain], [theta[k] for theta in expected], rtol=1e-9, atol=1e-11)
+        assert_same_chain(of_chain(draws, chain), reference(Reference(how, n_chains, chain, cv), start[chain]))
 
 
 @pytest.mark.parametrize("cv", [False, True], ids=["plain", "control variates"])
-@pytest.mark.parametrize("how", ["with replacement", "weighted"])
+@pytest.mark.parametrize("how", ["with replacement", "weighted", "reshuffled"])
 def test_chain_with_other_minibatches(how, cv):
     start = [{k: np.full(shape, 0.3 + 0.1 * c) for k, shape in SHAPES.items()} for c in range(2)]
-    draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], cv, 2, start)
+    draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], *estimator_of(cv), range(2), start)
     for chain in range(2):
-        expected = list(sghmc_chain(Reference(how, 2, chain, cv), start[chain]))
-        for k in SHAPES:
-            np.testing.assert_allclose(draws[k][:, chain], [theta[k] for theta in expected], rtol=1e-9, atol=1e-11)
+        assert_same_chain(of_chain(draws, chain), sghmc_chain(Reference(how, 2, chain, cv), start[chain]))
+
+
+@pytest.mark.parametrize("fetch", Fetch)
+@pytest.mark.parametrize("length", [1, T])
+def test_chain_whoever_fetches_and_however_long_the_blocks_are(fetch, length):
+    how, start = "weighted", starts(1)
+    draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], *estimator_of(False), range(1), start, fetch, length)
+    assert_same_chain(of_chain(draws, 0), sghmc_chain(Reference(how, 1, 0, False), start[0]))
+
+
+def test_chains_may_begin_with_a_later_one():
+    """They have the random numbers of their own numbers, as when the ones before run beside them."""
+    how, start = "without replacement", starts(4)
+    draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], *estimator_of(False), range(2, 4), start[2:])
+    for k, chain in enumerate((2, 3)):
+        assert_same_chain(of_chain(draws, k), sghmc_chain(Reference(how, 4, chain, False), start[chain]))
+
+
+# --- an estimator with a memory of its own ----------------------------------------------------------------------------
+
+DECAY = 0.7
+
+
+def averaging():
+    """A running average of the estimates so far, from a constant times the first position; and all indices added up."""
+
+    def prepare(mode):
+        assert mode is None
+        return {"share": tf.constant(0.5, tf.float64)}
+
+    def init(params, given):
+        return {k: given["share"] * theta for k, theta in params.items()}, tf.constant(0)
+
+    def estimate(params, batch, given, memory):
+        average, visited = memory
+        value, here = MODEL.value_and_gradient(params, batch)
+        average = {k: DECAY * average[k] + (1 - DECAY) * here[k] for k in params}
+        shift = tf.cast(visited, tf.float64) * 1e-3
+        return Estimate(
+            value, {k: g + shift for k, g in average.items()}, (average, visited + tf.reduce_sum(batch.indices))
+        )
+
+    return Gradient(estimate, prepare, init)
+
+
+class Averaging(Reference):
+    """The same in NumPy."""
+
+    def __init__(self, *settings):
+        super().__init__(*settings)
+        self.average, self.visited = None, 0
+
+    def gradient(self, theta, t):
+        here = super().gradient(theta, t)
+        self.average = {k: DECAY * self.average[k] + (1 - DECAY) * here[k] for k in theta}
+        shifted = {k: g + 1e-3 * self.visited for k, g in self.average.items()}
+        self.visited += int(self.minibatch(t)[0].sum())
+        return shifted
+
+
+@pytest.mark.parametrize("n_chains", [1, 2])
+@pytest.mark.parametrize("name", ["sgld", "sghmc"])
+def test_memory_of_an_estimator_is_carried_from_gradient_to_gradient(name, n_chains):
+    reference, dynamics = CHAINS[name]
+    how, start, estimator = "without replacement", starts(n_chains), averaging()
+    draws = run(dynamics, MINIBATCHES[how], estimator, estimator.prepare(None), range(n_chains), start)
+    for chain in range(n_chains):
+        expected = Averaging(how, n_chains, chain, False)
+        expected.average = {k: 0.5 * theta for k, theta in start[chain].items()}
+        assert_same_chain(of_chain(draws, chain), reference(expected, start[chain]))

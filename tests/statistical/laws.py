@@ -26,6 +26,7 @@ function must reject.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,13 +34,19 @@ import tensorflow as tf
 from scipy.linalg import solve_discrete_lyapunov
 from scipy.stats import norm, skew
 
-from sgmcmc.core.types import Dynamics, Minibatch, State, Transition
-from sgmcmc.dataset import Dataset
+from sgmcmc.core.random import Stream
+from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.types import Dynamics, Given, Memory, Minibatch, Mode, Supplied, Tree
+from sgmcmc.dataset.memory import InMemory
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import build
+from sgmcmc.kernel import Product, ProductState, build, constants
 from sgmcmc.model import Model, Returns
+from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.mode import full_gradient
+from sgmcmc.run.plan import Pace, Plan
+from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Recorder
 
 SUITE_RATE = 1e-6
@@ -118,12 +125,22 @@ class GaussianMean:
         self.a = n_data + p0
         self.mean = self.x.sum() / self.a
         self.model = Model(
-            _log_lik, lambda p: -0.5 * p0 * tf.reduce_sum(p["theta"] ** 2), Dataset({"x": x}), Returns.SUM, dtype
+            _log_lik, lambda p: -0.5 * p0 * tf.reduce_sum(p["theta"] ** 2), InMemory({"x": x}), Returns.SUM, dtype
         )
 
     def noise_without_replacement(self, n: int) -> float:
         """Variance of (N/n) sum_{i in S} (x_i - theta) over subsets S: with s^2 of divisor N - 1."""
         return self.N**2 / n * self.x.var(ddof=1) * (1 - n / self.N)
+
+    def noise_of_an_epoch(self, n: int) -> np.ndarray:
+        """Covariance [R, R] of (N/n) sum_{i in S_r} (x_i - theta), r < R = N // n, the S_r parts of one permutation.
+
+        Two observations of it have covariance -s^2/N, so two disjoint sums of n have -n^2 s^2/N, and so
+
+            Cov(r, q) = -N s^2 = -V n/(N - n)    for r != q, with V = `noise_without_replacement`.
+        """
+        R, V = self.N // n, self.noise_without_replacement(n)
+        return V * np.eye(R) - V * n / (self.N - n) * (1 - np.eye(R))
 
     def noise_with_replacement(self, n: int) -> float:
         return self.N**2 / n * self.x.var()
@@ -151,6 +168,22 @@ def sgld_variance(eps: float, a: float, V: float, v2: float = 0.0) -> float:
     sigma^2 = (1 - eps a/2)^2 sigma^2 + eps + eps^2/4 (V + v2 sigma^2)
     """
     return (eps + eps**2 * V / 4) / (1 - (1 - eps * a / 2) ** 2 - eps**2 * v2 / 4)
+
+
+def sgld_variances_over_an_epoch(eps: float, a: float, noise: np.ndarray) -> np.ndarray:
+    """Variances [R] of SGLD after r = 0 .. R - 1 steps of an epoch whose minibatches have covariance `noise`, [R, R].
+
+    With c = 1 - eps a/2 and d = theta - m, a step is d_{r+1} = c d_r + eps/2 b_r + sqrt(eps) z_r, so that
+
+        d_r = c^r d_0 + sum_{k<r} c^(r-1-k) (eps/2 b_k + sqrt(eps) z_k)
+
+    and Var d_r = c^(2r) Var d_0 + Q_r, because epochs are independent: d_0 knows nothing of the new permutation.
+    A chain is stationary from epoch to epoch if Var d_R = Var d_0, so Var d_0 = Q_R / (1 - c^(2R)).
+    """
+    R, c = len(noise), 1 - eps * a / 2
+    weights = np.array([[c ** (r - 1 - k) if k < r else 0.0 for k in range(R)] for r in range(R + 1)])
+    Q = np.einsum("rk,kq,rq->r", weights, eps * np.eye(R) + eps**2 / 4 * noise, weights)
+    return c ** (2 * np.arange(R)) * Q[R] / (1 - c ** (2 * R)) + Q[:R]
 
 
 class Linear(NamedTuple):
@@ -192,69 +225,82 @@ def sghmc_iteration(eps: float, a: float, V: float, alpha: float, L: int) -> Lin
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
+def begun(
+    model: Model,
+    dynamics: Mapping[str, Dynamics],
+    minibatch: Minibatch,
+    eps: Mapping[str, float | Schedule],
+    params: Tree,
+    centre: Tree | None = None,
+    seed: int = 1,
+) -> Prepared:
+    """Chains at `params`, [C, ...], as the package makes them; control variates around `centre` if one is given."""
+    gradient = plain(model) if centre is None else control_variates(model)
+    mode = None if centre is None else Mode(centre, full_gradient(model, centre, verbose=False)[1])
+    schedules = {name: h for name, h in eps.items() if callable(h)}
+    shapes = {name: tuple(theta.shape[1:]) for name, theta in params.items()}
+    n_chains = next(iter(params.values())).shape[0]
+    transition = build(Product(model, minibatch, gradient, dynamics, schedules, shapes, n_chains))
+    given = constants(seed, eps, gradient.prepare(mode), model.dtype, range(n_chains))
+    return Prepared(transition, given, transition.init(given, params), model.data, n_chains)
+
+
 def chains(
     problem: GaussianMean,
     dynamics: Dynamics,
     minibatch: Minibatch,
-    eps: float | Callable,
+    eps: float | Schedule,
     n_chains: int,
+    mean: float,
+    covariance: np.ndarray | float,
     centre: float | None = None,
     seed: int = 1,
-) -> Transition:
-    """The sampler as the package builds it; control variates around `centre` if one is given."""
-    gradient = plain(problem.model) if centre is None else control_variates(problem.model)
-    return build(problem.model, minibatch, gradient, {"theta": dynamics}, {"theta": eps}, seed, n_chains)
-
-
-def start_in_law(
-    transition: Transition,
-    mean: float,
-    covariance: np.ndarray,
-    n_chains: int,
-    dtype: tf.DType = tf.float32,
-    centre: float = 0.0,
-    seed: int = 2,
-) -> State:
-    """A state whose theta, and momentum if the covariance is 2 x 2, are Gaussian with the given moments.
+) -> Prepared:
+    """Chains whose theta, and momentum if the covariance is 2 x 2, are at first Gaussian with these moments.
 
     The draws are corrected to have these moments *not* exactly but as a sample: correcting them would make the chains
     dependent.
     """
     covariance = np.atleast_2d(covariance)
-    draws = np.random.default_rng(seed).multivariate_normal(
-        [0] * len(covariance), covariance, n_chains, method="cholesky"
-    )
-    theta = tf.constant(mean + draws[:, 0], dtype)
-    state = transition.init({"theta": theta}, {"theta": tf.constant(centre, dtype)})
-    if len(covariance) == 2:
-        memory = state.dynamics["theta"] | {"momentum": tf.constant(draws[:, 1], dtype)}
-        state = state._replace(dynamics={"theta": memory})
-    return state
+    draws = np.random.default_rng(2).multivariate_normal([0] * len(covariance), covariance, n_chains, method="cholesky")
+    params = {"theta": tf.constant(mean + draws[:, 0], problem.dtype)}
+    at = None if centre is None else {"theta": tf.constant(centre, problem.dtype)}
+    prepared = begun(problem.model, {"theta": dynamics}, minibatch, {"theta": eps}, params, at, seed)
+    return remembering(prepared, momentum=draws[:, 1]) if len(covariance) == 2 else prepared
 
 
-def theta_and_momentum(state: State) -> dict[str, tf.Tensor]:
-    memory = state.dynamics["theta"]
+def remembering(prepared: Prepared, **memory: np.ndarray) -> Prepared:
+    """The same with other values, [C, ...], in the memory of theta."""
+    state = prepared.state
+    changed = {key: tf.constant(value, state.memory["theta"][key].dtype) for key, value in memory.items()}
+    return replace(prepared, state=state._replace(memory={"theta": state.memory["theta"] | changed}))
+
+
+def theta_and_momentum(state: ProductState) -> dict[str, tf.Tensor]:
+    memory = state.memory["theta"]
     return {"theta": state.params["theta"]} | ({"nu": memory["momentum"]} if "momentum" in memory else {})
 
 
 def simulate(
-    transition: Transition,
-    state: State,
+    prepared: Prepared,
     n_iterations: int,
     thin: int = 1,
-    record: Callable[[State], dict[str, tf.Tensor]] = theta_and_momentum,
+    record: Callable[[ProductState], dict[str, tf.Tensor]] = theta_and_momentum,
 ) -> dict[str, np.ndarray]:
     """Every thin-th state: {name: [n_iterations // thin, C, ...]} in float64."""
-    loop = Loop(transition, Recorder(record), state)
-    leaves, blocks, left = loop.flatten(state), [], n_iterations // thin
-    while left:
-        rows = min(left, loop.capacity)
-        block = loop.advance_and_record(leaves, rows, thin)
-        leaves, left = block.leaves, left - rows
-        blocks.append({name: draws.numpy()[:rows].astype(np.float64) for name, draws in block.rows.items()})
-    made = int(loop.unflatten(leaves)[0].step) - int(state.step)
-    assert made == n_iterations // thin * thin * transition.inner_steps, f"the loop made {made} steps"
-    return {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
+
+    def numbered(constants: Tree, state: ProductState, supplied: Supplied) -> dict[str, tf.Tensor]:
+        return record(state) | {"iteration": tf.fill([prepared.chains], tf.bitcast(supplied.iteration, tf.int32))}
+
+    loop = Loop(prepared, Recorder(numbered))
+    rows, plan = [], Plan(n_iterations, thin)
+    for stretch, outcome in advance.stretches(loop, loop.flatten(prepared.state), plan, Pace(loop.feed.length)):
+        rows.append([row.numpy()[: stretch.n_rows].astype(np.float64) for row in outcome.rows])
+    loop.feed.close()
+    draws = tf.nest.pack_sequence_as(loop.row_specs, [np.concatenate(series) for series in zip(*rows, strict=True)])
+    made = draws.pop("iteration")[:, 0] + 1
+    np.testing.assert_array_equal(made, np.arange(thin, n_iterations + 1, thin), "the loop recorded other iterations")
+    return draws
 
 
 # --- defects, for the negative controls -------------------------------------------------------------------------------
@@ -263,8 +309,8 @@ def simulate(
 def scaled_noise(dynamics: Dynamics, factor: float) -> Dynamics:
     """The same with the injected noise scaled."""
 
-    def step(eps, theta, aux, grad, noise, mean):
-        return dynamics.step(eps, theta, aux, grad, factor * noise, mean)
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        return dynamics.step(theta, memory, given._replace(noise=factor * given.noise))
 
     return dynamics._replace(step=step)
 
@@ -275,10 +321,19 @@ def forgotten_weight(minibatch: Minibatch) -> Minibatch:
     return minibatch._replace(scale=1.0)
 
 
+def same_every_epoch(minibatch: Minibatch, n_data: int) -> Minibatch:
+    """The permutation of the first epoch in every epoch."""
+
+    def draw(stream: Stream, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
+        return minibatch.draw(stream, counters % tf.constant(n_data // minibatch.size, tf.uint32))
+
+    return minibatch._replace(draw=draw)
+
+
 def same_every_time(minibatch: Minibatch) -> Minibatch:
     """The minibatch of step 0 at every step."""
 
-    def draw(stream, step, state):
-        return minibatch.draw(stream, tf.zeros_like(step), state)
+    def draw(stream: Stream, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
+        return minibatch.draw(stream, tf.zeros_like(counters))
 
     return minibatch._replace(draw=draw)

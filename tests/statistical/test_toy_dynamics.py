@@ -1,6 +1,6 @@
 """Dynamics of ten lines that the package has never heard of run through its generic `build` and obey their own laws.
 
-One without memory, one with memory, one that uses everything a dynamics may: init, refresh, drift and inner steps.
+One without memory, one with memory, one that uses everything a dynamics may: init, refresh, drift and leaps.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics
+from sgmcmc.core.types import Dynamics, Given, Memory
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from tests.statistical.laws import (
     GaussianMean,
@@ -19,7 +19,6 @@ from tests.statistical.laws import (
     reject,
     scaled_noise,
     simulate,
-    start_in_law,
 )
 
 N, n, C = 90, 9, 4000
@@ -31,8 +30,8 @@ V = NORMAL.noise_with_replacement(n)
 def preconditioned(G: float) -> Dynamics:
     """theta' = theta + eps/2 G grad + N(0, eps G)."""
 
-    def step(eps, theta, aux, grad, noise, mean):
-        return theta + 0.5 * eps * G * grad + tf.sqrt(eps * G) * noise, aux
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        return theta + 0.5 * given.eps * G * given.gradient + tf.sqrt(given.eps * G) * given.noise, memory
 
     return Dynamics(step)
 
@@ -44,11 +43,11 @@ def exact_friction(gamma: float) -> Dynamics:
     """
     c = np.exp(-gamma)
 
-    def init(eps, theta, noise):
-        return {"momentum": tf.sqrt(eps) * noise}
+    def init(theta: tf.Tensor, given: Given) -> Memory:
+        return {"momentum": tf.sqrt(given.eps) * given.noise}
 
-    def step(eps, theta, aux, grad, noise, mean):
-        u = c * aux["momentum"] + eps * grad + tf.sqrt((1 - c**2) * eps) * noise
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        u = c * memory["momentum"] + given.eps * given.gradient + tf.sqrt((1 - c**2) * given.eps) * given.noise
         return theta + u, {"momentum": u}
 
     return Dynamics(step, init=init)
@@ -60,26 +59,24 @@ def leapfrog(L: int, rho: float) -> Dynamics:
     theta <- theta + u/2;  u <- u + eps grad;  theta <- theta + u/2
     """
 
-    def init(eps, theta, noise):
-        return {"momentum": tf.sqrt(eps) * noise}
+    def init(theta: tf.Tensor, given: Given) -> Memory:
+        return {"momentum": tf.sqrt(given.eps) * given.noise}
 
-    def refresh(eps, theta, aux, noise):
-        return {"momentum": rho * aux["momentum"] + tf.sqrt((1 - rho**2) * eps) * noise}
+    def refresh(theta: tf.Tensor, memory: Memory, given: Given) -> Memory:
+        return {"momentum": rho * memory["momentum"] + tf.sqrt((1 - rho**2) * given.eps) * given.noise}
 
-    def drift(theta, aux):
-        return theta + 0.5 * aux["momentum"]
+    def drift(theta: tf.Tensor, memory: Memory) -> tf.Tensor:
+        return theta + 0.5 * memory["momentum"]
 
-    def step(eps, theta, aux, grad, noise, mean):
-        u = aux["momentum"] + eps * grad
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        u = memory["momentum"] + given.eps * given.gradient
         return theta + 0.5 * u, {"momentum": u}
 
-    return Dynamics(step, init=init, refresh=refresh, drift=drift, inner_steps=L)
+    return Dynamics(step, init=init, refresh=refresh, drift=drift, leaps=L)
 
 
 def run(dynamics, eps, covariance, minibatch=WITH):
-    transition = chains(NORMAL, dynamics, minibatch, eps, C)
-    state = start_in_law(transition, NORMAL.mean, covariance, C)
-    return simulate(transition, state, 300, 6)
+    return simulate(chains(NORMAL, dynamics, minibatch, eps, C, NORMAL.mean, covariance), 300, 6)
 
 
 def check(title, dynamics, eps, linear, minibatch=WITH, posterior=None):
@@ -116,7 +113,7 @@ def test_underdamped_langevin_with_exact_friction():
 
 
 def test_leapfrog_with_partial_refresh():
-    """Refresh, drift and inner steps together, with minibatches without replacement."""
+    """Refresh, drift and leaps together, with minibatches without replacement."""
     eps, L, rho, a = 0.1 / NORMAL.a, 3, 0.6, NORMAL.a
     half = Linear(np.array([[1, 0.5], [0, 1]]), np.zeros((2, 2)))
     kick = Linear(np.array([[1, 0], [-eps * a, 1]]), np.diag([0, eps**2 * NORMAL.noise_without_replacement(n)]))
