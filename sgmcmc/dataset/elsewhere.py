@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -43,7 +44,7 @@ class Elsewhere:
     """
 
     def __init__(self, source: Takes, entries: Mapping[str, Entry]) -> None:
-        self.size, self._source, self._lock = len(source), source, threading.Lock()
+        self.size, self._source = len(source), source
         self.layout = Layout(entries)
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
@@ -55,8 +56,14 @@ class Elsewhere:
             If what comes is not as it should be.
         """
         indices = np.asarray(indices, np.int64)
-        with self._lock:  # a source need not be safe for several threads at a time
-            fetched = self._source.take(indices)
+        if isinstance(self._source, Arrays):
+            self._fill(indices, self._source.take(indices), out)
+            return
+        # A source of the user's own need not be safe for several threads, and may use its arrays again.
+        with _Turns.lock:
+            self._fill(indices, self._source.take(indices), out)
+
+    def _fill(self, indices: np.ndarray, fetched: Mapping[str, Any], out: np.ndarray) -> None:
         for name, view in self.layout.views(out).items():
             if name not in fetched:
                 raise ValueError(f"take of dataset must return {name!r} as at first; got {sorted(fetched)}.")
@@ -89,16 +96,30 @@ class Elsewhere:
         return hashlib.sha256(repr((self.size, columns)).encode() + words.tobytes()).hexdigest()[:16]
 
 
+class _Turns:
+    """Sources of users' own are asked one at a time, whoever asks."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def renew(cls) -> None:
+        """In a fork, where nobody is left who could give the lock back."""
+        cls.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Turns.renew)
+
+
 def _require_exact(name: str, array: np.ndarray, dtype: np.dtype) -> None:
     """Integers must come as integers, and keep their values in `dtype`."""
-    if dtype.kind == "i" and (array.dtype.kind not in "biu" or not np.can_cast(array.dtype, dtype)):
-        raise ValueError(
-            f"dataset[{name!r}] must come as integers that fit into {dtype}, as its first observations did; "
-            f"got dtype {array.dtype}."
-        )
-    if dtype.kind == "f" and array.dtype.kind in "iu" and array.size:
-        exact, largest = 2 ** (np.finfo(dtype).nmant + 1), max(-int(array.min()), int(array.max()))
-        if largest > exact:
+    if dtype.kind == "i" and array.dtype.kind not in "biu":
+        raise ValueError(f"dataset[{name!r}] must come as integers, as it did at first; got dtype {array.dtype}.")
+    if array.dtype.kind in "iu" and array.size:
+        largest = max(-int(array.min()), int(array.max()))
+        if dtype.kind == "i" and largest > np.iinfo(dtype).max:
+            raise ValueError(f"dataset[{name!r}] must fit into {dtype}; got values up to {largest}.")
+        if dtype.kind == "f" and largest > (exact := 2 ** (np.finfo(dtype).nmant + 1)):
             raise ValueError(
                 f"dataset[{name!r}] must hold integers that {dtype} represents exactly, up to {exact} (or name it in "
                 f"integers=, or use dtype='float64'); got values up to {largest}."

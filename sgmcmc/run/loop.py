@@ -102,7 +102,7 @@ class Loop:
         number, first = divmod(stretch.begin, self.feed.length)
         last = first + stretch.end - stretch.begin
         start = number * self.feed.length
-        due, thin = (stretch.due - start, stretch.thin) if stretch.n_rows else (last + 1, 1)
+        due, thin = (stretch.due - start, min(stretch.thin, self.feed.length)) if stretch.n_rows else (last + 1, 1)
         if not self._begun:
             self._begin(leaves, number)
         self._orders[0] = first, last, due, thin, start % 2**32

@@ -82,7 +82,7 @@ def full_gradient(model: Model, params: Tree, verbose: bool) -> tuple[tf.Tensor,
         # precise as its terms.
         return [tf.cast(tf.convert_to_tensor(x), tf.float64) for x in (value, *(gradient[name] for name in names))]
 
-    total = tf.function(lambda *values: value_and_gradient(None, *values), autograph=False)(*values)
+    total = value_and_gradient(None, *values)
     starts = range(0, data.size, size)
     of_block = Compiled(value_and_gradient)
     with tqdm(total=data.size, desc="Full pass", unit="observation", disable=not verbose or len(starts) < 2) as bar:

@@ -84,8 +84,8 @@ class Keep:
             accumulated = reducer.init(self._zeros)
             for draw in observed:
                 accumulated = reducer.update(accumulated, draw)
-            told[label] = {"shapes": _shapes(accumulated), "values": _values(accumulated)}
-        collected = {"shapes": _shapes(self.draw), "values": _values(observed)} if self.collect else None
+            told[label] = {"shapes": _shapes(accumulated), "values": summed(accumulated)}
+        collected = {"shapes": _shapes(self.draw), "values": summed(observed)} if self.collect else None
         return self.settings | {"collect": collected, "reduce": told}
 
     @property
@@ -128,7 +128,7 @@ def _tensor_or_spec(x: Any) -> Any:
     return x if isinstance(x, tf.TensorSpec) else tf.convert_to_tensor(x)
 
 
-def _values(tree: Any) -> dict[str, list[float]]:
+def summed(tree: Any) -> dict[str, list[float]]:
     """A number for each array: a sum in which all elements weigh differently."""
     sums = []
     for x in tf.nest.flatten(tree):

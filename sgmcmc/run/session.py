@@ -36,12 +36,17 @@ class Session:
     def __init__(
         self, loop: Loop, leaves: list[tf.Tensor], variables: Mapping[str, tf.Variable], iteration: int = 0
     ) -> None:
-        self._loop, self._leaves = loop, list(leaves)
-        self._positions = loop.param_positions()
+        self._loop, self._positions = loop, loop.param_positions()
         self.variables, self.leaps = variables, loop.leaps
-        self.iteration, self._pace = iteration, Pace(loop.feed.length)
+        self._pace = Pace(loop.feed.length)
         self._pace.length = loop.feed.length
+        self._at = (list(leaves), iteration, False)
         self._write()
+
+    @property
+    def iteration(self) -> int:
+        """How many iterations have been made."""
+        return self._at[1]
 
     def step(self, n_steps: int = 1) -> None:
         """Make `n_steps` iterations, or none: after an error everything is as it was.
@@ -51,29 +56,34 @@ class Session:
         DivergenceError
             If the state is no longer finite.
         """
-        leaves = self.leaves
-        plan = Plan(self.iteration + n_steps, thin=None)
-        for _, outcome in stretches(self._loop, leaves, plan, self._pace, self.iteration):
+        leaves, done = self.leaves, self.iteration
+        for _, outcome in stretches(self._loop, leaves, Plan(done + n_steps, thin=None), self._pace, done):
             leaves = outcome.leaves
-        self._leaves = list(leaves)
-        self.iteration += n_steps
+        self._at = (list(leaves), done + n_steps, False)
         self._write()
 
     @property
     def leaves(self) -> list[tf.Tensor]:
         """The leaves of the state, at the position that the variables now hold."""
+        self._write()
+        leaves = list(self._at[0])
         for name, position in self._positions.items():
             variable = self.variables[name]
-            self._leaves[position] = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
-        return self._leaves
+            leaves[position] = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+        return leaves
 
     def params(self) -> dict[str, np.ndarray]:
         """The current position, {name: [...]}."""
+        self._write()
         return {name: variable.numpy() for name, variable in self.variables.items()}
 
     def _write(self) -> None:
-        for name, position in self._positions.items():
-            tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=self._leaves[position])
+        """Give the variables the position, if they do not have it yet: an interrupt may have come in between."""
+        leaves, iteration, written = self._at
+        if not written:
+            for name, position in self._positions.items():
+                tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=leaves[position])
+            self._at = (leaves, iteration, True)
 
 
 def saved(session: Session, prepared: Prepared, settings: dict[str, Any]) -> bytes:

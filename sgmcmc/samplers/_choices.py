@@ -135,13 +135,10 @@ class Choices:
     def _try_schedule(self, label: str, schedule: Schedule) -> None:
         """At iteration 0, as the compiled loop will call it; whether it stays allowed is for its author to know."""
         allowed, must = STEPSIZE
-        traced = tf.function(
-            lambda k: tf.convert_to_tensor(schedule(k), dtype_hint=self.float_type),
-            autograph=False,
-            reduce_retracing=True,
-        )
+        traced = tf.function(lambda k: tf.convert_to_tensor(schedule(k), dtype_hint=self.float_type), autograph=False)
         try:
-            value = np.asarray(traced(tf.constant(0, self.float_type)), np.float64)
+            at_zero = traced.get_concrete_function(tf.TensorSpec([], self.float_type))
+            value = np.asarray(at_zero(tf.constant(0, self.float_type)), np.float64)
         except Exception as error:
             raise ValueError(
                 f"{label} of {self.sampler} must be {must}, in TensorFlow operations of the iteration; it raised "

@@ -117,7 +117,8 @@ def _entry(
 def _integer_type(label: str, dtype: np.dtype) -> np.dtype:
     if dtype.kind not in "biu":
         raise ValueError(f"{label} must have an integer type, since it is named in integers; got dtype {dtype}.")
-    return np.dtype(np.int64 if dtype in (np.int64, np.uint32, np.uint64) else np.int32)
+    wide = dtype.newbyteorder("=") in (np.int64, np.uint32, np.uint64)
+    return np.dtype(np.int64 if wide else np.int32)
 
 
 def _in_memory(of: str, name: str, value: Any, is_integer: bool, float_type: np.dtype) -> np.ndarray:
@@ -125,7 +126,7 @@ def _in_memory(of: str, name: str, value: Any, is_integer: bool, float_type: np.
     array = numeric(label, of, value)
     if is_integer:
         integer_type = _integer_type(f"{label} of {of}", array.dtype)
-        if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        if array.dtype.newbyteorder("=") == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
             raise ValueError(f"{label} of {of} must fit into int64; got values up to {array.max()}.")
         return array.astype(integer_type, copy=False)
     exact = 2 ** (np.finfo(float_type).nmant + 1)

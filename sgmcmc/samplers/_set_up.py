@@ -13,12 +13,14 @@ from sgmcmc.dynamics import descent
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
 from sgmcmc.run.mode import ModeSearch
+from sgmcmc.run.recorder import summed
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag, require_number
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import controlVariates
 
+PROBE_SCALES = (0.1, 1.0, 3.0)
 OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
 
 
@@ -104,18 +106,24 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
 
 
 def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """What each does at one point, as JSON, by which a resumed run is known to have the same."""
+    """What each does in two steps, as JSON, by which a resumed run is known to have the same."""
     told = {}
     for name, one in dynamics.items():
-        theta, eps = tf.constant(start[name]), tf.constant(0.01, start[name].dtype)
-        noise, gradient = np.random.default_rng(0).normal(size=(2, *theta.shape))
-        given = Given(eps, tf.constant(noise, theta.dtype), tf.constant(gradient, theta.dtype))
-        memory = one.init(theta, given)
-        if one.refresh:
-            memory = one.refresh(theta, memory, given)
-        drifted = one.drift(theta, memory) if one.drift else theta
-        after = one.step(drifted, memory, given)
-        sums = [float(tf.reduce_sum(tf.cast(x, tf.float64))) for x in tf.nest.flatten((drifted, after))]
+        rng, sums = np.random.default_rng(0), []
+        for scale in PROBE_SCALES:
+            shift, *others = rng.normal(size=(5, *start[name].shape)).astype(start[name].dtype)
+            theta, (first, renewal, noise, gradient) = (
+                tf.constant(start[name] + scale * shift),
+                map(tf.constant, others),
+            )
+            eps = tf.constant(0.01 * scale, theta.dtype)
+            memory = one.init(theta, Given(eps, first))
+            for _ in range(2):
+                memory = one.refresh(theta, memory, Given(eps, renewal)) if one.refresh else memory
+                theta = one.drift(theta, memory) if one.drift else theta
+                theta, memory = one.step(theta, memory, Given(eps, noise, gradient))
+            stats = one.stats(memory, Given(eps)) if one.stats else {}
+            sums += summed([theta, memory, stats])["probes"]
         told[name] = {"leaps": one.leaps, "values": {"probes": sums}}
     return told
 

@@ -295,7 +295,7 @@ def test_stretches_grow_long_whatever_is_thinned(thin: int, longest: int, at_mos
         stretch = plan.stretch(done, min(done + pace.length, end_of_block), longest)
         assert stretch.begin == done < stretch.end <= end_of_block
         rows += [stretch.due + k * thin for k in range(stretch.n_rows)]
-        assert not stretch.n_rows or stretch.begin < rows[-stretch.n_rows] and rows[-1] <= stretch.end
+        assert not stretch.n_rows or (stretch.begin < rows[-stretch.n_rows] and rows[-1] <= stretch.end)
         pace.adapt(stretch.end - stretch.begin, elapsed=0.0)
         done, calls = stretch.end, calls + 1
     assert done == plan.n_iterations and calls < at_most
