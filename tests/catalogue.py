@@ -30,6 +30,19 @@ class Entry:
         return getattr(sgmcmc, self.name + "Setup")
 
 
+def leimkuhler_matthews() -> sgmcmc.Dynamics:
+    """A rule of a user's own: SGLD, but each noise is used twice, half now and half in the next update."""
+
+    def init(theta: tf.Tensor, given: sgmcmc.Given) -> dict[str, tf.Tensor]:
+        return {"noise": given.noise}
+
+    def step(theta: tf.Tensor, memory: dict, given: sgmcmc.Given) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        noise = (memory["noise"] + given.noise) / 2
+        return theta + given.eps / 2 * given.gradient + tf.sqrt(given.eps) * noise, {"noise": given.noise}
+
+    return sgmcmc.Dynamics(step, init=init)
+
+
 MODE = {"optStepsize": 1e-4, "nItersOpt": 150}
 MODE_FIELDS = ("paramsOpt", "logPostOptGrad")
 
@@ -37,6 +50,7 @@ CATALOGUE = (
     Entry("sgld", 1e-3),
     Entry("sghmc", 1e-4, {"alpha": 0.1, "L": 3}, ("alpha", "L")),
     Entry("sgnht", 1e-4, {"a": 0.05}, ("a",)),
+    Entry("sample", 1e-3, {"dynamics": leimkuhler_matthews()}),
     Entry("sgldcv", 1e-3, MODE, MODE_FIELDS),
     Entry("sghmccv", 1e-4, MODE | {"alpha": 0.1, "L": 3}, ("alpha", "L", *MODE_FIELDS)),
     Entry("sgnhtcv", 1e-4, MODE | {"a": 0.05}, ("a", *MODE_FIELDS)),

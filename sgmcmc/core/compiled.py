@@ -18,7 +18,7 @@ from sgmcmc.core.fingerprint import fingerprint
 
 Program = Callable[..., list[tf.Tensor]]
 
-_programs: dict[str, Any] = {}  # by graph: the concrete function that XLA has compiled
+_programs: dict[str, Any] = {}  # by fingerprint: what XLA has compiled
 
 
 class Compiled:
@@ -77,14 +77,23 @@ class Compiled:
         specs: list[Any] = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
         concrete = tf.function(function, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
         captured = list(concrete.captured_inputs)
+        # Calling `concrete` itself binds its signature anew each time, for longer than a short block runs.
+        called = concrete.inference_fn
         if jit_compile:
-            concrete = _programs.setdefault(fingerprint(concrete.graph), concrete)
+            called = _programs.setdefault(fingerprint(concrete.graph), _without_graph(called))
 
         def program(*tensors: tf.Tensor) -> list[tf.Tensor]:
-            # Calling `concrete` itself binds its signature anew each time, for longer than a short block runs.
-            return concrete.inference_fn.call_flat(*tensors, *captured)
+            return called.call_flat(*tensors, *captured)
 
         return program
+
+
+def _without_graph(function: Any) -> Any:
+    """The same function of TensorFlow's runtime; its graph would keep all data alive that it was traced with."""
+    children = [_without_graph(child) for child in function.children]
+    return type(function)(
+        function.name, function._bound_context, function.function_type, children, function.call_options
+    )
 
 
 def _first_line(error: tf.errors.OpError) -> str:

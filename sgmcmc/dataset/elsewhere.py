@@ -116,9 +116,10 @@ def _require_exact(name: str, array: np.ndarray, dtype: np.dtype) -> None:
     if dtype.kind == "i" and array.dtype.kind not in "biu":
         raise ValueError(f"dataset[{name!r}] must come as integers, as it did at first; got dtype {array.dtype}.")
     if array.dtype.kind in "iu" and array.size:
-        largest = max(-int(array.min()), int(array.max()))
-        if dtype.kind == "i" and largest > np.iinfo(dtype).max:
-            raise ValueError(f"dataset[{name!r}] must fit into {dtype}; got values up to {largest}.")
+        least, most = int(array.min()), int(array.max())
+        largest = max(-least, most)
+        if dtype.kind == "i" and not (np.iinfo(dtype).min <= least and most <= np.iinfo(dtype).max):
+            raise ValueError(f"dataset[{name!r}] must fit into {dtype}; got values from {least} to {most}.")
         if dtype.kind == "f" and largest > (exact := 2 ** (np.finfo(dtype).nmant + 1)):
             raise ValueError(
                 f"dataset[{name!r}] must hold integers that {dtype} represents exactly, up to {exact} (or name it in "

@@ -26,6 +26,7 @@ from sgmcmc.run.prepared import Prepared
 BLOCK_BYTES = 2**22  # what a processor's caches hold beside the rest
 SHORT_BLOCK, SHORT_BLOCK_BYTES = 8, 2**24  # to call a program costs as much as some iterations, so few are too few
 LONGEST_BLOCK = 1024
+SHORTEST_BLOCK = 2  # from a block of one nothing is cut, and XLA then fuses, and rounds, what follows otherwise
 AHEAD = 2  # blocks
 
 
@@ -169,7 +170,7 @@ def _length(one: Supply, width: int, state_bytes: int) -> int:
     of_iteration = _n_bytes(_specs(one, 1, width))
     limits = (max(BLOCK_BYTES, state_bytes // 2), SHORT_BLOCK_BYTES)
     usual, short = (2 ** int(np.log2(max(limit / of_iteration, 1))) for limit in limits)
-    return min(max(usual, min(SHORT_BLOCK, short)), LONGEST_BLOCK)
+    return max(min(max(usual, min(SHORT_BLOCK, short)), LONGEST_BLOCK), SHORTEST_BLOCK)
 
 
 def _n_bytes(tensors: list[Any]) -> int:

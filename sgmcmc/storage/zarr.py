@@ -61,6 +61,7 @@ class ZarrStore:
         self._specs = [
             (group, name, members[name]) for group, members in sorted(specs.items()) for name in sorted(members)
         ]  # in the order in which rows come
+        self._names = [(group, name) for group, members in specs.items() for name in members]  # as users have them
         self._arrays = [self._root[f"{group}/{name}"] for group, name, _ in self._specs]
         self._chunk = _chunk_rows(specs)
         self._written = stored - stored % self._chunk  # rows in finished chunks
@@ -136,7 +137,7 @@ class ZarrStore:
 
         tree = xarray.open_datatree(self.path, engine="zarr", consolidated=True)
         result: Tree = {}
-        for group, name, _ in self._specs:
+        for group, name in self._names:
             result.setdefault(group, {})[name] = tree[group][name]
         return result
 

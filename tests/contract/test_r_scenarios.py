@@ -19,13 +19,14 @@ STEPSIZE = {"sgld": 2e-4, "sgldcv": 2e-4, "sghmc": 2e-5, "sghmccv": 2e-5, "sgnht
 MODE = {"optStepsize": 1e-4, "nItersOpt": 1000}
 # At R's defaults, friction 0.01, the noise of the gradients heats sghmc by a half, and it says so.
 pytestmark = pytest.mark.filterwarnings("ignore:the kinetic temperature of 'theta':UserWarning")
+R = {entry.name: entry for entry in CATALOGUE if entry.name != "sample"}  # the samplers that R has
 
 
 def options(entry: Entry) -> dict:
     return MODE if "optStepsize" in entry.settings else {}
 
 
-@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", R.values(), ids=R)
 def test_normal_mean_in_one_dimension(entry: Entry) -> None:
     x = np.random.default_rng(1).normal(size=N_DATA)
 
@@ -45,7 +46,7 @@ def test_normal_mean_in_one_dimension(entry: Entry) -> None:
     assert 0.7 < draws.std() * np.sqrt(N_DATA) < 1.5  # sgld's own stationary law has 1.30, the posterior 1
 
 
-@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", R.values(), ids=R)
 def test_normal_mean_in_three_dimensions_with_its_own_stepsizes(entry: Entry) -> None:
     scale = np.array([1.0, 0.5, 2.0], np.float32)
     x = np.random.default_rng(2).normal(size=(N_DATA, 3)) * scale
@@ -63,7 +64,7 @@ def test_normal_mean_in_three_dimensions_with_its_own_stepsizes(entry: Entry) ->
     assert (np.abs(draws.mean(axis=0) - x.mean(axis=0)) < 0.035 * scale + 0.01).all()
 
 
-@pytest.mark.parametrize("entry", [CATALOGUE[0], CATALOGUE[3]], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [R["sgld"], R["sgldcv"]], ids=lambda entry: entry.name)
 def test_covariance_matrix_by_its_cholesky_factor(entry: Entry) -> None:
     rng = np.random.default_rng(3)
     factor = np.array([[1.0, 0.0], [0.7, 0.5]])

@@ -90,29 +90,30 @@ def all_noise(purpose, name, n_chains):
 
 
 @cache
-def all_minibatches(how, n_chains):
+def all_minibatches(how, n_chains, purpose=Purpose.MINIBATCH):
     """Indices and weights of every step, each [T * L, C, n]."""
-    stream, minibatch = Stream(keys(SEED, Purpose.MINIBATCH, n_chains)), MINIBATCHES[how]
+    stream, minibatch = Stream(keys(SEED, purpose, n_chains)), MINIBATCHES[how]
     draw = tf.function(lambda t: minibatch.draw(stream, t)[0], jit_compile=True)
     indices = np.concatenate([draw(tf.constant([t], tf.uint32)) for t in range(T * L)])
     return indices, 1 / (n * P[indices]) if how == "weighted" else np.full(indices.shape, MINIBATCHES[how].scale)
 
 
 class Reference:
-    """The random numbers and gradients of one chain, in NumPy."""
+    """The random numbers and gradients of one chain, in NumPy; with the minibatches of chain 0, if they are shared."""
 
-    def __init__(self, how, n_chains, chain, cv):
+    def __init__(self, how, n_chains, chain, cv, shared=False):
         self.how, self.chain, self.n_chains, self.cv = how, chain, n_chains, cv
+        self.of_batches = 0 if shared else chain
 
     def noise(self, purpose, name, t):
         return all_noise(purpose, name, self.n_chains)[self.chain, t]
 
-    def minibatch(self, t):
+    def minibatch(self, t, purpose=Purpose.MINIBATCH):
         """Indices and weights."""
-        return tuple(table[t, self.chain] for table in all_minibatches(self.how, self.n_chains))
+        return tuple(table[t, self.of_batches] for table in all_minibatches(self.how, self.n_chains, purpose))
 
-    def gradient(self, theta, t):
-        indices, w = self.minibatch(t)
+    def gradient(self, theta, t, purpose=Purpose.MINIBATCH):
+        indices, w = self.minibatch(t, purpose)
         x = X[indices]
         here = gradient(theta, x, w)
         if not self.cv:
@@ -201,14 +202,17 @@ def estimator_of(cv):
     )
 
 
-def run(dynamics, minibatch, estimator, given, chains, start, fetch=None, length=3):
-    """{name: [T, C, ...]} from the package, by these chains in blocks of `length` iterations."""
+def run(dynamics, minibatch, estimator, given, chains, start, fetch=None, length=3, record=None, **settings):
+    """{name: [T, C, ...]} from the package, by these chains in blocks of `length` iterations.
+
+    `record` makes of a transition what is recorded, by default the positions.
+    """
     n_chains, schedules = len(chains), {k: eps for k, eps in STEPSIZE.items() if callable(eps)}
-    transition = build(Product(MODEL, minibatch, estimator, dynamics, schedules, SHAPES, n_chains))
+    transition = build(Product(MODEL, minibatch, estimator, dynamics, schedules, SHAPES, n_chains, **settings))
     given = constants(SEED, STEPSIZE, given, tf.float64, chains)
     state = transition.init(given, {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES})
-    record = Recorder(lambda constants, state, supplied: transition.params(state))
-    loop = Loop(Prepared(transition, given, state, MODEL.data, n_chains), record, fetch, length)
+    recorder = Recorder(record(transition) if record else lambda constants, state, supplied: transition.params(state))
+    loop = Loop(Prepared(transition, given, state, MODEL.data, n_chains), recorder, fetch, length)
     draws = []
     for stretch, outcome in advance.stretches(loop, loop.flatten(state), Plan(T), Pace(loop.feed.length)):
         assert np.isfinite(outcome.log_density).all()
@@ -269,6 +273,45 @@ def test_chains_may_begin_with_a_later_one():
     draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], *estimator_of(False), range(2, 4), start[2:])
     for k, chain in enumerate((2, 3)):
         assert_same_chain(of_chain(draws, k), sghmc_chain(Reference(how, 4, chain, False), start[chain]))
+
+
+@pytest.mark.parametrize("how", ["weighted", "reshuffled"])
+def test_chains_may_share_their_minibatches(how):
+    start = starts(2)
+    draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], *estimator_of(True), range(2), start, shared_minibatch=True)
+    for chain in range(2):
+        expected = sghmc_chain(Reference(how, 2, chain, True, shared=True), start[chain])
+        assert_same_chain(of_chain(draws, chain), expected)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+@pytest.mark.parametrize(("how", "cv"), [("weighted", False), ("without replacement", True)])
+def test_gradients_at_the_draws_have_minibatches_of_their_own(how, cv, shared):
+    """Drawn for another purpose, by the number of the first gradient of their iteration; the chain is the same."""
+
+    def record(transition):
+        def row(constants, state, supplied):
+            return {"theta": transition.params(state), "gradient": transition.gradient(constants, state, supplied)}
+
+        return row
+
+    start = starts(2)
+    rows = run(
+        CHAINS["sghmc"][1],
+        MINIBATCHES[how],
+        *estimator_of(cv),
+        range(2),
+        start,
+        record=record,
+        shared_minibatch=shared,
+        monitored=True,
+    )
+    for chain in range(2):
+        reference = Reference(how, 2, chain, cv, shared)
+        draws, gradients = (of_chain(rows[group], chain) for group in ("theta", "gradient"))
+        assert_same_chain(draws, sghmc_chain(reference, start[chain]))
+        at = [{k: draws[k][t] for k in SHAPES} for t in range(T)]
+        assert_same_chain(gradients, [reference.gradient(at[t], t * L, Purpose.MONITOR) for t in range(T)])
 
 
 # --- an estimator with a memory of its own ----------------------------------------------------------------------------
