@@ -74,8 +74,8 @@ def feed_threads() -> list[threading.Thread]:
 
 
 def no_feed_threads() -> bool:
-    gc.collect()
     for _ in range(100):
+        gc.collect()  # a thread that is still making a block holds on to its feed
         if not feed_threads():
             return True
         time.sleep(0.05)

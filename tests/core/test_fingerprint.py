@@ -6,6 +6,8 @@ word; so the pairs below are attacks, and random programs are compared with one 
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -515,3 +517,21 @@ def test_a_second_chain_with_other_data_and_another_seed_is_not_compiled(program
         programs.clear()
         assert end_of(*chain) == end and len(programs) == 2
     assert len({end[0] for end in shared}) == 4
+
+
+def test_a_program_keeps_no_tensor_alive_that_it_was_traced_with(programs):
+    def captures() -> tuple[Callable, weakref.ref]:
+        large = tf.constant(np.arange(200), tf.float32)
+        compiled_once = Compiled(lambda x: [x + in_loop(lambda z: z + large)(x)])
+        np.testing.assert_array_equal(compiled_once(tf.zeros([200]))[0], 3 * large)
+        return compiled_once, weakref.ref(large)
+
+    compiled_once, large = captures()
+    gc.collect()
+    assert large() is not None  # its function still has it
+    del compiled_once
+    gc.collect()
+    assert large() is None and len(programs) == 1
+    other = tf.fill([200], 2.0)  # and the program still runs
+    np.testing.assert_array_equal(Compiled(lambda x: [x + in_loop(lambda z: z + other)(x)])(other)[0], 5 * other)
+    assert len(programs) == 1
