@@ -97,7 +97,7 @@ class Model:
             found.extend(name for name, g in gradient.items() if isinstance(g, RowGradient))
 
         params = {name: tf.TensorSpec(shape, self.dtype) for name, shape in shapes.items()}
-        tf.function(trace, autograph=False).get_concrete_function(params, self.data.layout.specs(n))
+        tf.function(trace, autograph=False).get_concrete_function(params, self.data.layout.specs([n]))
         return frozenset(found)
 
 

@@ -7,7 +7,7 @@ floats might be normalised, and wide words halve the number of copies where XLA 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,9 +47,9 @@ class Layout:
         """Of a packed observation."""
         return self.width * WORD
 
-    def specs(self, n: int) -> dict[str, tf.TensorSpec]:
-        """Shapes and types of n observations."""
-        return {name: tf.TensorSpec([n, *c.shape], tf.as_dtype(c.dtype)) for name, c in self.columns.items()}
+    def specs(self, lead: Sequence[int]) -> dict[str, tf.TensorSpec]:
+        """Shapes and types of observations, [*lead, *shape]."""
+        return {name: tf.TensorSpec([*lead, *c.shape], tf.as_dtype(c.dtype)) for name, c in self.columns.items()}
 
     def views(self, words: np.ndarray) -> dict[str, np.ndarray]:
         """The entries as NumPy views of packed rows, [m, width]: {name: [m, *shape]}."""

@@ -6,6 +6,7 @@ on the same blocks of supplies, so both give the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,12 +210,33 @@ class Supplies(NamedTuple):
 
     def data(self, name: str, leap: int | tf.Tensor = 0) -> Tree:
         """See `Supplied`."""
-        return self.layout.unpack(self._cut(self.rows[name], leap))
+        block = self.rows[name]
+        if on_gpu():
+            return self.layout.unpack(self._cut(block, leap))
+        n_batches, n = block.shape[2:4]
+        # Of one minibatch the shape is what a chain sees, so that no reshape comes between it and its use.
+        lead = [n] if n_batches == 1 else [n_batches, n]
+
+        def cut() -> Tree:
+            return self.layout.unpack(tf.reshape(self._cut(block, leap), [*lead, self.layout.width]))
+
+        data = _written(cut, self.k, self.layout.specs(lead))
+        return {name: x[None] for name, x in data.items()} if n_batches == 1 else data
 
     def _cut(self, block: tf.Tensor, leap: int | tf.Tensor) -> tf.Tensor:
         shape = block.shape[2:]
         begin = tf.stack([self.k, tf.convert_to_tensor(leap), *[0] * len(shape)])
         return tf.reshape(tf.slice(block, begin, [1, 1, *shape]), shape)
+
+
+def _written(cut: Callable[[], Tree], k: tf.Tensor, specs: Mapping[str, tf.TensorSpec]) -> Tree:
+    """The result of cut(), written to memory of its own.
+
+    A slice that XLA can fuse into the matrix products that use it makes scalar loops of them. It never fuses over a
+    choice; but of one between two branches it makes arithmetic, hence the third. The others are never taken: k >= 0.
+    """
+    never = [lambda v=v: {name: tf.fill(s.shape, tf.cast(v, s.dtype)) for name, s in specs.items()} for v in (0, 1)]
+    return tf.switch_case(tf.cast(k < 0, tf.int32), [cut, *never])
 
 
 def _same(x: tf.Tensor) -> tf.Tensor:

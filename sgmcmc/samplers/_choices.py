@@ -227,7 +227,7 @@ class Choices:
         if self.logPrior is not None and not callable(self.logPrior):
             raise self.refuse("logPrior", "be None or a function of params", repr(self.logPrior))
         params = {name: tf.TensorSpec(theta.shape, self.float_type) for name, theta in self.start.items()}
-        rows = self.data.layout.specs(TRACED_ROWS)
+        rows = self.data.layout.specs([TRACED_ROWS])
         log_lik = self._trial("logLik", self.logLik, (params, rows))
         if self.logPrior is not None:
             log_prior = self._trial("logPrior", self.logPrior, (params,))

@@ -140,7 +140,7 @@ def test_special_values_survive_untouched():
 def test_specs_describe_what_is_unpacked(case):
     dataset = InMemory(case)
     rows = gathered(dataset, tf.constant([1, 0]))
-    for name, spec in dataset.layout.specs(2).items():
+    for name, spec in dataset.layout.specs([2]).items():
         assert spec.is_compatible_with(rows[name])
 
 
