@@ -1,8 +1,8 @@
 """The product: Minibatch x Gradient x Dynamics -> Transition.
 
 The chain axis and gathered rows are handled here, by `core/chains.py` and `core/rows.py`: gradients and dynamics are
-written for one chain, indices and noise are drawn for all chains at once, and a dynamics sees of a sparse parameter
-only the rows that move.
+written for one chain, indices and noise are drawn for all chains at once, and a dynamics sees of a parameter that moves
+by rows only those.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sgmcmc.core import random
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.parameters import Elements, numbered, split
 from sgmcmc.core.random import Purpose, Stream
-from sgmcmc.core.rows import has_rows, mean_over_distinct_rows, put, take, take_memory
+from sgmcmc.core.rows import has_rows, put, take, take_memory
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.types import (
     Batch,
@@ -37,6 +37,7 @@ from sgmcmc.model import Model
 
 MINIBATCH, MONITOR = "minibatch", "monitor"  # what observations are fetched for
 NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # what else is made ahead
+FOUND = ("estimator", "gathered")  # constants that are worked out before the first iteration
 OF_CHAINS = (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR)
 
 
@@ -81,16 +82,28 @@ class Product(NamedTuple):
     monitored: bool = False
 
 
-def constants(
-    seed: int, stepsize: Mapping[str, float | Schedule], estimator: Tree, dtype: tf.DType, chains: range
-) -> Tree:
-    """What the transition of a product is given besides the state; a stepsize that changes counts as NaN here."""
+def constants(seed: int, stepsize: Mapping[str, float | Schedule], found: Tree, dtype: tf.DType, chains: range) -> Tree:
+    """What the transition of a product is given besides the state; a stepsize that changes counts as NaN here.
+
+    `found` is what was worked out before: the constants of the "estimator", and how often each row is "gathered".
+    """
     fixed = [np.nan if callable(stepsize[name]) else stepsize[name] for name in sorted(stepsize)]
-    return {
+    return {key: found.get(key, {}) for key in FOUND} | {
         "keys": tf.constant(np.stack([random.keys(seed, p, chains) for p in OF_CHAINS])),  # [purposes, C, 2]
         "stepsize": tf.constant([[eps] * len(chains) for eps in fixed], dtype),  # [P, C]
-        "estimator": estimator,
     }
+
+
+def moving_by_rows(
+    model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics], shapes: Mapping[str, tuple[int, ...]]
+) -> frozenset[str]:
+    """The parameters of which only the rows move that a minibatch gathers.
+
+    Where observations are weighed one by one, the number of visits would not be 1 on average.
+    """
+    if minibatch.scale is None or not any(map(_may_move_by_rows, dynamics.values())):
+        return frozenset()
+    return frozenset(name for name in model.gathered(shapes) if _may_move_by_rows(dynamics[name]))
 
 
 def build(product: Product) -> Transition:
@@ -99,9 +112,9 @@ def build(product: Product) -> Transition:
     n_chains, elements = product.n_chains, numbered(product.shapes)
     (leaps,) = {d.leaps for d in dynamics.values()}
     n_batches = 1 if product.shared_minibatch else n_chains
-    gathered = model.gathered(product.shapes, minibatch.size)
-    # Of a gathered parameter few rows move, which ones is known in the step: their noise is drawn there.
-    ahead = {name: e for name, e in elements.items() if name not in gathered and dynamics[name].wants_noise}
+    # Which rows of these move is known in the step: their noise is drawn there.
+    by_rows = {name: e for name, e in elements.items() if name in model.by_rows}
+    ahead = {name: e for name, e in elements.items() if name not in by_rows and dynamics[name].wants_noise}
     refreshed = {name: e for name, e in elements.items() if dynamics[name].refresh}
 
     def stream(constants: Tree, purpose: Purpose) -> Stream:
@@ -155,11 +168,12 @@ def build(product: Product) -> Transition:
         estimator = over_chains(lambda params: gradient.init(params, constants["estimator"]), n_chains)(params)
         return ProductState(params, memory, estimator, tf.fill([n_chains], tf.constant(np.nan, model.dtype)))
 
-    def over_batches(fn: Callable, scale: float | None) -> Callable:
+    def over_batches(fn: Callable, constants: Tree) -> Callable:
         """Map `fn(batch, *rest)` over the chain axis of (data, weights, indices, *rest)."""
+        scale = minibatch.scale
 
         def of_one(data: Tree, weights: Any, indices: tf.Tensor, *rest: Any) -> Any:
-            return fn(Batch(data, weights if scale is None else scale, indices), *rest)
+            return fn(Batch(data, weights if scale is None else scale, indices, constants["gathered"]), *rest)
 
         def of_all(data: Tree, weights: Any, indices: tf.Tensor, *rest: Any) -> Any:
             if n_batches == n_chains:
@@ -195,25 +209,12 @@ def build(product: Product) -> Transition:
         }
         return state.memory | renew
 
-    def drifted(state: ProductState, of_batch: tuple) -> Tree:
+    def drifted(state: ProductState) -> Tree:
         drifting = {name: d.drift for name, d in sorted(dynamics.items()) if d.drift}
-        if not drifting:
-            return state.params
-        params, where = dict(state.params), {}
-        if gathered:
-            # Which rows move depends on the data alone; the values of this gradient are never computed.
-            where = over_batches(lambda batch, params: model.gradient(params, batch), minibatch.scale)(
-                *of_batch, state.params
-            )
-        for name, drift in drifting.items():
-            theta, memory = state.params[name], state.memory[name]
-            if name in gathered:
-                rows = where[name].rows
-                part, of_rows = take(theta, theta, rows), take_memory(theta, memory, rows)
-                params[name] = put(theta, rows, over_chains(drift, n_chains)(part, of_rows))
-            else:
-                params[name] = over_chains(drift, n_chains)(theta, memory)
-        return params
+        return state.params | {
+            name: over_chains(drift, n_chains)(state.params[name], state.memory[name])
+            for name, drift in drifting.items()
+        }
 
     def noise(constants: Tree, supplied: Supplied, leap: int | tf.Tensor, grad: Tree) -> Tree:
         """Standard normals for all that moves: whole parameters, [C, *shape], or gathered rows, [C, k, ...].
@@ -223,7 +224,7 @@ def build(product: Product) -> Transition:
         """
         z = split(supplied.draws(NOISE, leap), _renumbered(ahead)) if ahead else {}
         counters = counter(supplied.iteration, leap)[None]
-        for name in sorted(gathered):
+        for name in by_rows:
             rows, width = grad[name].rows, elements[name].size // elements[name].shape[0]
             numbers = elements[name].start + tf.cast(rows, tf.int32)[:, :, None] * width + tf.range(width)
             flat = stream(constants, Purpose.NOISE).normal(counters, tf.reshape(numbers, [n_chains, -1]), model.dtype)
@@ -236,19 +237,19 @@ def build(product: Product) -> Transition:
 
         def leap(number: int | tf.Tensor, state: ProductState) -> ProductState:
             of_batch = batch(supplied, number)
-            params = drifted(state, of_batch)
+            params = drifted(state)
 
             def estimate(batch: Batch, params: Tree, memory: Any) -> Estimate:
                 return gradient.estimate(params, batch, constants["estimator"], memory)
 
             before = seen(state.estimator, of_batch)
-            value, grad, after = over_batches(estimate, minibatch.scale)(*of_batch, params, before)
+            value, grad, after = over_batches(estimate, constants)(*of_batch, params, before)
             for key in gradient.tables:
                 # The product with zero makes XLA read the rows before it writes them, and so write them in place.
                 after = after | {key: put(state.estimator[key], places(of_batch), after[key] + 0.0 * before[key])}
             z = noise(constants, supplied, number, grad)
             updates = {
-                name: (_moved_rows if name in gathered else _moved)(
+                name: (_moved_rows if name in by_rows else _moved)(
                     dynamics[name], n_chains, eps[name], params[name], state.memory[name], grad[name], z.get(name)
                 )
                 for name in elements
@@ -289,7 +290,7 @@ def build(product: Product) -> Transition:
 
         of_batch = batch(supplied, 0, MONITOR, MONITOR + WEIGHTS)
         memory = seen(state.estimator, of_batch)
-        grad = over_batches(estimate, minibatch.scale)(*of_batch, state.params, memory)
+        grad = over_batches(estimate, constants)(*of_batch, state.params, memory)
         return {
             name: put(tf.zeros_like(state.params[name]), g.rows, g.values) if isinstance(g, RowGradient) else g
             for name, g in grad.items()
@@ -306,6 +307,10 @@ def build(product: Product) -> Transition:
         gradient=estimated_gradient if product.monitored else None,
         leaps=leaps,
     )
+
+
+def _may_move_by_rows(dynamics: Dynamics) -> bool:
+    return dynamics.by_rows and not (dynamics.drift or dynamics.refresh or dynamics.leaps > 1)
 
 
 def _numbers(elements: Mapping[str, Elements]) -> tf.Tensor:
@@ -350,13 +355,16 @@ def _moved_rows(
     grad: RowGradient,
     z: tf.Tensor,
 ) -> tuple[tf.Tensor, Memory]:
-    def step(
-        theta: tf.Tensor, memory: Memory, eps: tf.Tensor, g: tf.Tensor, z: tf.Tensor, share: tf.Tensor
-    ) -> tuple[tf.Tensor, Memory]:
-        return dynamics.step(theta, memory, Given(eps, z, g, mean_over_distinct_rows(share)))
-
-    part, of_rows = over_chains(step, n_chains)(
-        take(theta, theta, grad.rows), take_memory(theta, memory, grad.rows), eps, grad.values, z, grad.share
+    # A row that moves when it is visited makes up then for the noise of the iterations in between.
+    visits = tf.reshape(grad.visits, [*grad.visits.shape, *[1] * (z.shape.rank - 2)])
+    part, of_rows = _moved(
+        dynamics,
+        n_chains,
+        eps,
+        take(theta, theta, grad.rows),
+        take_memory(theta, memory, grad.rows),
+        grad.values,
+        tf.sqrt(visits) * z,
     )
     return put(theta, grad.rows, part), {
         key: put(memory[key], grad.rows, value) if has_rows(theta, memory[key]) else value

@@ -17,6 +17,8 @@ from sgmcmc.dataset.data import Data
 LogLik = Callable[[Tree, Tree], tf.Tensor]
 LogPrior = Callable[[Tree], tf.Tensor]
 
+TRACED = (7, 11)  # observations
+
 
 class Returns(enum.Enum):
     """What the user's log likelihood gives for n observations."""
@@ -39,13 +41,25 @@ class Model:
         Which of the two `log_lik` gives.
     dtype : tf.DType
         The float type of parameters, data and draws.
+    by_rows : frozenset of str, optional
+        Parameters whose gradients are given as rows.
     """
 
     def __init__(
-        self, log_lik: LogLik, log_prior: LogPrior | None, data: Data, returns: Returns, dtype: tf.DType
+        self,
+        log_lik: LogLik,
+        log_prior: LogPrior | None,
+        data: Data,
+        returns: Returns,
+        dtype: tf.DType,
+        by_rows: frozenset[str] = frozenset(),
     ) -> None:
         self._log_lik, self._log_prior, self._returns = log_lik, log_prior, returns
-        self.data, self.dtype = data, dtype
+        self.data, self.dtype, self.by_rows = data, dtype, by_rows
+
+    def giving_rows(self, of: frozenset[str]) -> Model:
+        """The same with the gradients of these parameters as rows."""
+        return Model(self._log_lik, self._log_prior, self.data, self._returns, self.dtype, of)
 
     def log_density(self, params: Tree, batch: Batch) -> tf.Tensor:
         """The estimate log p(theta) + sum_{i in S} w_i log p(x_i | theta), a scalar."""
@@ -56,7 +70,7 @@ class Model:
         return log_lik + self.log_prior(params)
 
     def gradient(self, params: Tree, batch: Batch) -> Tree:
-        """The gradient of `log_density`; a RowGradient where `log_lik` gathered rows of a parameter."""
+        """The gradient of `log_density`; a RowGradient for the parameters `by_rows`."""
         return self.value_and_gradient(params, batch)[1]
 
     def value_and_gradient(self, params: Tree, batch: Batch) -> tuple[tf.Tensor, Tree]:
@@ -65,7 +79,9 @@ class Model:
             tape.watch(params)
             value = self.log_density(params, batch)
         gradient = tape.gradient(value, params)
-        return value, {name: _combine_rows(g) if isinstance(g, tf.IndexedSlices) else g for name, g in gradient.items()}
+        return value, {
+            name: _combined(g, batch, name) if name in self.by_rows else _dense(g) for name, g in gradient.items()
+        }
 
     def log_prior(self, params: Tree) -> tf.Tensor:
         """The log prior density, a scalar; zero when there is none."""
@@ -88,20 +104,40 @@ class Model:
 
         return tf.vectorized_map(term, data)
 
-    def gathered(self, shapes: Mapping[str, tuple[int, ...]], n: int) -> frozenset[str]:
-        """The parameters of which `log_lik` gathers rows, as a trace for n observations tells."""
-        found: list[str] = []
+    def rows(self, params: Tree, data: Tree) -> dict[str, tf.Tensor]:
+        """Which rows of which parameters `log_lik` gathers for `data`, with repeats, [k].
+
+        Only of those whose gradient has no other part, such as that of a log prior for all rows.
+        """
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(params)
+            value = self.log_density(params, Batch(data, 1.0))
+        gradient = tape.gradient(value, params)
+        return {name: g.indices for name, g in gradient.items() if isinstance(g, tf.IndexedSlices)}
+
+    def gathered(self, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:
+        """The parameters of which `log_lik` gathers rows, as many for each observation, as traces tell.
+
+        Rows that are gathered whatever the observations, or by the log prior, are not visited as the data are.
+        """
+        params = {name: tf.TensorSpec(shape, self.dtype) for name, shape in shapes.items()}
+        found: list[dict[str, int]] = []
 
         def trace(params: Tree, data: Tree) -> None:
-            gradient = self.gradient(params, Batch(data, 1.0))
-            found.extend(name for name, g in gradient.items() if isinstance(g, RowGradient))
+            found.append({name: rows.shape[0] for name, rows in self.rows(params, data).items()})
 
-        params = {name: tf.TensorSpec(shape, self.dtype) for name, shape in shapes.items()}
-        tf.function(trace, autograph=False).get_concrete_function(params, self.data.layout.specs([n]))
-        return frozenset(found)
+        for n in TRACED:
+            tf.function(trace, autograph=False).get_concrete_function(params, self.data.layout.specs([n]))
+        return frozenset(name for name, k in found[0].items() if k * TRACED[1] == found[1].get(name, 0) * TRACED[0])
 
 
-def _combine_rows(slices: tf.IndexedSlices) -> RowGradient:
+def _dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, gradient.dense_shape[0])
+
+
+def _combined(slices: tf.IndexedSlices, batch: Batch, name: str) -> RowGradient:
     """Give every occurrence of a row the sum over all its occurrences."""
     n_rows, n = slices.dense_shape[0], tf.shape(slices.indices)[0]
     position = tf.range(n)
@@ -109,5 +145,8 @@ def _combine_rows(slices: tf.IndexedSlices) -> RowGradient:
     owner = tf.math.unsorted_segment_max(position, slices.indices, n_rows)
     owner = tf.gather(owner, slices.indices)
     totals = tf.math.unsorted_segment_sum(slices.values, owner, n)
-    counts = tf.math.unsorted_segment_sum(tf.ones_like(position, slices.values.dtype), owner, n)
-    return RowGradient(slices.indices, tf.gather(totals, owner), 1.0 / tf.gather(counts, owner))
+    visits = tf.math.unsorted_segment_sum(tf.ones_like(position, slices.values.dtype), owner, n)
+    visits = tf.gather(visits, owner)
+    if batch.gathered:
+        visits *= batch.weights / tf.gather(batch.gathered[name], slices.indices)
+    return RowGradient(slices.indices, tf.gather(totals, owner), visits)

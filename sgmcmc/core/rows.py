@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Mean, Memory
+from sgmcmc.core.types import Memory
 
 
 def has_rows(theta: tf.Tensor, memory: tf.Tensor) -> bool:
@@ -29,13 +29,3 @@ def put(whole: tf.Tensor, rows: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
     positions = tf.range(n_chains)[:, None] * n_rows + tf.cast(rows, tf.int32)
     part = tf.reshape(part, [-1, *whole.shape[2:]])
     return tf.reshape(tf.tensor_scatter_nd_update(flat, tf.reshape(positions, [-1, 1]), part), whole.shape)
-
-
-def mean_over_distinct_rows(share: tf.Tensor) -> Mean:
-    """The average over elements of gathered rows [k, ...], each row once, however often it was gathered."""
-
-    def mean(x: tf.Tensor) -> tf.Tensor:  # [k, ...]
-        of_rows = tf.reduce_mean(tf.reshape(x, [x.shape[0], -1]), axis=1)
-        return tf.reduce_sum(share * of_rows) / tf.reduce_sum(share)
-
-    return mean

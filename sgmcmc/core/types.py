@@ -17,9 +17,6 @@ Tree = dict[str, Any]
 Memory = dict[str, tf.Tensor]
 """What a dynamics remembers of one parameter besides its position, e.g. ``{"momentum": ..., "thermostat": ...}``."""
 
-Mean = Callable[[tf.Tensor], tf.Tensor]
-"""The average over the elements that move in this step: all of the parameter, or its gathered rows."""
-
 
 class Batch(NamedTuple):
     """A minibatch of one chain: its observations, what each weighs in the sum over all N, and which they are."""
@@ -27,17 +24,19 @@ class Batch(NamedTuple):
     data: Tree  # {name: [n, ...]}
     weights: float | tf.Tensor  # N/n for all, or one weight for each, [n]
     indices: tf.Tensor | None = None  # int32 [n]
+    gathered: Tree | None = None  # {name: [rows]}: how often all N observations together gather each row
 
 
 class RowGradient(NamedTuple):
     """The gradient of a parameter of which `logLik` gathered only some rows.
 
-    One entry for each *occurrence* of a row; entries of the same row are equal, each the row's whole gradient.
+    One entry for each *occurrence* of a row; entries of the same row are equal, each the row's whole gradient. `visits`
+    is N/n times how often the minibatch gathers the row, over how often all data do: over all minibatches 1 on average.
     """
 
     rows: tf.Tensor  # int [k]
     values: tf.Tensor  # [k, ...]
-    share: tf.Tensor  # [k]: one over the number of occurrences of the row
+    visits: tf.Tensor  # [k]
 
 
 class Estimate(NamedTuple):
@@ -85,7 +84,7 @@ class Gradient(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a dynamics is given for one step of one parameter; all but the mean have the shape of theta, or none.
+    """What a dynamics is given for one step of one parameter; all have the shape of theta, or none.
 
     Parameters
     ----------
@@ -95,8 +94,6 @@ class Given(NamedTuple):
         Fresh standard normals.
     gradient : tf.Tensor
         The estimated gradient of the log posterior, summed over all N; not given to `init` and `refresh`.
-    mean : callable
-        The average over the elements that move in this step: all of the parameter, or its gathered rows.
 
     Examples
     --------
@@ -106,22 +103,20 @@ class Given(NamedTuple):
     eps: tf.Tensor
     noise: tf.Tensor = None
     gradient: tf.Tensor = None
-    mean: Mean = tf.reduce_mean
 
 
 class Dynamics(NamedTuple):
     """How one parameter array of one chain moves, given an estimated gradient of the log posterior.
 
     Pure functions in TensorFlow operations. Chains, minibatches and gradients are not their business; the memory is a
-    dict of tensors, what a dynamics remembers of the parameter besides its position, such as a momentum. A tensor of
-    the parameter's shape in it belongs to its elements: where `logLik` gathers rows, it moves with them.
+    dict of tensors, what a dynamics remembers of the parameter besides its position, such as a momentum.
 
     Parameters
     ----------
     step : callable
         ``step(theta, memory, given) -> (theta, memory)``. `given.gradient` is the gradient of the log posterior at
         theta, summed over all N, `given.noise` are standard normals of theta's shape, `given.eps` is the stepsize, a
-        scalar, and ``given.mean(x)`` the average over the elements that move.
+        scalar.
     init : callable, optional
         ``init(theta, given) -> memory``, before the first step; with `given.noise`, without a gradient. By default
         there is no memory.
@@ -135,6 +130,12 @@ class Dynamics(NamedTuple):
         Steps in one iteration, each with a minibatch of its own.
     wants_noise : bool, default True
         Whether `step` uses noise; a search for the mode does not.
+    by_rows : bool, default False
+        Whether, of a parameter of which `logLik` gathers rows, those that a minibatch gathers may move alone. Their
+        noise then has the variance m instead of 1, where m is how often the minibatch visits the row, 1 on average:
+        the right distribution only for a step that is linear in the noise and has no noise in its memory. By default
+        the whole parameter moves, which is right for every step. `step` is given the rows, and what in the memory has
+        the parameter's shape is cut to them.
 
     Examples
     --------
@@ -148,6 +149,7 @@ class Dynamics(NamedTuple):
     stats: Callable[[Memory, Given], dict[str, tf.Tensor]] | None = None
     leaps: int = 1
     wants_noise: bool = True
+    by_rows: bool = False
 
 
 class Supply(NamedTuple):

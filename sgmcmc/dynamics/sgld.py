@@ -16,4 +16,4 @@ def sgld() -> Dynamics:
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
         return theta + 0.5 * given.eps * given.gradient + tf.sqrt(given.eps) * given.noise, memory
 
-    return Dynamics(step)
+    return Dynamics(step, by_rows=True)

@@ -22,7 +22,7 @@ def sgnht(a: float) -> Dynamics:
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
         eps, u, alpha = given.eps, memory["momentum"], memory["thermostat"]
         u = u + eps * given.gradient - alpha * u + tf.sqrt(2.0 * a * eps) * given.noise
-        return theta + u, {"momentum": u, "thermostat": alpha + given.mean(u**2) - eps}
+        return theta + u, {"momentum": u, "thermostat": alpha + tf.reduce_mean(u**2) - eps}
 
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
         temperature = tf.reduce_mean(memory["momentum"] ** 2) / given.eps

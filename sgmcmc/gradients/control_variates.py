@@ -5,8 +5,7 @@
 g_full is the exact gradient of the log posterior, g_S the plain estimate. The variance of the estimate shrinks with
 the distance of theta from the centre, instead of staying that of the data.
 
-A gathered row moves only when a minibatch touches it, and so receives its part of g_full too seldom: for such rows the
-estimate is unbiased only if the centre is the mode, where g_full = 0.
+A row that moves only when a minibatch gathers it receives g_full as often as it is visited, which is once on average.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ def control_variates(model: Model) -> Gradient:
 
 def _corrected(full: tf.Tensor, here: Any, there: Any) -> tf.Tensor | RowGradient:
     if isinstance(here, RowGradient):
-        values = tf.gather(full, here.rows) + (here.values - there.values)
+        visits = tf.reshape(here.visits, [-1] + [1] * (full.shape.rank - 1))
+        values = visits * tf.gather(full, here.rows) + (here.values - there.values)
         return here._replace(values=values)
     return full + (here - there)

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from sgmcmc.core.tree import from_paths, with_paths
 from sgmcmc.core.types import Mode, Tree
+from sgmcmc.kernel import FOUND
 from sgmcmc.run.prepared import Prepared
 
 
@@ -47,15 +48,16 @@ class Checkpoint(NamedTuple):
 
 
 def encode_constants(prepared: Prepared) -> bytes:
-    """What was worked out before the first iteration: the constants of the gradient estimator, and the mode."""
-    tree = {"estimator": prepared.constants["estimator"], "mode": prepared.mode._asdict() if prepared.mode else {}}
+    """What was worked out before the first iteration: the constants that `Sampler.prepared` is given, and the mode."""
+    found = {key: prepared.constants[key] for key in FOUND}
+    tree = {"found": found, "mode": prepared.mode._asdict() if prepared.mode else {}}
     leaves = with_paths(tree)
     arrays = {f"leaf_{i}": np.asarray(leaf) for i, (_, leaf) in enumerate(leaves)}
     return _archive(arrays, {"paths": [path for path, _ in leaves]})
 
 
 def decode_constants(data: bytes) -> tuple[Tree, Mode | None]:
-    """The constants of the gradient estimator and the mode that `encode_constants` was given.
+    """The constants and the mode that `encode_constants` was given.
 
     Raises
     ------
@@ -64,7 +66,7 @@ def decode_constants(data: bytes) -> tuple[Tree, Mode | None]:
     """
     arrays, header = _opened(data)
     tree = from_paths((path, tf.constant(arrays[f"leaf_{i}"])) for i, path in enumerate(header["paths"]))
-    return tree.get("estimator", {}), Mode(**tree["mode"]) if "mode" in tree else None
+    return tree.get("found", {}), Mode(**tree["mode"]) if "mode" in tree else None
 
 
 def _archive(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> bytes:

@@ -17,7 +17,7 @@ from sgmcmc.core.types import Dynamics, Minibatch, Mode, Tree
 from sgmcmc.dataset.data import block_size
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import Product, build, constants
+from sgmcmc.kernel import Product, build, constants, moving_by_rows
 from sgmcmc.model import Model
 from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
@@ -57,7 +57,9 @@ def find_mode(
 
 def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, seed: int, verbose: bool) -> Tree:
     shapes = {name: tuple(theta.shape) for name, theta in start.items()}
-    transition = build(Product(model, minibatch, plain(model), dict.fromkeys(start, search.climb), {}, shapes))
+    climb = dict.fromkeys(start, search.climb)
+    model = model.giving_rows(moving_by_rows(model, minibatch, climb, shapes))
+    transition = build(Product(model, minibatch, plain(model), climb, {}, shapes))
     given = constants(seed, dict.fromkeys(start, search.stepsize), {}, model.dtype, range(1))
     state = transition.init(given, {name: theta[None] for name, theta in start.items()})
     loop = Loop(Prepared(transition, given, state, model.data), NOTHING)

@@ -22,6 +22,7 @@ from sgmcmc.kernel import Product, build, constants
 from sgmcmc.model import Model
 from sgmcmc.run.mode import ModeSearch, find_mode
 from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.visits import counted
 
 PROBE_SCALES = (0.0, 0.1, 1.0, 10.0)
 PROBE_ROWS = 16
@@ -106,10 +107,11 @@ class Sampler:
         mode = None
         if self.search is not None:
             mode = find_mode(self.model, self.minibatch, self.search, self.start, self.seed, verbose)
-        return self.prepared(self.gradient.prepare(mode), mode, monitored)
+        found = {"estimator": self.gradient.prepare(mode), "gathered": counted(self.model, self.start, verbose)}
+        return self.prepared(found, mode, monitored)
 
-    def prepared(self, estimator: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """Chains about to begin, from what the gradient estimator works out once and from the mode."""
+    def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
+        """Chains about to begin, from what is worked out before, as `constants` knows it, and from the mode."""
         chains = range(self.n_chains or 1)
         transition = build(
             Product(
@@ -124,7 +126,7 @@ class Sampler:
                 monitored,
             )
         )
-        given = constants(self.seed, self.stepsize, estimator, self.model.dtype, chains)
+        given = constants(self.seed, self.stepsize, found, self.model.dtype, chains)
         centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
         state = transition.init(given, self._chain_starts(centre if mode is None else mode.params))
         return Prepared(transition, given, state, self.model.data, self.n_chains, mode)

@@ -12,6 +12,7 @@ from sgmcmc.core.types import Dynamics, Given, Gradient
 from sgmcmc.dynamics import descent
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
+from sgmcmc.kernel import moving_by_rows
 from sgmcmc.run.mode import ModeSearch
 from sgmcmc.run.recorder import summed
 from sgmcmc.run.sampler import Sampler
@@ -39,6 +40,8 @@ def set_up(
     own, eps = dict(settings or {}), choices.stepsizes
     search, searching = _mode_search(choices.sampler, gradient)
     seed, minibatch, model = choices.random_seed, choices.minibatch, choices.model
+    shapes = {name: theta.shape for name, theta in choices.start.items()}
+    model = model.giving_rows(moving_by_rows(model, minibatch, each, shapes))
     estimator: Gradient = plain(model) if gradient is None else control_variates(model)
     sampler = Sampler(
         name=choices.sampler,

@@ -10,8 +10,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         """The log likelihood, ``logLik(params, dataset)``, in TensorFlow operations. Both arguments are dicts with the
 names given here: `params` holds tensors of the shapes given, `dataset` a minibatch of n observations, [n, ...]. It
 returns the sum over these observations, a scalar, or the vector of the n terms. Where it fetches rows of a parameter by
-``tf.gather`` with indices from the dataset, only the rows fetched move in that iteration (unless `logPrior` uses the
-whole parameter).""",
+``tf.gather`` with indices from the dataset, `sgld` and `sgldcv` move only the rows fetched, and so cost little however
+many there are (unless `logPrior` uses the whole parameter).""",
     ),
     "dataset": (
         "dict of str to array_like, or an object",

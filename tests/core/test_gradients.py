@@ -256,16 +256,42 @@ def sparse_model(prior=None):
         u = tf.gather(params["U"], dataset["row"])
         return -0.5 * tf.reduce_sum((dataset["y"] - tf.reduce_sum(u**2, axis=1)) ** 2)
 
-    return Model(log_lik, prior, InMemory({"row": ROWS, "y": Y + 0.5}), Returns.SUM, tf.float64)
+    data = InMemory({"row": ROWS, "y": Y + 0.5})
+    return Model(log_lik, prior, data, Returns.SUM, tf.float64, frozenset({"U"}) if prior is None else frozenset())
 
 
 def dense(g: RowGradient, shape):
-    """Each distinct row once: its occurrences are equal and their shares add up to one."""
-    out, share = np.zeros(shape), np.zeros(shape[0])
-    np.add.at(out, g.rows.numpy(), g.values.numpy() * g.share.numpy()[:, None])
-    np.add.at(share, g.rows.numpy(), g.share.numpy())
-    np.testing.assert_allclose(share[np.unique(g.rows)], 1)
+    """Each distinct row once."""
+    out = np.zeros(shape)
+    out[g.rows.numpy()] = g.values.numpy()
     return out
+
+
+GATHERED = {"U": tf.constant(np.maximum(np.bincount(ROWS, minlength=6), 1), tf.float64)}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_rows_are_visited_once_on_average_and_control_variates_from_anywhere_have_no_bias(how):
+    model, u, centre = sparse_model(), RNG.normal(size=(6, 2)), RNG.normal(size=(6, 2))
+    exact = model.giving_rows(frozenset()).gradient({"U": tf.constant(u)}, Batch(model.data.all(), 1.0))["U"]
+    estimator = control_variates(model)
+    at_centre = {"U": tf.constant(centre)}
+    constants = estimator.prepare(Mode(at_centre, full_gradient(model, at_centre, verbose=False)[1]))
+    visits, average = np.zeros(6), np.zeros((6, 2))
+
+    @tf.function
+    def estimate(indices, weights):
+        batch = batch_of(model, indices, weights)._replace(gathered=GATHERED)
+        return estimator.estimate({"U": tf.constant(u)}, batch, constants, ()).gradient["U"]
+
+    for indices, probability, weights in all_minibatches(how):
+        if not isinstance(weights, float):
+            return  # weighed one by one, no parameter moves by rows
+        g = estimate(tf.constant(indices), weights)
+        visits[np.unique(g.rows)] += probability * g.visits.numpy()[np.unique(g.rows, return_index=True)[1]]
+        average += probability * dense(g, u.shape)
+    np.testing.assert_allclose(visits[np.unique(ROWS)], 1, rtol=1e-12)
+    np.testing.assert_allclose(average, exact, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -295,15 +321,24 @@ def test_occurrences_of_a_row_all_carry_its_whole_gradient():
     rows, values = g.rows.numpy(), g.values.numpy()
     for row in np.unique(rows):
         assert (values[rows == row] == values[rows == row][0]).all()
-        np.testing.assert_allclose(g.share.numpy()[rows == row], 1 / np.sum(rows == row))
+        np.testing.assert_array_equal(g.visits.numpy()[rows == row], np.sum(rows == row))
 
 
 def test_a_trace_tells_which_parameters_are_gathered():
-    assert sparse_model().gathered({"U": (6, 2)}, n) == {"U"}
-    assert model_of(Returns.SUM).gathered({"w": (3,), "b": ()}, n) == frozenset()
+    assert sparse_model().gathered({"U": (6, 2)}) == {"U"}
+    assert model_of(Returns.SUM).gathered({"w": (3,), "b": ()}) == frozenset()
     # Its prior moves all of a parameter, so that its gradient is no longer that of some rows.
     whole = sparse_model(lambda params: -0.5 * tf.reduce_sum(params["U"] ** 2))
-    assert whole.gathered({"U": (6, 2)}, n) == frozenset()
+    assert whole.gathered({"U": (6, 2)}) == frozenset()
+
+
+def test_rows_that_are_gathered_whatever_the_observations_do_not_move_alone():
+    def log_lik(params, dataset):
+        fixed = tf.reduce_sum(tf.gather(params["U"], [0, 1]) ** 2)
+        return fixed - tf.reduce_sum(tf.gather(params["V"], dataset["row"]) ** 2)
+
+    model = Model(log_lik, None, InMemory({"row": ROWS}), Returns.SUM, tf.float64)
+    assert model.gathered({"U": (6, 2), "V": (6, 2)}) == {"V"}
 
 
 def test_defaults_of_a_gradient_are_no_constants_no_memory_and_no_mode():
