@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from sgmcmc.core import process
 from sgmcmc.core.fingerprint import fingerprint
 
 Program = Callable[..., list[tf.Tensor]]
@@ -44,6 +45,7 @@ class Compiled:
 
     def __call__(self, *tensors: tf.Tensor) -> list[tf.Tensor]:
         """The results for these tensors, whose shapes and types are those of the first call."""
+        process.use()
         if self._program is None:
             return self._first_call(tensors)
         return self._program(*tensors)

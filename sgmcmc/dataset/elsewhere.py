@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from sgmcmc.dataset.layout import Layout
+from sgmcmc.dataset.layout import Layout, extremes, may_be_index
 
 SAMPLED_ROWS = 1024
 
@@ -46,6 +46,15 @@ class Elsewhere:
     def __init__(self, source: Takes, entries: Mapping[str, Entry]) -> None:
         self.size, self._source = len(source), source
         self.layout = Layout(entries)
+        self._attempt: Callable[[Mapping[str, np.ndarray]], None] | None = None
+        self._tried: dict[str, tuple[float, float]] = {}
+
+    def watch(self, attempt: Callable[[Mapping[str, np.ndarray]], None]) -> None:
+        """Have observations tried, as they come, that hold a lower or a higher index than any before.
+
+        `attempt` is given two observations, {name: [2, ...]}, and raises ValueError if it refuses them.
+        """
+        self._attempt, self._tried = attempt, {}
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Write the packed observations at `indices`, [m], to `out`, [m, width].
@@ -82,6 +91,19 @@ class Elsewhere:
                     f"dataset[{name!r}] must be finite in {view.dtype}; got {view[(at, *where)]} at index "
                     f"{(int(indices[at]), *where)}."
                 )
+        if self._attempt is not None and len(indices):
+            self._try(self.layout.views(out))
+
+    def _try(self, views: Mapping[str, np.ndarray]) -> None:
+        for name, entry in views.items():
+            if not may_be_index(entry):
+                continue
+            low, high = self._tried.get(name, (np.inf, -np.inf))
+            least, greatest = entry.min(), entry.max()
+            if least < low or greatest > high:
+                at = extremes(entry)
+                self._attempt({key: array[at] for key, array in views.items()})  # type: ignore[misc]
+                self._tried[name] = (min(low, least), max(high, greatest))
 
     def read(self, start: int, out: np.ndarray) -> None:
         """Write the packed observations from `start` on to `out`, [m, width]."""

@@ -76,6 +76,17 @@ class Layout:
         return entries
 
 
+def may_be_index(entry: np.ndarray) -> bool:
+    """One number for each observation, or integers: one of an image, say, is not looked at alone."""
+    return entry.dtype.kind == "i" or entry.ndim == 1
+
+
+def extremes(entry: np.ndarray) -> np.ndarray:
+    """The observations with the least and with the greatest number of an entry."""
+    width = max(entry[0].size, 1)
+    return np.array([int(entry.argmin()) // width, int(entry.argmax()) // width])
+
+
 def aligned_zeros(n_rows: int, n_words: int) -> np.ndarray:
     """Through NumPy rather than TensorFlow: NumPy asks the kernel for huge pages, which random reads profit from."""
     memory = np.zeros(n_rows * n_words + ALIGNMENT // WORD, np.int64)

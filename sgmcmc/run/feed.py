@@ -72,7 +72,6 @@ class Feed:
         self._current: tuple[int, list[tf.Tensor]] | None = None
         self._coming: dict[int, Future[list[tf.Tensor]]] = {}
         self._thread: ThreadPoolExecutor | None = None
-        self._process = os.getpid()
 
     def block(self, number: int) -> list[tf.Tensor]:
         """The draws, the indices and the packed observations at them, in order of their names.
@@ -91,7 +90,7 @@ class Feed:
 
     def close(self) -> None:
         """End the thread; a block that is asked for later begins another."""
-        if self._thread is not None and self._process == os.getpid():
+        if self._thread is not None:
             self._thread.shutdown(wait=True, cancel_futures=True)
         self._thread, self._coming, self._current = None, {}, None
 
@@ -110,8 +109,6 @@ class Feed:
 
     def _submit(self, number: int) -> None:
         """Have this block and those behind it made."""
-        if self._process != os.getpid():  # a fork has none of its parent's threads
-            self._thread, self._coming, self._process = None, {}, os.getpid()
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "sgmcmc-feed")
         if number not in self._coming:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core import process
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.run.advance import stretches
 from sgmcmc.run.checkpoint import Checkpoint, decode_constants, encode_constants
@@ -41,6 +43,7 @@ class Session:
         self._pace = Pace(loop.feed.length)
         self._pace.length = loop.feed.length
         self._at = (list(leaves), iteration, False)
+        self._stepping: dict[str, threading.Thread] = {}
         self._write()
 
     @property
@@ -55,7 +58,25 @@ class Session:
         ------
         DivergenceError
             If the state is no longer finite.
+        RuntimeError
+            If another thread is stepping this session, or in a forked process.
         """
+        process.use()
+        thread = threading.current_thread()
+        # An interrupt may have left the name of a thread here, this one or one that has ended.
+        stepping = self._stepping.setdefault("thread", thread)
+        if stepping is not thread and stepping.is_alive():
+            raise RuntimeError(
+                f"sess of sgmcmcStep must be stepped by one thread at a time; {stepping.name!r} is stepping it. Give "
+                "each thread a sampler and a session of its own."
+            )
+        self._stepping["thread"] = thread
+        try:
+            self._step(n_steps)
+        finally:
+            self._stepping.pop("thread", None)
+
+    def _step(self, n_steps: int) -> None:
         leaves, done = self.leaves, self.iteration
         for _, outcome in stretches(self._loop, leaves, Plan(done + n_steps, thin=None), self._pace, done):
             leaves = outcome.leaves

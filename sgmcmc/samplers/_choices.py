@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core import random
+from sgmcmc.core import process, random
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.types import Batch, Minibatch
 from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.elsewhere import Elsewhere
+from sgmcmc.dataset.memory import InMemory
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
@@ -31,6 +33,7 @@ from sgmcmc.samplers._checks import (
     require_number,
 )
 from sgmcmc.samplers._dataset import checked_dataset
+from sgmcmc.samplers._indices import require_in_range, trial
 
 Stepsize = float | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
@@ -221,7 +224,8 @@ class Choices:
 
     @cached_property
     def model(self) -> Model:
-        """The posterior, after a trial of the user's functions on abstract inputs."""
+        """The posterior, after a trial of the user's functions on abstract inputs and on few observations."""
+        process.use()
         if not callable(self.logLik):
             raise self.refuse("logLik", "be a function of (params, dataset)", repr(self.logLik))
         if self.logPrior is not None and not callable(self.logPrior):
@@ -243,7 +247,16 @@ class Choices:
             )
         model = Model(self.logLik, self.logPrior, self.data, shapes[shape], self.float_type)
         self._require_used(model, params, rows)
+        self._require_in_range()
         return model
+
+    def _require_in_range(self) -> None:
+        """Of data elsewhere, as they come."""
+        attempt = trial(self.sampler, self.logLik, self.start)
+        if isinstance(self.data, InMemory):
+            require_in_range(attempt, self.data.arrays())
+        elif isinstance(self.data, Elsewhere):
+            self.data.watch(attempt)
 
     @property
     def settings(self) -> dict[str, Any]:

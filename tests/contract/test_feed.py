@@ -421,10 +421,15 @@ def test_a_process_ends_at_once_with_a_session_left_open(end: str) -> None:
 FORK = """
 child = os.fork()
 if child == 0:
-    sgmcmc.sgmcmcStep(sampler, sess, nSteps=25)
-    print("child", sgmcmc.getParams(sampler, sess)["theta"].tobytes().hex(), flush=True)
-    os._exit(0)
-deadline, ended = time.monotonic() + 10, 0
+    said = []
+    for use in (lambda: sgmcmc.sgmcmcStep(sampler, sess, nSteps=25), lambda: set_up("sgld", Source())):
+        try:
+            use()
+        except RuntimeError as error:
+            said.append(str(error))
+    print(len(said), len(set(said)), said[0], flush=True)
+    sys.exit(0)
+deadline, ended = time.monotonic() + 20, 0
 while not ended and time.monotonic() < deadline:
     time.sleep(0.05)
     ended, status = os.waitpid(child, os.WNOHANG)
@@ -438,14 +443,59 @@ print("parent", sgmcmc.getParams(sampler, sess)["theta"].tobytes().hex(), flush=
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_fork_neither_disturbs_a_session_nor_gives_another_chain() -> None:
-    """TensorFlow's own threads are not in the child, which hangs as soon as TensorFlow wants one of them.
-
-    That is so of any tf.function. Small programs may do without; then the child makes the same steps.
-    """
+def test_a_fork_of_a_process_that_samples_is_refused_with_the_remedy_and_disturbs_nothing() -> None:
+    """TensorFlow's own threads are not in the child, which would hang as soon as TensorFlow wants one of them."""
     whole = run("sgld")["theta"][N_ITERS - 1].tobytes().hex()
     done = in_a_process(FORK)
     assert done.returncode == 0, done.stderr[-2000:]
-    *child, ended, parent = done.stdout.splitlines()
-    assert parent == f"parent {whole}"
-    assert (child, ended) in (([f"child {whole}"], "ended"), ([], "hung"))
+    said, ended, parent = done.stdout.splitlines()
+    assert said.startswith("2 1 sgmcmc cannot be used in a process that was forked from one where it had been used")
+    assert said.endswith("start processes by multiprocessing.get_context('spawn').")
+    assert (ended, parent) == ("ended", f"parent {whole}")
+
+
+FORK_FIRST = """
+import multiprocessing, sys
+sys.path.insert(0, ".")
+import sgmcmc
+
+def sample(seed):
+    from tests.contract.test_feed import run
+    return run("sgld", seed=seed)["theta"][-1].tobytes().hex()
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print(*pool.map(sample, [7, 8]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_processes_forked_before_any_use_sample() -> None:
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", FORK_FIRST], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200,
+        check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == [run("sgld", seed=seed)["theta"][-1].tobytes().hex() for seed in (7, 8)], done.stderr
+
+
+def test_a_session_is_stepped_by_one_thread_at_a_time() -> None:
+    """The other is refused while it is being stepped, and welcome afterwards."""
+    reached, go_on, told = threading.Event(), threading.Event(), []
+
+    def wait(indices: np.ndarray) -> None:
+        reached.set()
+        go_on.wait(60)
+
+    sampler = set_up("sgld", Source(wait))
+    sess = sgmcmc.initSess(sampler)
+    other = threading.Thread(target=lambda: told.append(sgmcmc.sgmcmcStep(sampler, sess, nSteps=5)), name="other")
+    other.start()
+    assert reached.wait(60)
+    with pytest.raises(RuntimeError, match="sess of sgmcmcStep must be stepped by one thread at a time; 'other' is"):
+        sgmcmc.sgmcmcStep(sampler, sess)
+    go_on.set()
+    other.join(60)
+    sgmcmc.sgmcmcStep(sampler, sess, nSteps=25)
+    assert told == [None] and sess.iteration == N_ITERS
+    np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], run("sgld")["theta"][-1])

@@ -1,0 +1,97 @@
+"""Indices that point outside: XLA would gather from wherever they come to lie, and give plausible numbers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sgmcmc
+
+N = 60
+RNG = np.random.default_rng(0)
+X, USER, TAGS = RNG.normal(size=N), RNG.integers(0, 5, N), RNG.integers(0, 4, (N, 3))
+USER[:5] = np.arange(5)
+CALLED: list[bool] = []
+
+
+def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+    CALLED.append(tf.executing_eagerly())
+    of_tags = tf.reduce_sum(tf.gather(params["tag"], dataset["tags"]), axis=1)
+    return -0.5 * tf.reduce_sum((dataset["x"] - tf.gather(params["user"], dataset["user"]) - of_tags) ** 2)
+
+
+def set_up(name: str = "sgld", log_lik: Any = log_lik, dataset: Any = None, **changes: Any) -> Any:
+    data = {"x": X, "user": USER, "tags": TAGS} | changes
+    return getattr(sgmcmc, name + "Setup")(
+        log_lik, dataset or data, {"user": np.zeros(5), "tag": np.zeros(4)}, 1e-4, minibatchSize=6,
+        integers=["user", "tags"], seed=1,
+    )  # fmt: skip
+
+
+def refused(size: int, got: str) -> str:
+    of_size = f"from 0 to {size - 1} for an axis of {size}"
+    return re.escape(f"dataset of sgld must hold indices that logLik can use, here {of_size}; got {got}.")
+
+
+def test_indices_within_their_axes_are_welcome() -> None:
+    set_up()
+    assert sum(CALLED) <= 3  # eager trials, of two observations each
+
+
+@pytest.mark.parametrize("user", [USER + 1, USER - 1, np.where(np.arange(N) == 50, 10**9, USER)])
+def test_an_index_out_of_range_is_refused(user: np.ndarray) -> None:
+    bad = int(user.max() if user.max() > 4 else user.min())
+    with pytest.raises(ValueError, match=refused(5, f"{bad}, which is in dataset['user']")):
+        set_up(user=user)
+
+
+def test_in_an_entry_of_several_integers_and_in_float_entries() -> None:
+    tags = TAGS.copy()
+    tags[7, 2] = 40
+    with pytest.raises(ValueError, match=refused(4, "40, which is in dataset['tags']")):
+        set_up(tags=tags)
+
+    def cast(params: dict, dataset: dict) -> tf.Tensor:
+        return log_lik(params, dataset) + tf.reduce_sum(tf.gather(params["user"], tf.cast(dataset["x"], tf.int32)))
+
+    with pytest.raises(ValueError, match=refused(5, "7, which is in dataset['x']")):
+        set_up(log_lik=cast, x=np.where(np.arange(N) == 9, 7.0, 1.0))
+
+
+def test_an_index_that_log_lik_computes() -> None:
+    def shifted(params: dict, dataset: dict) -> tf.Tensor:
+        return log_lik(params, dataset | {"user": dataset["user"] + 100})
+
+    with pytest.raises(ValueError, match=refused(5, "100, computed by logLik").replace("100", r"10\d")):
+        set_up(log_lik=shifted)
+
+
+def test_data_on_disk_and_of_ones_own_are_tried_as_they_come(tmp_path: Path) -> None:
+    """The bad index is in an observation that the first minibatches miss."""
+    user = USER.copy()
+    user[-1] = 5
+    data = {"x": X, "user": user, "tags": TAGS}
+    for name, array in data.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    mapped = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in data}
+
+    class Source:
+        def __len__(self) -> int:
+            return N
+
+        def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+            return {name: array[indices] for name, array in data.items()}
+
+    for dataset in (mapped, Source()):
+        sampler = set_up(dataset=dataset)  # whose rows are counted before the first iteration, all of them
+        with pytest.raises(ValueError, match=refused(5, "5, which is in dataset['user']")):
+            sgmcmc.initSess(sampler)
+        sampler = set_up("sghmc", dataset=dataset)
+        session = sgmcmc.initSess(sampler)
+        with pytest.raises(ValueError, match=refused(5, "5, which is in dataset['user']").replace("sgld", "sghmc")):
+            sgmcmc.sgmcmcStep(sampler, session, nSteps=200)
