@@ -85,7 +85,8 @@ of the gradient then divided by n times its probability.""",
     ),
     "integers": (
         "sequence of str, optional",
-        """Entries of `dataset` that keep an integer type (int32, or int64 if they come so), for use as indices.""",
+        """Entries of `dataset` that keep an integer type (int32, or int64 if they come so), for use as indices. They
+count from 0; one that points outside of what `logLik` indexes with it is refused.""",
     ),
     "dtype": ('{"float32", "float64"}, default "float32"', """The type of parameters, data, arithmetic and draws."""),
     "nChains": (
