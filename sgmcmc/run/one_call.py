@@ -16,7 +16,7 @@ from sgmcmc.core.types import Tree
 from sgmcmc.output.draws import Draws, iterations_of
 from sgmcmc.output.summary import warn_of_temperature
 from sgmcmc.run import advance
-from sgmcmc.run.checkpoint import Checkpoint, decode_constants, encode_constants
+from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
 from sgmcmc.run.prepared import Prepared
@@ -30,7 +30,7 @@ class Saved(NamedTuple):
     """What a store holds besides the draws."""
 
     checkpoint: Checkpoint
-    constants: bytes
+    beginning: Beginning
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Run:
         loop = Loop(prepared, self.keep.recorder(prepared.transition, prepared.chains))
         leaves = loop.flatten(prepared.state)
         if self.saved:
-            leaves = [tf.constant(leaf) for leaf in self.saved.checkpoint.leaves]
+            leaves = self._saved_leaves(leaves)
         storage = self._storage(loop, prepared, leaves)
         sampling = time.perf_counter()
         diverged: DivergenceError | None = None
@@ -130,17 +130,29 @@ class Run:
     def _prepared(self) -> Prepared:
         if self.saved is None:
             return self.sampler.prepare(self.verbose, self.keep.gradients)
-        return self.sampler.prepared(*decode_constants(self.saved.constants), self.keep.gradients)
+        beginning = self.saved.beginning
+        return self.sampler.prepared(beginning.estimator, beginning.mode, self.keep.gradients)
+
+    def _saved_leaves(self, first: list[tf.Tensor]) -> list[tf.Tensor]:
+        assert self.saved is not None
+        try:
+            return self.saved.checkpoint.tensors(first)
+        except ValueError as error:
+            raise ValueError(
+                f"storage of {self.sampler.name} must be a store that this version wrote; got {str(self.path)!r} "
+                f"({error})."
+            ) from error
 
     def _storage(self, loop: Loop, prepared: Prepared, leaves: list[tf.Tensor]) -> advance.Storage:
         if self.path is None:
             return Memory(self.plan.n_rows, loop.row_specs, leaves)
 
         def encode(iteration: int, stored: int, leaves: list[tf.Tensor]) -> bytes:
-            return Checkpoint(iteration, stored, [leaf.numpy() for leaf in leaves], self.identity).encode()
+            return Checkpoint(iteration, stored, [leaf.numpy() for leaf in leaves]).encode()
 
         if self.saved is None:
-            create(self.path, loop.row_specs, encode(0, 0, leaves), encode_constants(prepared), self.settings)
+            beginning = Beginning(self.identity, prepared.constants["estimator"], prepared.mode)
+            create(self.path, loop.row_specs, encode(0, 0, leaves), beginning.encode(), self.settings)
         stored = self.saved.checkpoint.stored if self.saved else 0
         return ZarrStore(self.path, loop.row_specs, stored, leaves, encode)
 
