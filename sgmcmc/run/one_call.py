@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.errors import DivergenceError, reason
 from sgmcmc.core.types import Tree
 from sgmcmc.output.draws import Draws, iterations_of
 from sgmcmc.output.summary import warn_of_temperature
@@ -20,6 +21,7 @@ from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
 from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.progress import unheard_warnings
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.storage.memory import Memory
@@ -105,9 +107,10 @@ class Run:
         draws = self._draws(loop, storage, timings, diverged)
         if diverged:
             raise diverged.with_draws(draws, storage.stored) from None
-        if interrupted:
-            advance.warn_interrupted(storage.stored, self.plan.n_rows)
-        warn_of_temperature(draws)
+        with unheard_warnings():
+            if interrupted:
+                advance.warn_interrupted(storage.stored, self.plan.n_rows)
+            warn_of_temperature(draws)
         return draws
 
     def _draws(
@@ -159,10 +162,19 @@ class Run:
     def _reduced(self, loop: Loop, leaves: list[tf.Tensor]) -> Tree:
         _, accumulated = loop.unflatten(leaves)
         several = self.sampler.n_chains is not None
-        return {
-            label: _of_each_chain(reducer.result, accumulated[label], several)
-            for label, reducer in self.keep.reducers.items()
-        }
+        reduced = {}
+        for label, reducer in self.keep.reducers.items():
+            try:
+                reduced[label] = _of_each_chain(reducer.result, accumulated[label], several)
+            except Exception as error:
+                reduced[label] = _of_each_chain(None, accumulated[label], several)
+                with unheard_warnings():
+                    warnings.warn(
+                        f"the result of reduce[{label!r}] of {self.sampler.name} must be a dict of arrays; it raised "
+                        f"{reason(error)}. What it has accumulated is returned in its place.",
+                        stacklevel=7,
+                    )
+        return reduced
 
 
 def _of_each_chain(result: Any, accumulator: Any, several: bool) -> Tree:
