@@ -193,8 +193,8 @@ print(tf.reduce_sum(sampler.params["beta"] ** 2).numpy())
 #      - the algorithm of the paper; the order of the parameters does not matter
 #    * - rows that a minibatch fetches k times by ``tf.gather``
 #      - receive k draws of noise
-#      - receive one
-#      - the noise of an update has the same variance for every row
+#      - receive noise with a variance that goes with k over its mean; in ``sghmc`` and ``sgnht`` all rows move
+#      - the distribution of a row is the posterior, however seldom it is visited
 #    * - minibatches
 #      - without replacement
 #      - the same; or with, or in proportion to weights: ``subsampling``

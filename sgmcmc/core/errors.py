@@ -58,3 +58,9 @@ class ModeSearchError(DivergenceError):
     """The search for the posterior mode, which control variates start from, reached NaN or infinity."""
 
     stepsize_argument = "optStepsize: the search for the mode diverged"
+
+
+def reason(error: BaseException) -> str:
+    """What an error of another package says, in one line, for a message of ours."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {first}".rstrip(".: ")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sgmcmc.core.errors import reason
 from sgmcmc.core.files import write_whole
 from sgmcmc.core.tree import from_paths, with_paths
 from sgmcmc.core.types import Tree
@@ -256,7 +258,8 @@ class Draws(dict[str, Any]):
         Raises
         ------
         ValueError
-            If it is neither.
+            If it is neither, or if something is missing or damaged, which is named. Draws in a store are read when
+            they are used: what is missing or damaged by then is an OSError that names the file.
         """
         path = _path(path, "load", ".npz", ".zarr")
         if not path.exists():
@@ -266,7 +269,9 @@ class Draws(dict[str, Any]):
         except ImportError:
             raise
         except Exception as error:
-            raise ValueError(f"path of load must be what save or storage= made; got {str(path)!r}.") from error
+            raise ValueError(
+                f"path of load must be what save or storage= made; got {str(path)!r} ({reason(error)})."
+            ) from error
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {tuple(array.shape)}" for name, array in self.items()) or "none stored"
@@ -281,8 +286,11 @@ def iterations_of(settings: Mapping[str, Any], n_draws: int) -> range:
 
 
 def _of_file(path: Path) -> dict[str, Any]:
+    _require_unpacked(path)
     with np.load(path, allow_pickle=False) as archive:
         header = json.loads(str(archive["header"]))
+        if header["format"] != FORMAT:
+            raise ValueError(f"it has format {header['format']!r}; this version reads format {FORMAT}")
         tree = from_paths((keys, archive[f"array_{i}"]) for i, keys in enumerate(header["paths"]))
         return {
             "groups": tree.get("groups", {}),
@@ -292,12 +300,20 @@ def _of_file(path: Path) -> dict[str, Any]:
         }
 
 
-def _of_store(path: Path) -> dict[str, Any]:
-    import xarray
+def _require_unpacked(path: Path) -> None:
+    """Refuse an archive that could become larger than its file; `save` writes none."""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > path.stat().st_size:
+        raise ValueError(f"it unpacks to {size} bytes from {path.stat().st_size}, while save does not compress")
 
-    tree = xarray.open_datatree(path, engine="zarr", consolidated=True)
+
+def _of_store(path: Path) -> dict[str, Any]:
+    from sgmcmc.core.store import NOT_DRAWS, open_draws
+
+    tree = open_draws(path)
     settings = tree.attrs["settings"]
-    groups = {group: dict(tree[group].data_vars) for group in tree.children if group != "checkpoint"}
+    groups = {group: dict(tree[group].data_vars) for group in tree.children if group not in NOT_DRAWS}
     n_draws = next((array.shape[1] for members in groups.values() for array in members.values()), 0)
     iterations = iterations_of(settings, n_draws)
     return {"groups": groups, "iterations": iterations, "nChains": settings["nChains"], "settings": settings}

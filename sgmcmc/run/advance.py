@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
-from tqdm.auto import tqdm
 
 from sgmcmc.core.errors import DivergenceError
 from sgmcmc.core.types import Tree
 from sgmcmc.run.loop import Loop, Outcome
 from sgmcmc.run.plan import Pace, Plan, Stretch
+from sgmcmc.run.progress import Progress
 
 
 class Storage(Protocol):
@@ -88,7 +88,7 @@ def run(
     done: int = 0,
     failure: type[DivergenceError] = DivergenceError,
 ) -> list[tf.Tensor]:
-    """Follow the plan, with a progress bar, and return the leaves of the last state.
+    """Follow the plan, with progress shown, and return the leaves of the last state.
 
     A KeyboardInterrupt is left to the caller, who finds in `storage` every stretch completed before.
 
@@ -97,23 +97,17 @@ def run(
     DivergenceError
         As `failure`; the rows before the divergence are in `storage`.
     """
-    with tqdm(total=plan.n_iterations, initial=done, desc=title, unit="iteration", disable=not verbose) as bar:
+    with Progress(plan.n_iterations, title, "iteration", verbose, done) as progress:
         try:
             for stretch, outcome in stretches(loop, leaves, plan, Pace(loop.feed.length), done, failure):
                 if stretch.n_rows:
                     storage.append([row.numpy() for row in outcome.rows], stretch.n_rows)
                 leaves = outcome.leaves
                 storage.reached(stretch.end, leaves)
-                _show(bar, stretch, outcome)
+                progress.reached(stretch.end, outcome.log_density)
         finally:
             loop.feed.close()
     return leaves
-
-
-def _show(bar: Any, stretch: Stretch, outcome: Outcome) -> None:
-    if not bar.disable:
-        bar.set_postfix_str(f"log posterior estimate {float(np.mean(outcome.log_density)):.6g}", refresh=False)
-        bar.update(stretch.end - bar.n)
 
 
 def _divergence(

@@ -1,12 +1,13 @@
 """A chain as bytes, and back: all that is needed to go on exactly where it stood.
 
-What never changes, the constants, is kept apart from the state, so that it is written once.
+What never changes, the beginning, is kept apart from the state, so that it is written once.
 """
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,20 +18,19 @@ from sgmcmc.core.types import Mode, Tree
 from sgmcmc.kernel import FOUND
 from sgmcmc.run.prepared import Prepared
 
+FORMAT = 1
+
 
 class Checkpoint(NamedTuple):
-    """A point on the way of a chain, with the settings by which it is known whose chain it is."""
+    """A point on the way of a chain."""
 
     iteration: int
     stored: int  # rows recorded by then
     leaves: list[np.ndarray]  # of the state, and of what accumulated, as the loop has them
-    settings: dict[str, Any]
 
     def encode(self) -> bytes:
-        """An archive, whose length depends on shapes and settings only."""
-        arrays = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(self.leaves)}
-        arrays["progress"] = np.array([self.iteration, self.stored])
-        return _archive(arrays, {"settings": self.settings, "leaves": len(self.leaves)})
+        """Bytes, whose number depends on the shapes and types of the leaves only, on any machine."""
+        return _packed([np.array([self.iteration, self.stored], np.int64), *self.leaves])
 
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
@@ -41,71 +41,83 @@ class Checkpoint(NamedTuple):
         ValueError
             If it is something else.
         """
-        arrays, header = _opened(data)
-        iteration, stored = arrays["progress"].tolist()
-        leaves = [arrays[f"leaf_{i}"] for i in range(header["leaves"])]
-        return cls(iteration, stored, leaves, header["settings"])
+        try:
+            progress, *leaves = _unpacked(data)
+            iteration, stored = progress.tolist()
+        except Exception as error:
+            raise ValueError("not a checkpoint of a chain") from error
+        return cls(iteration, stored, leaves)
+
+    def tensors(self, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """The leaves, which must have the shapes and types of these.
+
+        Raises
+        ------
+        ValueError
+            If they have not.
+        """
+        expected = [(tuple(leaf.shape), leaf.dtype.as_numpy_dtype) for leaf in like]
+        found = [(leaf.shape, leaf.dtype.type) for leaf in self.leaves]
+        if found != expected:
+            raise ValueError("its state has other shapes than that of this sampler")
+        return [tf.constant(leaf) for leaf in self.leaves]
 
 
-def encode_constants(prepared: Prepared) -> bytes:
-    """What was worked out before the first iteration: the constants that `Sampler.prepared` is given, and the mode."""
-    found = {key: prepared.constants[key] for key in FOUND}
-    tree = {"found": found, "mode": prepared.mode._asdict() if prepared.mode else {}}
-    leaves = with_paths(tree)
-    arrays = {f"leaf_{i}": np.asarray(leaf) for i, (_, leaf) in enumerate(leaves)}
-    return _archive(arrays, {"paths": [path for path, _ in leaves]})
+class Beginning(NamedTuple):
+    """What is settled before the first iteration."""
+
+    settings: dict[str, Any]  # by which it is known whose chain it is
+    found: Tree  # the constants that were worked out
+    mode: Mode | None
+
+    @classmethod
+    def of(cls, settings: dict[str, Any], prepared: Prepared) -> Beginning:
+        """That of these chains."""
+        return cls(settings, {key: prepared.constants[key] for key in FOUND}, prepared.mode)
+
+    def encode(self) -> bytes:
+        """As bytes."""
+        tree = {"found": self.found, "mode": self.mode._asdict() if self.mode else {}}
+        leaves = with_paths(tree)
+        header = {"format": FORMAT, "settings": self.settings, "paths": [path for path, _ in leaves]}
+        text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        return _packed([text, *(np.asarray(leaf) for _, leaf in leaves)])
+
+    @classmethod
+    def decode(cls, data: bytes) -> Beginning:
+        """What `encode` made.
+
+        Raises
+        ------
+        ValueError
+            If it is something else, or of another version of the package.
+        """
+        try:
+            text, *arrays = _unpacked(data)
+            header = json.loads(text.tobytes())
+            written = header["format"]
+        except Exception as error:
+            raise ValueError("not the beginning of a chain") from error
+        if written != FORMAT:
+            raise ValueError(f"it has format {written!r}; this version reads format {FORMAT}")
+        try:
+            tree = from_paths(zip(header["paths"], map(tf.constant, arrays), strict=True))
+            mode = Mode(**tree["mode"]) if "mode" in tree else None
+            return cls(dict(header["settings"]), tree.get("found", {}), mode)
+        except Exception as error:
+            raise ValueError("not the beginning of a chain") from error
 
 
-def decode_constants(data: bytes) -> tuple[Tree, Mode | None]:
-    """The constants and the mode that `encode_constants` was given.
-
-    Raises
-    ------
-    ValueError
-        If it is something else.
-    """
-    arrays, header = _opened(data)
-    tree = from_paths((path, tf.constant(arrays[f"leaf_{i}"])) for i, path in enumerate(header["paths"]))
-    return tree.get("found", {}), Mode(**tree["mode"]) if "mode" in tree else None
-
-
-def _archive(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> bytes:
+def _packed(arrays: list[np.ndarray]) -> bytes:
+    """One after the other in NumPy's format; an archive would have lengths that depend on Python's version."""
     buffer = io.BytesIO()
-    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    for array in arrays:
+        np.lib.format.write_array(buffer, np.asarray(array), version=(1, 0), allow_pickle=False)
     return buffer.getvalue()
 
 
-def _opened(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            arrays = dict(archive)
-        return arrays, json.loads(arrays.pop("header").tobytes())
-    except Exception as error:
-        raise ValueError("not a checkpoint of a chain") from error
-
-
-def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: str) -> None:
-    """Refuse to go on with settings `here` from what was made with those `there`, named by `then`.
-
-    Raises
-    ------
-    ValueError
-        Naming the first setting that differs.
-    """
-    here, there = json.loads(json.dumps(here)), json.loads(json.dumps(there))
-    for key in {**here, **there}:
-        if not _alike(here.get(key), there.get(key)):
-            raise ValueError(
-                f"{key} of {name} must be what it was when {then}, {there.get(key)!r}; got {here.get(key)!r}."
-            )
-
-
-def _alike(a: Any, b: Any) -> bool:
-    """Equal; what functions give at the probes may differ by rounding, as it does between machines."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        if "probes" in a and "probes" in b:
-            return np.shape(a["probes"]) == np.shape(b["probes"]) and np.allclose(
-                a["probes"], b["probes"], rtol=1e-3, atol=1e-6, equal_nan=True
-            )
-        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
-    return a == b
+def _unpacked(data: bytes) -> list[np.ndarray]:
+    buffer, arrays = io.BytesIO(data), []
+    while buffer.tell() < len(data):
+        arrays.append(np.lib.format.read_array(buffer, allow_pickle=False))
+    return arrays

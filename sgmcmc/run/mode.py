@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tqdm.auto import tqdm
 
 from sgmcmc.core import random
 from sgmcmc.core.compiled import Compiled
@@ -23,6 +22,7 @@ from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
 from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.progress import Progress
 from sgmcmc.run.recorder import NOTHING
 from sgmcmc.storage.memory import Memory
 
@@ -87,7 +87,7 @@ def full_gradient(model: Model, params: Tree, verbose: bool) -> tuple[tf.Tensor,
     total = value_and_gradient(None, *values)
     starts = range(0, data.size, size)
     of_block = Compiled(value_and_gradient)
-    with tqdm(total=data.size, desc="Full pass", unit="observation", disable=not verbose or len(starts) < 2) as bar:
+    with Progress(data.size, "Full pass", "observation", verbose and len(starts) > 1) as progress:
         for start in starts:
             n = min(size, data.size - start)
             if n < size:  # a shorter last block has a program of its own
@@ -95,6 +95,6 @@ def full_gradient(model: Model, params: Tree, verbose: bool) -> tuple[tf.Tensor,
             words = aligned_zeros(n, data.layout.width)
             data.read(start, words)
             total = [t + x for t, x in zip(total, of_block(shared_tensor(words), *values), strict=True)]
-            bar.update(n)
+            progress.reached(start + n)
     value, *gradient = (tf.cast(x, model.dtype) for x in total)
     return value, dict(zip(names, gradient, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,15 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.errors import DivergenceError, reason
 from sgmcmc.core.types import Tree
 from sgmcmc.output.draws import Draws, iterations_of
 from sgmcmc.output.summary import warn_of_temperature
 from sgmcmc.run import advance
-from sgmcmc.run.checkpoint import Checkpoint, decode_constants, encode_constants
+from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
 from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.progress import unheard_warnings
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.storage.memory import Memory
@@ -30,7 +32,7 @@ class Saved(NamedTuple):
     """What a store holds besides the draws."""
 
     checkpoint: Checkpoint
-    constants: bytes
+    beginning: Beginning
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Run:
         loop = Loop(prepared, self.keep.recorder(prepared.transition, prepared.chains))
         leaves = loop.flatten(prepared.state)
         if self.saved:
-            leaves = [tf.constant(leaf) for leaf in self.saved.checkpoint.leaves]
+            leaves = self._saved_leaves(leaves)
         storage = self._storage(loop, prepared, leaves)
         sampling = time.perf_counter()
         diverged: DivergenceError | None = None
@@ -105,9 +107,10 @@ class Run:
         draws = self._draws(loop, storage, timings, diverged)
         if diverged:
             raise diverged.with_draws(draws, storage.stored) from None
-        if interrupted:
-            advance.warn_interrupted(storage.stored, self.plan.n_rows)
-        warn_of_temperature(draws)
+        with unheard_warnings():
+            if interrupted:
+                advance.warn_interrupted(storage.stored, self.plan.n_rows)
+            warn_of_temperature(draws)
         return draws
 
     def _draws(
@@ -130,27 +133,48 @@ class Run:
     def _prepared(self) -> Prepared:
         if self.saved is None:
             return self.sampler.prepare(self.verbose, self.keep.gradients)
-        return self.sampler.prepared(*decode_constants(self.saved.constants), self.keep.gradients)
+        beginning = self.saved.beginning
+        return self.sampler.prepared(beginning.found, beginning.mode, self.keep.gradients)
+
+    def _saved_leaves(self, first: list[tf.Tensor]) -> list[tf.Tensor]:
+        assert self.saved is not None
+        try:
+            return self.saved.checkpoint.tensors(first)
+        except ValueError as error:
+            raise ValueError(
+                f"storage of {self.sampler.name} must be a store that this version wrote; got {str(self.path)!r} "
+                f"({error})."
+            ) from error
 
     def _storage(self, loop: Loop, prepared: Prepared, leaves: list[tf.Tensor]) -> advance.Storage:
         if self.path is None:
             return Memory(self.plan.n_rows, loop.row_specs, leaves)
 
         def encode(iteration: int, stored: int, leaves: list[tf.Tensor]) -> bytes:
-            return Checkpoint(iteration, stored, [leaf.numpy() for leaf in leaves], self.identity).encode()
+            return Checkpoint(iteration, stored, [leaf.numpy() for leaf in leaves]).encode()
 
         if self.saved is None:
-            create(self.path, loop.row_specs, encode(0, 0, leaves), encode_constants(prepared), self.settings)
+            beginning = Beginning.of(self.identity, prepared)
+            create(self.path, loop.row_specs, encode(0, 0, leaves), beginning.encode(), self.settings)
         stored = self.saved.checkpoint.stored if self.saved else 0
         return ZarrStore(self.path, loop.row_specs, stored, leaves, encode)
 
     def _reduced(self, loop: Loop, leaves: list[tf.Tensor]) -> Tree:
         _, accumulated = loop.unflatten(leaves)
         several = self.sampler.n_chains is not None
-        return {
-            label: _of_each_chain(reducer.result, accumulated[label], several)
-            for label, reducer in self.keep.reducers.items()
-        }
+        reduced = {}
+        for label, reducer in self.keep.reducers.items():
+            try:
+                reduced[label] = _of_each_chain(reducer.result, accumulated[label], several)
+            except Exception as error:
+                reduced[label] = _of_each_chain(None, accumulated[label], several)
+                with unheard_warnings():
+                    warnings.warn(
+                        f"the result of reduce[{label!r}] of {self.sampler.name} must be a dict of arrays; it raised "
+                        f"{reason(error)}. What it has accumulated is returned in its place.",
+                        stacklevel=7,
+                    )
+        return reduced
 
 
 def _of_each_chain(result: Any, accumulator: Any, several: bool) -> Tree:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.types import Reducer, State, Supplied, Transition, Tree
+from sgmcmc.run.identity import summed, told
 
 Collect = Callable[[Tree], Tree]
 """From the parameters of one chain to what is kept of them, {name: [...]}."""
@@ -78,15 +78,20 @@ class Keep:
 
     def identity(self, probes: list[Tree]) -> dict[str, Any]:
         """What tells a run that keeps the same from others, as JSON; functions by what they make of these positions."""
+        position = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in probes[0].items()}
         observed = [self.collect(point) if self.collect else point for point in probes]
-        told = {}
+        reducers = {}
         for label, reducer in sorted(self.reducers.items()):
             accumulated = reducer.init(self._zeros)
+            specs = tf.nest.map_structure(_spec, accumulated)
             for draw in observed:
                 accumulated = reducer.update(accumulated, draw)
-            told[label] = {"shapes": _shapes(accumulated), "values": summed(accumulated)}
-        collected = {"shapes": _shapes(self.draw), "values": summed(observed)} if self.collect else None
-        return self.settings | {"collect": collected, "reduce": told}
+            values = told(summed(accumulated), reducer.update, specs, dict(self.draw))
+            reducers[label] = {"shapes": _shapes(accumulated), "values": values}
+        collected = None
+        if self.collect:
+            collected = {"shapes": _shapes(self.draw), "values": told(summed(observed), self.collect, position)}
+        return self.settings | {"collect": collected, "reduce": reducers}
 
     @property
     def _zeros(self) -> Tree:
@@ -121,17 +126,8 @@ class Keep:
 
 
 def _shapes(tree: Any) -> Any:
-    return [f"{tf.as_dtype(x.dtype).name}{list(x.shape)}" for x in map(_tensor_or_spec, tf.nest.flatten(tree))]
+    return [f"{spec.dtype.name}{list(spec.shape)}" for spec in map(_spec, tf.nest.flatten(tree))]
 
 
-def _tensor_or_spec(x: Any) -> Any:
-    return x if isinstance(x, tf.TensorSpec) else tf.convert_to_tensor(x)
-
-
-def summed(tree: Any) -> dict[str, list[float]]:
-    """A number for each array: a sum in which all elements weigh differently."""
-    sums = []
-    for x in tf.nest.flatten(tree):
-        values = np.ravel(np.asarray(x, np.float64))
-        sums.append(float(values @ np.cos(np.arange(len(values)))))
-    return {"probes": sums}
+def _spec(x: Any) -> tf.TensorSpec:
+    return x if isinstance(x, tf.TensorSpec) else tf.TensorSpec.from_tensor(tf.convert_to_tensor(x))

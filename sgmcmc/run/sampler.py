@@ -20,6 +20,7 @@ from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 from sgmcmc.kernel import Product, build, constants
 from sgmcmc.model import Model
+from sgmcmc.run.identity import told
 from sgmcmc.run.mode import ModeSearch, find_mode
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.visits import counted
@@ -169,14 +170,26 @@ class Sampler:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What tells a chain of this sampler from others, as JSON; functions are told by their values at the probes."""
+        """What tells a chain of this sampler from others, as JSON."""
         data = self.model.data
-        words = aligned_zeros(min(PROBE_ROWS, data.size), data.layout.width)
-        data.read(0, words)
-        some = data.layout.unpack(shared_tensor(words))
+        some = self._some_rows()
+        log_lik = [self.model.log_lik(point, some) for point in self.probes]
+        log_prior = [self.model.log_prior(point) for point in self.probes]
+        params, rows = (
+            {name: tf.TensorSpec(x.shape, x.dtype) for name, x in of.items()} for of in (self.probes[0], some)
+        )
         return dict(self.settings) | {
             "dataset": data.checksum(),
             "params": {name: [list(theta.shape), checksum(theta)] for name, theta in self.start.items()},
-            "logLik": {"probes": [float(self.model.log_lik(point, some)) for point in self.probes]},
-            "logPrior": {"probes": [float(self.model.log_prior(point)) for point in self.probes]},
+            "logLik": told(log_lik, self.model.log_lik, params, rows),
+            "logPrior": told(log_prior, self.model.log_prior, params),
         }
+
+    def _some_rows(self) -> Tree:
+        """Observations from all over the data."""
+        data = self.model.data
+        n = min(PROBE_ROWS, data.size)
+        words = aligned_zeros(n, data.layout.width)
+        for k, row in enumerate(np.linspace(0, data.size - 1, n).astype(np.int64)):
+            data.read(int(row), words[k : k + 1])
+        return data.layout.unpack(shared_tensor(words))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import process
-from sgmcmc.core.types import Mode, Tree
 from sgmcmc.run.advance import stretches
-from sgmcmc.run.checkpoint import Checkpoint, decode_constants, encode_constants
+from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Pace, Plan
 from sgmcmc.run.prepared import Prepared
+
+DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class Session:
@@ -108,22 +110,32 @@ class Session:
 
 
 def saved(session: Session, prepared: Prepared, settings: dict[str, Any]) -> bytes:
-    """Where a session stands, with what was worked out before it began."""
+    """Where a session stands, with what was settled before it began, and a checksum of both."""
     leaves = [leaf.numpy() for leaf in session.leaves]
-    state = Checkpoint(session.iteration, 0, leaves, settings).encode()
-    return len(state).to_bytes(8, "little") + state + encode_constants(prepared)
+    state = Checkpoint(session.iteration, 0, leaves).encode()
+    beginning = Beginning.of(settings, prepared).encode()
+    contents = len(state).to_bytes(8, "little") + state + beginning
+    return hashlib.sha256(contents).digest() + contents
 
 
-def restored(data: bytes, path: str) -> tuple[Checkpoint, tuple[Tree, Mode | None]]:
-    """What `saved` gave: the checkpoint, and the constants of the gradient estimator with the mode.
+def restored(data: bytes, path: str) -> tuple[Checkpoint, Beginning]:
+    """What `saved` gave.
 
     Raises
     ------
     ValueError
-        If the file at `path` holds something else.
+        If the file at `path` holds something else, or is damaged.
     """
-    size = int.from_bytes(data[:8], "little")
+    digest, contents = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
     try:
-        return Checkpoint.decode(data[8 : 8 + size]), decode_constants(data[8 + size :])
+        if hashlib.sha256(contents).digest() != digest:
+            raise ValueError("its checksum is not that of its contents")
+        size = int.from_bytes(contents[:8], "little")
+        return Checkpoint.decode(contents[8 : 8 + size]), Beginning.decode(contents[8 + size :])
     except ValueError as error:
-        raise ValueError(f"path of restoreSess must be a file that saveSess wrote; got {path!r}.") from error
+        raise not_a_session(path, error) from error
+
+
+def not_a_session(path: str, error: ValueError) -> ValueError:
+    """The error that says so."""
+    return ValueError(f"path of restoreSess must be a file that saveSess wrote; got {path!r} ({error}).")

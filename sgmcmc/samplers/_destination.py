@@ -11,8 +11,10 @@ from typing import Any
 import psutil
 import tensorflow as tf
 
+from sgmcmc.core.errors import reason
 from sgmcmc.core.layout import reserved_names
-from sgmcmc.run.checkpoint import Checkpoint, require_same
+from sgmcmc.run.checkpoint import Beginning, Checkpoint
+from sgmcmc.run.identity import require_same
 from sgmcmc.run.one_call import Run, Saved
 from sgmcmc.storage.zarr import read_checkpoint
 
@@ -84,21 +86,23 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
             f"storage of {name} must be a new path, or come with resume=True to go on; got {str(path)!r}, which exists."
         )
     try:
-        state, constants = read_checkpoint(path)
-        saved = Checkpoint.decode(state)
+        state, beginning = read_checkpoint(path)
+        saved = Saved(Checkpoint.decode(state), Beginning.decode(beginning))
     except Exception as error:
         raise ValueError(
-            f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is none."
+            f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is none or damaged "
+            f"({reason(error)})."
         ) from error
     if not seeded:
-        run = replace(run, sampler=run.sampler.with_seed(saved.settings["seed"]))
-    require_same(name, run.identity, saved.settings, f"{str(path)!r} was begun")
-    if run.n_iterations < saved.iteration:
+        run = replace(run, sampler=run.sampler.with_seed(saved.beginning.settings["seed"]))
+    require_same(name, run.identity, saved.beginning.settings, f"{str(path)!r} was begun", stacklevel=7)
+    done = saved.checkpoint.iteration
+    if run.n_iterations < done:
         raise ValueError(
-            f"nIters of {name} must be at least the {saved.iteration} iterations that {str(path)!r} already holds; "
+            f"nIters of {name} must be at least the {done} iterations that {str(path)!r} already holds; "
             f"got {run.n_iterations}."
         )
-    return replace(run, saved=Saved(saved, constants))
+    return replace(run, saved=saved)
 
 
 def _path(name: str, storage: Any) -> Path:

@@ -13,8 +13,8 @@ from sgmcmc.dynamics import descent
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel import moving_by_rows
+from sgmcmc.run.identity import summed, told
 from sgmcmc.run.mode import ModeSearch
-from sgmcmc.run.recorder import summed
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag, require_number
 from sgmcmc.samplers._choices import Choices
@@ -110,7 +110,7 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
 
 def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """What each does in two steps, as JSON, by which a resumed run is known to have the same."""
-    told = {}
+    all_told = {}
     for name, one in dynamics.items():
         rng, sums = np.random.default_rng(0), []
         for scale in PROBE_SCALES:
@@ -126,13 +126,16 @@ def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) ->
                 theta = one.drift(theta, memory) if one.drift else theta
                 theta, memory = one.step(theta, memory, Given(eps, noise, gradient))
             stats = one.stats(memory, Given(eps)) if one.stats else {}
-            sums += summed([theta, memory, stats])["probes"]
-        told[name] = {"leaps": one.leaps, "values": {"probes": sums}}
-    return told
+            sums += summed([theta, memory, stats])
+        spec = tf.TensorSpec(theta.shape, theta.dtype)
+        all_told[name] = {"leaps": one.leaps, "values": told(sums, _trial(one), spec)}
+    return all_told
 
 
 def _trial(dynamics: Dynamics) -> Any:
-    def trial(theta: tf.Tensor) -> None:
+    """From a position to all that the dynamics makes of it."""
+
+    def trial(theta: tf.Tensor) -> Any:
         eps, same = tf.ones([], theta.dtype), tf.ones_like(theta)
         memory = dynamics.init(theta, Given(eps, same))
         moved, after = dynamics.step(theta, memory, Given(eps, same, same))
@@ -143,7 +146,7 @@ def _trial(dynamics: Dynamics) -> Any:
             for x, y in zip(tf.nest.flatten(before), tf.nest.flatten(made), strict=True):
                 if (x.shape, x.dtype) != (y.shape, y.dtype):
                     raise TypeError(f"{x.dtype.name}{x.shape} became {y.dtype.name}{y.shape}")
-        if dynamics.stats:
-            dynamics.stats(memory, Given(eps))
+        stats = dynamics.stats(memory, Given(eps)) if dynamics.stats else {}
+        return moved, after, renewed, drifted, stats
 
     return trial

@@ -11,12 +11,12 @@ import tensorflow as tf
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.output.draws import Draws
-from sgmcmc.run.checkpoint import require_same
+from sgmcmc.run.identity import require_same
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import NOTHING
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.run.session import Session, restored, saved
+from sgmcmc.run.session import Session, not_a_session, restored, saved
 from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._options import RunOptions
 from sgmcmc.samplers._run_arguments import checked_run
@@ -95,17 +95,20 @@ class Sgmcmc:
 
     def restore(self, data: bytes, path: str) -> Session:
         """A session that goes on from there, for `restoreSess`."""
-        checkpoint, constants = restored(data, path)
-        sampler, seed = self._sampler, checkpoint.settings.get("seed", self.seed)
+        checkpoint, beginning = restored(data, path)
+        sampler, seed = self._sampler, beginning.settings.get("seed", self.seed)
         if not self._seeded and seed != self.seed:
             sampler = sampler.with_seed(seed)
-        require_same(sampler.name, sampler.identity, checkpoint.settings, f"{path!r} was saved")
+        require_same(sampler.name, sampler.identity, beginning.settings, f"{path!r} was saved", stacklevel=4)
+        prepared = sampler.prepared(beginning.found, beginning.mode)
+        loop = Loop(prepared, NOTHING)
+        try:
+            leaves = checkpoint.tensors(loop.flatten(prepared.state))
+        except ValueError as error:
+            raise not_a_session(path, error) from error
         if self._loop is not None:
             self._loop.feed.close()
-        self._sampler, self.seed, self._loop = sampler, sampler.seed, None
-        self._prepared = sampler.prepared(*constants)
-        loop = self._session_loop(self._prepared)
-        leaves = [tf.constant(leaf) for leaf in checkpoint.leaves]
+        self._sampler, self.seed, self._loop, self._prepared = sampler, sampler.seed, loop, prepared
         return self._begun(Session(loop, leaves, self.params, checkpoint.iteration))
 
     def _session_loop(self, prepared: Prepared) -> Loop:

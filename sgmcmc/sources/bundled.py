@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-# The folder sgmcmc/data is a link to data/ at the top of the project, where sources and licences are described.
+# Their sources and licences are described beside them, in sgmcmc/data/README.md.
 FILES = {"breastCancer": "breast_cancer.csv", "digits": "digits.csv", "wine": "wine.csv"}
 
 

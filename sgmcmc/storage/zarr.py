@@ -7,10 +7,10 @@ it speaks of has been written; so what they see is always whole, whenever the wr
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
+import uuid
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,12 +20,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.errors import reason
 from sgmcmc.core.layout import dimension_names
 from sgmcmc.core.types import Tree
+from sgmcmc.storage.lock import locked
 
 CHUNK_BYTES = 2**24
 CHUNK_ROWS = 2**16
 COMMIT_SECONDS = 5.0
+
+CHECKPOINT = ("state", "beginning", "name")
 
 Encode = Callable[[int, int, list[tf.Tensor]], bytes]
 """From the iteration, the number of rows stored and the leaves of the state to a checkpoint."""
@@ -49,31 +53,80 @@ class ZarrStore:
     """
 
     def __init__(self, path: Path, specs: Tree, stored: int, leaves: list[tf.Tensor], encode: Encode) -> None:
-        import zarr
-
         _hush()
         self._lock = _exclusive(path)
-        for leftover in path.rglob("*.partial"):  # files that Zarr was writing when a run was killed
-            if leftover.is_file():
-                leftover.unlink()
+        try:
+            self._begin(path, specs, stored)
+        except BaseException:
+            os.close(self._lock)
+            raise
         self.path, self.stored, self.leaves, self._encode = path, stored, leaves, encode
-        self._root = zarr.open_group(path, mode="r+", use_consolidated=False)
-        self._specs = [
-            (group, name, members[name]) for group, members in sorted(specs.items()) for name in sorted(members)
-        ]  # in the order in which rows come
-        self._names = [(group, name) for group, members in specs.items() for name in members]  # as users have them
-        self._arrays = [self._root[f"{group}/{name}"] for group, name, _ in self._specs]
-        self._chunk = _chunk_rows(specs)
-        self._written = stored - stored % self._chunk  # rows in finished chunks
-        self._resize(stored)
-        _consolidate(path)  # a run that diverged shows rows to readers that are cut off here
-        self._buffers = self._new_buffers()
-        for array, buffer in zip(self._arrays, self._buffers, strict=True):
-            buffer[:, : stored - self._written] = array[:, self._written : stored]
         self._point: tuple[int, int] | None = None  # iteration and rows of `leaves`, once they have moved
         self._committed, self._at = stored, time.monotonic()
         self._writer, self._writing = ThreadPoolExecutor(1), Future[None]()
         self._writing.set_result(None)
+
+    def _begin(self, path: Path, specs: Tree, stored: int) -> None:
+        for leftover in path.rglob("*.partial"):  # files that Zarr was writing when a run was killed
+            if leftover.is_file():
+                leftover.unlink()
+        self._specs = [
+            (group, name, members[name]) for group, members in sorted(specs.items()) for name in sorted(members)
+        ]  # in the order in which rows come
+        self._names = [(group, name) for group, members in specs.items() for name in members]  # as users have them
+        try:
+            self._root, self._arrays = self._opened(path, stored)
+            self._chunk = self._arrays[0].chunks[1] if self._arrays else _chunk_rows(specs)
+            self._written = stored - stored % self._chunk  # rows in finished chunks
+            self._buffers = self._new_buffers()
+            self._read(path, stored)
+        except Exception as error:
+            raise ValueError(
+                f"storage must be a store that is as it was written; got {str(path)!r} ({reason(error)})."
+            ) from error
+        self._resize(stored)
+        _consolidate(path)  # a run that diverged shows rows to readers that are cut off here
+
+    def _opened(self, path: Path, stored: int) -> tuple[Any, list[Any]]:
+        """The root, and the arrays to write to, after a look at whether all is there that they should have."""
+        import zarr
+
+        from sgmcmc.core.store import require_chunks
+
+        root = zarr.open_group(path, mode="r+", use_consolidated=False)
+        for name in (
+            *{group for group, *_ in self._specs},
+            "checkpoint",
+            *(f"checkpoint/{name}" for name in CHECKPOINT),
+        ):
+            root[name]  # an error, if its metadata cannot be read
+        arrays = []
+        for group, name, spec in self._specs:
+            # A chunk is written even if all of it is the fill value: one without a file is missing.
+            array = root[f"{group}/{name}"].with_config({"write_empty_chunks": True})
+            shape, chunks = list(array.shape), list(array.chunks)
+            n_rows, chunk = shape.pop(1), chunks.pop(1)
+            if not shape == chunks == list(spec.shape) or array.dtype != spec.dtype.as_numpy_dtype:
+                raise ValueError(f"{group}/{name} has arrays {array.dtype} {shape} in chunks of {chunks}")
+            if n_rows < stored:
+                raise ValueError(f"{group}/{name} has {n_rows} draws of {stored}")
+            require_chunks(path, f"{group}/{name}", (shape[0], stored, *shape[1:]), array.chunks, spec.dtype.size)
+            arrays.append(array)
+            if chunk != arrays[0].chunks[1]:
+                raise ValueError(f"{group}/{name} has chunks of {chunk} draws")
+        return root, arrays
+
+    def _read(self, path: Path, stored: int) -> None:
+        """Fill the buffers with the rows that stand in a chunk which is not full."""
+        if stored == self._written:
+            return
+        import zarr
+
+        from sgmcmc.core.store import WholeStore
+
+        root = zarr.open_group(WholeStore(path), mode="r", use_consolidated=False)
+        for (group, name, _), buffer in zip(self._specs, self._buffers, strict=True):
+            buffer[:, : stored - self._written] = root[f"{group}/{name}"][:, self._written : stored]
 
     def append(self, rows: list[np.ndarray], count: int) -> None:
         """Keep the first `count` rows, [>= count, C, ...], in order of their groups and names."""
@@ -101,8 +154,10 @@ class ZarrStore:
 
     def close(self) -> None:
         """Let others write."""
-        self._writer.shutdown()
-        os.close(self._lock)
+        try:
+            self._writer.shutdown()
+        finally:
+            os.close(self._lock)
 
     def _begin_commit(self) -> None:
         begun = [buffer[:, : self.stored - self._written].copy() for buffer in self._buffers]
@@ -133,9 +188,9 @@ class ZarrStore:
 
     def result(self) -> Tree:
         """What readers see, {group: {name: [C, stored, ...]}}, read from disk when it is used."""
-        import xarray
+        from sgmcmc.core.store import open_draws
 
-        tree = xarray.open_datatree(self.path, engine="zarr", consolidated=True)
+        tree = open_draws(self.path)
         result: Tree = {}
         for group, name in self._names:
             result.setdefault(group, {})[name] = tree[group][name]
@@ -148,24 +203,25 @@ class ZarrStore:
 
 
 def _exclusive(path: Path) -> int:
-    """A lock on the folder, which the system releases when the process ends, however it ends."""
-    folder = os.open(path, os.O_RDONLY)
+    """The lock on a store."""
+    from sgmcmc.core.store import NAME
+
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(folder)
+        return locked(path / NAME)
+    except FileNotFoundError as error:
+        raise ValueError(f"storage must be a store that is as it was written; got {str(path)!r} ({error}).") from error
+    except BlockingIOError as error:
         raise ValueError(
             f"storage must be a store that no other run is writing; got {str(path)!r}, which one is."
         ) from error
-    return folder
 
 
-def create(path: Path, specs: Tree, state: bytes, constants: bytes, settings: dict[str, Any]) -> None:
+def create(path: Path, specs: Tree, state: bytes, beginning: bytes, settings: dict[str, Any]) -> None:
     """A store without rows, the checkpoint of the beginning and what stays as it is; it appears when it is complete."""
     _hush()
     building = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        _create(building, specs, {"state": state, "constants": constants}, settings)
+        _create(building, specs, dict(zip(CHECKPOINT, (state, beginning, uuid.uuid4().bytes), strict=True)), settings)
         building.rename(path)
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
@@ -174,8 +230,11 @@ def create(path: Path, specs: Tree, state: bytes, constants: bytes, settings: di
 
 def _create(path: Path, specs: Tree, checkpoint: dict[str, bytes], settings: dict[str, Any]) -> None:
     import zarr
+    from zarr.codecs import Crc32cCodec
 
-    root = zarr.create_group(path, overwrite=True, attributes={"settings": settings})
+    from sgmcmc.core.store import FORMAT
+
+    root = zarr.create_group(path, overwrite=True, attributes={"format": FORMAT, "settings": settings})
     rows = _chunk_rows(specs)
     for group, members in specs.items():
         parent = root.create_group(group)
@@ -185,7 +244,7 @@ def _create(path: Path, specs: Tree, checkpoint: dict[str, bytes], settings: dic
                 shape=(spec.shape[0], 0, *spec.shape[1:]),
                 chunks=_chunk_shape(spec, rows),
                 dtype=spec.dtype.as_numpy_dtype,
-                compressors=None,  # noise does not compress
+                compressors=Crc32cCodec(),  # a checksum; noise does not compress
                 fill_value=np.nan if spec.dtype.is_floating else 0,
                 dimension_names=dimension_names(group, name, spec.shape.rank + 1, members),
             )
@@ -197,7 +256,7 @@ def _create(path: Path, specs: Tree, checkpoint: dict[str, bytes], settings: dic
             shape=values.shape,
             chunks=values.shape,
             dtype=values.dtype,
-            compressors=None,
+            compressors=Crc32cCodec(),
             dimension_names=(f"byte_of_{name}",),
         )
         array[:] = values
@@ -208,9 +267,11 @@ def read_checkpoint(path: Path) -> tuple[bytes, bytes]:
     """The state that was last committed, and what stays as it is."""
     import zarr
 
-    group = zarr.open_group(path, path="checkpoint", mode="r")
-    state, constants = (np.asarray(group[name][:]).tobytes() for name in ("state", "constants"))
-    return state, constants
+    from sgmcmc.core.store import WholeStore
+
+    group = zarr.open_group(WholeStore(path), path="checkpoint", mode="r", use_consolidated=False)
+    state, beginning = (np.asarray(group[name][:]).tobytes() for name in ("state", "beginning"))
+    return state, beginning
 
 
 def _chunk_rows(specs: Tree) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -22,11 +21,13 @@ import tensorflow as tf
 import xarray as xr
 
 import sgmcmc
+from sgmcmc.core.store import NAME
 from sgmcmc.run import mode, plan
 from sgmcmc.run import sampler as sampler_module
 from sgmcmc.run.checkpoint import Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.storage import zarr as storage
+from sgmcmc.storage.lock import locked
 from tests.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
@@ -199,7 +200,7 @@ def test_what_a_killed_run_leaves_is_whole(killed: Killed) -> None:
 
 
 def test_a_killed_run_goes_on_as_if_it_had_not_been(killed: Killed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In chunks of another size than the store's: those of the process that goes on."""
+    """Also where a new store would have chunks of another size."""
     tree, sizes = read(killed.path)
     shown = max(size for _, size in sizes)
     n_iterations = checkpoint(killed.path).iteration + 700
@@ -455,11 +456,10 @@ def test_a_schedule_may_be_a_table() -> None:
 def test_two_runs_do_not_write_one_store(tmp_path: Path) -> None:
     path = tmp_path / "run.zarr"
     run("sgld", 30, storage=path)
-    folder = os.open(path, os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)
+    lock = locked(path / NAME)
     with pytest.raises(ValueError, match=r"storage must be a store that no other run is writing; got '.*run.zarr'"):
         run("sgld", 60, storage=path, resume=True)
-    os.close(folder)
+    os.close(lock)
     assert len(run("sgld", 60, storage=path, resume=True)["theta"]) == 60
 
 

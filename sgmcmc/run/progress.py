@@ -1,0 +1,120 @@
+"""How far a run is: a bar on a terminal or in a notebook, a line now and then in a log; no chain ever fails by it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+LINE_SECONDS = 30.0
+LINE = "{desc}: {percentage:3.0f}%, {n_fmt} of {total_fmt} {unit}s in {elapsed}, {rate_fmt}{postfix}"
+
+
+class Progress:
+    """What is shown on stderr; if that is closed, or its disk is full, nothing more is.
+
+    Parameters
+    ----------
+    total : int
+        How much there is to do.
+    title, unit : str
+        What it is, and of what it is that much.
+    shown : bool
+        False shows nothing.
+    done : int, default 0
+        How much has been done before.
+    """
+
+    def __init__(self, total: int, title: str, unit: str, shown: bool, done: int = 0) -> None:
+        self._meter: Any = None
+        if shown and sys.stderr is not None:
+            self._try(lambda: self._begin(total, title, unit, done))
+
+    def __enter__(self) -> Progress:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Leave what was shown last."""
+        if self._meter is not None:
+            self._try(self._meter.close)
+
+    def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
+        """So much has been done."""
+        if self._meter is not None:
+            self._try(lambda: self._meter.reached(done, log_density))
+
+    def _begin(self, *told: Any) -> None:
+        self._meter = _Bar(*told) if _is_live(sys.stderr) else _Lines(*told)
+        self._meter.begin()
+
+    def _try(self, show: Callable[[], None]) -> None:
+        try:
+            show()
+        except Exception:  # OSError or ValueError, by what stderr is; a chain is worth more than its bar
+            meter, self._meter = self._meter, None
+            if meter is not None:
+                meter.give_up()
+
+
+@contextmanager
+def unheard_warnings() -> Iterator[None]:
+    """Warnings raise a ValueError where stderr is closed; within this they do not."""
+    try:
+        yield
+    except ValueError:
+        if not getattr(sys.stderr, "closed", False):
+            raise
+
+
+class _Bar:
+    def __init__(self, total: int, title: str, unit: str, done: int) -> None:
+        # With a delay, so that nothing is written before the bar is known here.
+        self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, delay=1e-9)
+        self.begin, self.close = self._bar.refresh, self._bar.close
+
+    def reached(self, done: int, log_density: np.ndarray | None) -> None:
+        self._bar.set_postfix_str(_remark(log_density), refresh=False)
+        self._bar.update(done - self._bar.n)
+
+    def give_up(self) -> None:
+        self._bar.disable = True  # or it would write again when it is collected
+
+
+class _Lines:
+    def __init__(self, total: int, title: str, unit: str, done: int) -> None:
+        self._told: dict[str, Any] = {"total": total, "prefix": title, "unit": unit, "initial": done}
+        self._at: tuple[int, np.ndarray | None] = (done, None)
+        self._begun = self._last = time.monotonic()
+
+    def begin(self) -> None:
+        pass
+
+    give_up = begin
+
+    def reached(self, done: int, log_density: np.ndarray | None) -> None:
+        self._at = (done, log_density)
+        if time.monotonic() - self._last >= LINE_SECONDS:
+            self.close()
+
+    def close(self) -> None:
+        self._last = time.monotonic()
+        done, log_density = self._at
+        elapsed, remark = self._last - self._begun, _remark(log_density)
+        line = tqdm.format_meter(n=done, elapsed=elapsed, postfix=remark, bar_format=LINE, **self._told)
+        print(line, file=sys.stderr, flush=True)
+
+
+def _remark(log_density: np.ndarray | None) -> str:
+    return "" if log_density is None else f"log posterior estimate {float(np.mean(log_density)):.6g}"
+
+
+def _is_live(stream: Any) -> bool:
+    """Whether what is written can be written over: on a terminal, or in a notebook."""
+    return bool(stream.isatty()) or "ipykernel" in type(stream).__module__

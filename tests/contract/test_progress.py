@@ -1,0 +1,139 @@
+"""What is shown on the way to the draws: a bar, or lines in a log; nothing that fails on the way out loses a draw."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sgmcmc
+from sgmcmc.run import plan, progress
+from tests.contract.test_storage import interrupt, run
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Failing(Terminal):
+    """Full after some writes."""
+
+    def __init__(self, writes: int, live: bool) -> None:
+        super().__init__()
+        self.left, self.live = writes, live
+
+    def isatty(self) -> bool:
+        return self.live
+
+    def write(self, text: str) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(28, "No space left on device")
+        return super().write(text)
+
+
+def closed() -> Terminal:
+    stream = Terminal()
+    stream.close()
+    return stream
+
+
+@pytest.fixture(scope="module")
+def whole() -> sgmcmc.Draws:
+    return run("sgldcv", 60)
+
+
+@pytest.fixture
+def full() -> Iterator[Any]:
+    with contextlib.suppress(OSError), open("/dev/full", "w") as stream:
+        yield stream
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, stream: Any) -> sgmcmc.Draws:
+    with monkeypatch.context() as patch:
+        patch.setattr(plan, "STRETCH_SECONDS", 1e-9)  # every stretch as short as can be
+        patch.setattr(sys, "stderr", stream)
+        return run("sgldcv", 60, verbose=True)
+
+
+def assert_same(out: sgmcmc.Draws, whole: sgmcmc.Draws) -> None:
+    np.testing.assert_array_equal(out["theta"], whole["theta"])
+
+
+def test_no_draw_is_lost_to_a_broken_screen(whole: sgmcmc.Draws, full: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    streams = [None, closed(), full, *(Failing(k, live) for k in (0, 1, 3) for live in (True, False))]
+    for stream in streams:
+        assert_same(shown(monkeypatch, stream), whole)
+    assert all(stream.left < 0 for stream in streams[3:])
+
+
+def test_no_draw_is_lost_to_a_warning_that_cannot_be_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    unheard = []
+
+    def to_stderr(message: Warning, *others: Any) -> None:
+        unheard.append(str(message))
+        sys.stderr.write(str(message))
+
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("always")
+        patch.setattr(warnings, "showwarning", to_stderr)
+        patch.setattr(sys, "stderr", closed())
+        interrupt(patch, 4)
+        out = run("sgld", 5000)
+    assert 0 < len(out["theta"]) < 5000 and "interrupted" in unheard[0]
+
+
+def test_a_terminal_has_a_bar(whole: sgmcmc.Draws, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    assert_same(shown(monkeypatch, screen), whole)
+    assert "\rsgldcv: 100%|" in screen.getvalue() and "log posterior estimate" in screen.getvalue()
+
+
+def test_a_log_has_a_line_now_and_then(whole: sgmcmc.Draws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And always the last one."""
+    log = io.StringIO()
+    assert_same(shown(monkeypatch, log), whole)
+    pattern = (
+        r"Finding the mode: 100%, 150 of 150 iterations in [\d:]+, .*it.*, log posterior estimate \S+\n"
+        r"sgldcv: 100%, 60 of 60 iterations in [\d:]+, .*iteration.*, log posterior estimate \S+\n"
+    )
+    assert "\r" not in log.getvalue()
+    assert re.fullmatch(pattern, log.getvalue()), log.getvalue()
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    log = io.StringIO()
+    shown(monkeypatch, log)
+    *_, before, last = re.findall(r"^sgldcv: +(\d+)%, \d+ of 60 ", log.getvalue(), re.MULTILINE)
+    assert int(before) <= int(last) == 100
+
+
+@pytest.mark.parametrize("chains", [None, 2])
+def test_no_draw_is_lost_to_the_result_of_a_reducer(chains: int | None) -> None:
+    def result(accumulator: Any) -> Any:
+        if accumulator["count"] > 0:  # not in the trial before the run
+            raise KeyError("total")
+        return accumulator
+
+    def update(accumulator: Any, draw: Any) -> Any:
+        return {"count": accumulator["count"] + 1.0}
+
+    count = sgmcmc.Reducer(lambda draw: {"count": tf.zeros([])}, update, result)
+    reducers = {"count": count, "mean": sgmcmc.runningMean()}
+    with pytest.warns(
+        UserWarning, match=r"the result of reduce\['count'\] of sgld must be .* KeyError: 'total'"
+    ) as said:
+        out = run("sgld", 60, reduce=reducers, collect=dict, nChains=chains)
+    assert [Path(warning.filename).name for warning in said] == ["test_storage.py"]
+    np.testing.assert_array_equal(out.reduced["count"]["count"], 60.0 if chains is None else [60.0, 60.0])
+    mean = out["theta"].astype(float).mean(axis=-2)
+    np.testing.assert_allclose(out.reduced["mean"]["theta"], mean, rtol=1e-6)
