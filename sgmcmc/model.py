@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
+from sgmcmc.core.chains import mapped
 from sgmcmc.core.types import Batch, RowGradient, Tree
 from sgmcmc.dataset.data import Data
 
@@ -86,7 +87,7 @@ class Model:
         def term(row: Tree) -> tf.Tensor:
             return self.log_lik(params, {name: entry[None] for name, entry in row.items()})
 
-        return tf.vectorized_map(term, data)
+        return mapped(term, data)
 
     def gathered(self, shapes: Mapping[str, tuple[int, ...]], n: int) -> frozenset[str]:
         """The parameters of which `log_lik` gathers rows, as a trace for n observations tells."""
