@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
+from sgmcmc.core.chains import mapped
 from sgmcmc.core.types import Batch, RowGradient, Tree
 from sgmcmc.dataset.data import Data
 
@@ -102,7 +103,7 @@ class Model:
         def term(row: Tree) -> tf.Tensor:
             return self.log_lik(params, {name: entry[None] for name, entry in row.items()})
 
-        return tf.vectorized_map(term, data)
+        return mapped(term, data)
 
     def rows(self, params: Tree, data: Tree) -> dict[str, tf.Tensor]:
         """Which rows of which parameters `log_lik` gathers for `data`, with repeats, [k].

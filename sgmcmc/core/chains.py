@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,21 @@ def over_chains(fn: Callable, n_chains: int) -> Callable:
         if n_chains == 1:
             result = fn(*tf.nest.map_structure(lambda x: tf.squeeze(x, 0), args))
             return tf.nest.map_structure(lambda x: x[None], result)
-        return tf.vectorized_map(lambda args: fn(*args), args)
+        return mapped(lambda args: fn(*args), args)
 
     return call
+
+
+def mapped(fn: Callable, elements: Any) -> Any:
+    """tf.vectorized_map without its word on retracing: it traces a function of its own for every map, and must."""
+    logger = logging.getLogger("tensorflow")
+    logger.addFilter(_is_no_retracing)
+    try:
+        return tf.vectorized_map(fn, elements)
+    finally:
+        logger.removeFilter(_is_no_retracing)
+
+
+def _is_no_retracing(record: logging.LogRecord) -> bool:
+    message = record.getMessage()
+    return "retracing" not in message or "pfor.<locals>" not in message

@@ -57,7 +57,7 @@ class DivergenceError(FloatingPointError):
 class ModeSearchError(DivergenceError):
     """The search for the posterior mode, which control variates start from, reached NaN or infinity."""
 
-    stepsize_argument = "optStepsize: the search for the mode diverged"
+    stepsize_argument = "optStepsize, or optimizer='adam': the search for the mode diverged"
 
 
 def reason(error: BaseException) -> str:

@@ -88,22 +88,24 @@ class Chains:
             )
         return base, tuple(i % n for i, n in zip(index, shape, strict=False))
 
+    def places(self, names: str | Sequence[str] | None) -> list[tuple[str, tuple[int, ...]]]:
+        """What these names stand for, each once; None are all."""
+        names = list(self._arrays) if names is None else [names] if isinstance(names, str) else names
+        if not isinstance(names, Sequence) or not names:
+            raise ValueError(
+                f"names of {self._function} must be a name such as 'theta' or 'theta[0]', or a list of them; "
+                f"got {names!r}."
+            )
+        return list(dict.fromkeys(self.locate(name) for name in names))
+
     def elements(self, names: str | Sequence[str] | None, limit: int) -> tuple[list[Element], int]:
         """The elements of these names, and how many there would be without the limit.
 
         At least one for each name; beyond the limit the names share it evenly.
         """
-        if names is None:
-            names = list(self._arrays)
-        else:
-            names = [names] if isinstance(names, str) else names
-            if not isinstance(names, Sequence) or not names:
-                raise ValueError(
-                    f"names of {self._function} must be a name such as 'theta' or 'theta[0]', or a list of them; "
-                    f"got {names!r}."
-                )
-            limit = max(limit, len(names))
-        places = list(dict.fromkeys(self.locate(name) for name in names))
+        places = self.places(names)
+        if names is not None:
+            limit = max(limit, len(places))
         rests = [self.shape(base)[len(index) :] for base, index in places]
         sizes = [int(np.prod(rest)) for rest in rests]
         counts = _shares(sizes, limit)
@@ -113,7 +115,7 @@ class Chains:
             for element in self._read(base, index, list(islice(np.ndindex(*rest), count)))
         ]
         if not chosen:
-            raise ValueError(f"names of {self._function} must stand for at least one number; got {list(names)}.")
+            raise ValueError(f"names of {self._function} must stand for at least one number; got {names!r}.")
         return chosen, sum(sizes)
 
     def _read(self, base: str, index: tuple[int, ...], rests: list[tuple[int, ...]]) -> list[Element]:
@@ -124,14 +126,19 @@ class Chains:
         result = []
         for rest in rests:
             place = index + rest
-            label = f"{base}[{', '.join(map(str, place))}]" if place else base
+            name = label(base, place)
             where: Any = (Ellipsis, *rest)
             values = np.atleast_2d(block[where]).astype(np.float64)
             if not np.isfinite(values).all():
                 bad = values[~np.isfinite(values)][0]
-                raise ValueError(f"{self._argument} of {self._function} must be finite; got {bad} in {label!r}.")
-            result.append(Element(label, values, base, place))
+                raise ValueError(f"{self._argument} of {self._function} must be finite; got {bad} in {name!r}.")
+            result.append(Element(name, values, base, place))
         return result
+
+
+def label(base: str, place: tuple[int, ...]) -> str:
+    """What an element is called."""
+    return f"{base}[{', '.join(map(str, place))}]" if place else base
 
 
 def references(reference: Any, chains: Chains, elements: list[Element], function: str) -> list[Reference | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from sgmcmc.core.types import Tree
 
 if TYPE_CHECKING:
     import pandas as pd
+    import tensorflow as tf
     import xarray as xr
 
 FORMAT = 1
@@ -62,7 +63,7 @@ class Draws(dict[str, Any]):
     reduced : dict
         With ``reduce=``, the results of the reducers under their names.
     timings : dict of str to float
-        Seconds: "modeSearch", "sampling" with compilation, and "total".
+        Seconds: "sampling" with compilation, "total", and "modeSearch" where there was a search.
     divergence : dict or None
         In what a `DivergenceError` carries: the iteration, the chain and the parameter.
 
@@ -161,6 +162,40 @@ class Draws(dict[str, Any]):
             divergence=self.divergence,
         )
 
+    def __setitem__(self, name: str, array: Any) -> None:
+        """An array of one's own beside the draws, or in place of some: of as many draws as the others."""
+        array = array if hasattr(array, "shape") else np.asarray(array)
+        lead = (len(self.iterations),) if self.nChains is None else (self.nChains, len(self.iterations))
+        if tuple(array.shape[: len(lead)]) != lead:
+            raise ValueError(
+                f"out[{name!r}] must have shape ({', '.join(map(str, lead))}, ...), as many draws as the others; got "
+                f"{tuple(array.shape)}. Draws are dropped from all together: out = out.burnIn(k) drops those of the "
+                f"first k iterations, out = out[k:] the first k."
+            )
+        super().__setitem__(name, array)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """As of a dict; each array is checked as one that is assigned."""
+        for name, array in dict(*args, **kwargs).items():
+            self[name] = array
+
+    def __ior__(self, other: Any) -> Draws:  # type: ignore[override, misc]
+        self.update(other)
+        return self
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """As of a dict; the array is checked as one that is assigned."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def __getattr__(self, name: str) -> Any:
+        hint = f"; the draws of {name!r} are out[{name!r}]" if name in self else ""
+        raise AttributeError(f"'Draws' has no attribute {name!r}{hint}", name=name, obj=self)
+
+    def __reduce__(self) -> tuple:
+        return _remade, (dict(self), vars(self))
+
     def copy(self) -> Draws:
         """The same draws in another dict; the arrays are shared."""
         return self[:]
@@ -181,24 +216,82 @@ class Draws(dict[str, Any]):
             raise ValueError(f"k of burnIn must be a number of iterations, an integer of at least 0; got {k!r}.")
         return self[int(np.searchsorted(self.iterations, k, side="right")) :]
 
-    def summary(self) -> pd.DataFrame:
+    def summary(self, names: str | Sequence[str] | None = None) -> pd.DataFrame:
         """Mean, sd, quantiles and ArviZ's diagnostics of every element of every parameter.
+
+        Parameters
+        ----------
+        names : str or sequence of str, optional
+            Parameters, or parts such as "beta[0]" and "W[3, 2]"; by default all.
 
         Returns
         -------
         pandas.DataFrame
             With a row for each element and the columns mean, sd, 5%, 50%, 95%, mcse_mean, mcse_sd, ess_bulk, ess_tail
             and r_hat; for samplers with momentum also the kinetic temperature of the parameter and the 99% band around
-            it: a band without 1 is a sign of wrong tuning.
+            it: a band without 1 is a sign of wrong tuning. `ess_tail` is the smaller one of the 5% and the 95%
+            quantile.
 
         Raises
         ------
+        ValueError
+            If a name is none of a parameter, or nothing is stored.
         ImportError
-            If ArviZ is not installed.
+            If pandas or SciPy is not installed.
         """
         from sgmcmc.output.summary import summary
 
-        return summary(self)
+        return summary(self, names)
+
+    def predict(
+        self,
+        function: Callable[..., tf.Tensor],
+        dataset: Mapping[str, Any] | None = None,
+        quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+    ) -> dict[str, np.ndarray]:
+        """Mean, sd and quantiles of a function of the parameters over all draws, such as predictions of new data.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(params)``, or given a dataset ``function(params, dataset)``, in TensorFlow operations: from one
+            draw, with the names and shapes of `params`, to a tensor of any shape, such as a probability for each row of
+            the dataset.
+        dataset : dict of str to array_like, optional
+            Handed to the function whole, with the types that the sampler gave its own dataset.
+        quantiles : sequence of float, optional
+            In (0, 1). For these the results of all draws are held in memory; without any, ``()``, those of a block.
+            ``out[::10].predict(...)`` takes every tenth draw.
+
+        Returns
+        -------
+        dict of numpy.ndarray
+            "mean", "sd" and the quantiles as "5%", "50%", "95%", each of the shape of the function's result; over all
+            chains together.
+
+        Raises
+        ------
+        ValueError
+            If there are no draws, or an argument is invalid; the message names it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorflow as tf
+        >>> from sgmcmc import sgld
+        >>> x = np.random.default_rng(0).normal(size=1000)
+        >>> def mean(params, dataset):
+        ...     return params["slope"] * dataset["x"]
+        >>> def logLik(params, dataset):
+        ...     return -0.5 * tf.reduce_sum((dataset["y"] - mean(params, dataset)) ** 2)
+        >>> out = sgld(logLik, {"x": x, "y": 2 * x}, {"slope": 2.0}, 1e-4, nIters=500, verbose=False, seed=1)
+        >>> predicted = out.predict(mean, {"x": [0.0, 1.0]})
+        >>> predicted["mean"].round(), sorted(predicted)
+        (array([0., 2.]), ['5%', '50%', '95%', 'mean', 'sd'])
+        """
+        from sgmcmc.output._predictions import predictions
+
+        return predictions(self, function, dataset, quantiles)
 
     def toArviz(self) -> xr.DataTree:
         """The draws as ArviZ and xarray know them.
@@ -277,6 +370,14 @@ class Draws(dict[str, Any]):
         shapes = ", ".join(f"{name} {tuple(array.shape)}" for name, array in self.items()) or "none stored"
         reduced = f"; reduced {', '.join(self.reduced)}" if self.reduced else ""
         return f"<draws of {self.settings['sampler']}, seed {self.seed}: {shapes}{reduced}>"
+
+
+def _remade(arrays: Tree, attributes: Mapping[str, Any]) -> Draws:
+    """Draws as they were pickled or copied."""
+    draws = Draws.__new__(Draws)
+    dict.update(draws, arrays)
+    vars(draws).update(attributes)
+    return draws
 
 
 def iterations_of(settings: Mapping[str, Any], n_draws: int) -> range:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sgmcmc.output.arviz import require_arviz
+from sgmcmc.output._table import table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,34 +21,20 @@ TOLERATED = 0.1
 SHORT, LONG = 1000, 100_000  # draws: nothing is said of shorter chains, and of longer ones their end is looked at
 
 
-def summary(draws: Draws) -> pd.DataFrame:
+def summary(draws: Draws, names: str | Sequence[str] | None = None) -> pd.DataFrame:
     """The table described in `Draws.summary`."""
-    require_arviz("summary")
     if not draws:
         raise ValueError("summary needs draws, and none are stored; with reduce=, collect= says what is stored.")
     if not len(draws.iterations):
         raise ValueError("summary needs draws, and there are none.")
-    import arviz_stats
-    import pandas as pd
-
-    posterior = draws.toArviz()["posterior"].to_dataset()
-    posterior = posterior.map(lambda x: x.astype(np.int8) if x.dtype == bool else x)
-    table = arviz_stats.summary(posterior, ci_kind="eti", ci_prob=0.9, round_to="none")
-    medians = arviz_stats.summary(posterior, kind="stats_median", ci_kind="eti", ci_prob=0.9, round_to="none")
-    columns = {
-        "mean": table["mean"],
-        "sd": table["sd"],
-        "5%": table["eti90_lb"],
-        "50%": medians["median"],
-        "95%": table["eti90_ub"],
-    }
-    columns |= {name: table[name] for name in ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")}
+    result = table(draws, names)
     bands = kinetic_temperature(draws)
     if bands:
-        rows = np.array([bands.get(_owner(label, bands), (np.nan,) * 3) for label in table.index])
+        rows = np.array([bands.get(_owner(label, bands), (np.nan,) * 3) for label in result.index])
         labels = ("kinetic_temperature", "temperature_0.5%", "temperature_99.5%")
-        columns |= {label: pd.Series(rows[:, k], table.index) for k, label in enumerate(labels)}
-    return pd.DataFrame(columns)
+        for k, label in enumerate(labels):
+            result[label] = rows[:, k]
+    return result
 
 
 def _owner(label: str, names: Collection[str]) -> str:

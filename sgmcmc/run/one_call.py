@@ -103,7 +103,9 @@ class Run:
         finally:
             storage.close()
         now = time.perf_counter()
-        timings = {"modeSearch": sampling - started, "sampling": now - sampling, "total": now - started}
+        timings = {"sampling": now - sampling, "total": now - started}
+        if self.sampler.search is not None:
+            timings["modeSearch"] = sampling - started
         draws = self._draws(loop, storage, timings, diverged)
         if diverged:
             raise diverged.with_draws(draws, storage.stored) from None

@@ -48,6 +48,10 @@ class Session:
         self._stepping: dict[str, threading.Thread] = {}
         self._write()
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {tuple(variable.shape)}" for name, variable in sorted(self.variables.items()))
+        return f"<session after {self.iteration} iterations: {shapes}>"
+
     @property
     def iteration(self) -> int:
         """How many iterations have been made."""

@@ -14,17 +14,18 @@ import tensorflow as tf
 from sgmcmc.core import process, random
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.schedules import Schedule
-from sgmcmc.core.types import Batch, Minibatch
+from sgmcmc.core.types import Minibatch
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import Elsewhere
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
-from sgmcmc.model import Model, Returns
+from sgmcmc.model import Model
 from sgmcmc.samplers._checks import (
     STEPSIZE,
     Rule,
+    described,
     first_non_finite,
     is_integer,
     numeric,
@@ -33,7 +34,9 @@ from sgmcmc.samplers._checks import (
     require_number,
 )
 from sgmcmc.samplers._dataset import checked_dataset
-from sgmcmc.samplers._indices import require_in_range, trial
+from sgmcmc.samplers._indices import attempt, require_in_range
+from sgmcmc.samplers._precision import require_held, warn_of_lost_noise
+from sgmcmc.samplers._trial import Trial
 
 Stepsize = float | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
@@ -45,7 +48,6 @@ SUBSAMPLING: dict[str, Callable[[int, int], Minibatch]] = {
     "reshuffled": reshuffled,
 }
 SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations by which schedules are compared
-TRACED_ROWS = 1009  # a length that no parameter has, to tell a vector of terms
 
 
 @dataclass
@@ -98,7 +100,7 @@ class Choices:
             or not self.params
             or not all(isinstance(name, str) for name in self.params)
         ):
-            raise self.refuse("params", "be a dict with at least one entry and names as keys", repr(self.params)[:200])
+            raise self.refuse("params", "be a dict with at least one entry and names as keys", described(self.params))
         return {name: self._start_of(f"params[{name!r}]", value) for name, value in self.params.items()}
 
     def _start_of(self, label: str, value: Any) -> np.ndarray:
@@ -114,11 +116,21 @@ class Choices:
     @cached_property
     def stepsizes(self) -> dict[str, float | Schedule]:
         """`stepsize`, one for each parameter."""
-        return self._for_each("stepsize", self.stepsize, self._stepsize)
+        stepsizes = self._for_each("stepsize", self.stepsize, self._stepsize)
+        positions = self.chain_starts if isinstance(self.chain_starts, dict) else self.start
+        warn_of_lost_noise(
+            self.sampler, {name: _first(eps, self.float_type) for name, eps in stepsizes.items()}, positions
+        )
+        return stepsizes
 
     def per_parameter(self, argument: str, value: Any, rule: Rule) -> dict[str, float]:
         """A number for all parameters, or a dict with one for each, as a dict."""
-        return self._for_each(argument, value, lambda label, x: require_number(label, self.sampler, x, rule))
+        return self._for_each(argument, value, lambda label, x: self.number(label, x, rule))
+
+    def number(self, label: str, value: Any, rule: Rule) -> float:
+        """One number that the rule allows, and that the float type holds."""
+        number = require_number(label, self.sampler, value, rule)
+        return require_held(label, self.sampler, number, np.dtype(self.float_type.as_numpy_dtype))
 
     def _for_each(self, argument: str, value: Any, check: Callable[[str, Any], Any]) -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -131,7 +143,7 @@ class Choices:
 
     def _stepsize(self, label: str, value: Any) -> float | Schedule:
         if not callable(value):
-            return require_number(label, self.sampler, value, STEPSIZE)
+            return self.number(label, value, STEPSIZE)
         self._try_schedule(label, value)
         return value
 
@@ -164,7 +176,7 @@ class Choices:
             raise self.refuse("starts", "come with nChains", "nChains=None")
         if not isinstance(self.starts, Mapping):
             must = "None, a standard deviation, or a dict of arrays with nChains on the first axis"
-            return require_number("starts", self.sampler, self.starts, (lambda s: 0 <= s < 1e30, must))
+            return self.number("starts", self.starts, (lambda s: 0 <= s < 1e30, must))
         if set(self.starts) != set(self.start):
             raise self.refuse(
                 "starts", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, self.starts))}"
@@ -231,32 +243,22 @@ class Choices:
         if self.logPrior is not None and not callable(self.logPrior):
             raise self.refuse("logPrior", "be None or a function of params", repr(self.logPrior))
         params = {name: tf.TensorSpec(theta.shape, self.float_type) for name, theta in self.start.items()}
-        rows = self.data.layout.specs([TRACED_ROWS])
-        log_lik = self._trial("logLik", self.logLik, (params, rows))
+        trial = Trial(self.sampler, params, self.data, self.n, self.float_type)
+        returns = trial.log_lik(self.logLik)
         if self.logPrior is not None:
-            log_prior = self._trial("logPrior", self.logPrior, (params,))
-            if log_prior.shape.num_elements() != 1:
-                raise self.refuse("logPrior", "return a scalar", f"shape {log_prior.shape}")
-        shapes = {(): Returns.SUM, (TRACED_ROWS,): Returns.TERMS}
-        shape = tuple(log_lik.shape)
-        if shape not in shapes:
-            raise self.refuse(
-                "logLik",
-                "return a scalar, the sum over the observations, or a vector with one term for each",
-                f"shape {shape} for {TRACED_ROWS} observations",
-            )
-        model = Model(self.logLik, self.logPrior, self.data, shapes[shape], self.float_type)
-        self._require_used(model, params, rows)
+            trial.log_prior(self.logPrior)
+        model = Model(self.logLik, self.logPrior, self.data, returns, self.float_type)
+        trial.uses_all_parameters(model)
         self._require_in_range()
         return model
 
     def _require_in_range(self) -> None:
         """Of data elsewhere, as they come."""
-        attempt = trial(self.sampler, self.logLik, self.start)
+        attempting = attempt(self.sampler, self.logLik, self.start)
         if isinstance(self.data, InMemory):
-            require_in_range(attempt, self.data.arrays())
+            require_in_range(attempting, self.data.arrays())
         elif isinstance(self.data, Elsewhere):
-            self.data.watch(attempt)
+            self.data.watch(attempting)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -278,35 +280,10 @@ class Choices:
             "sharedMinibatch": self.shared_minibatch,
         }
 
-    def _trial(self, argument: str, function: Callable, inputs: tuple) -> tf.Tensor:
-        try:
-            traced = tf.function(
-                lambda *x: tf.convert_to_tensor(function(*x), dtype_hint=self.float_type), autograph=False
-            )
-            output = traced.get_concrete_function(*inputs).structured_outputs
-        except Exception as error:
-            given = ", ".join(_describe(specs) for specs in inputs)
-            raise ValueError(
-                f"{argument} of {self.sampler} must be a function in TensorFlow operations of {self.float_type.name} "
-                f"tensors; on {given} it raised {type(error).__name__}: {error}"
-            ) from error
-        if output.dtype != self.float_type:
-            raise self.refuse(argument, f"return {self.float_type.name}", output.dtype.name)
-        return output
 
-    def _require_used(self, model: Model, params: dict, rows: dict) -> None:
-        unused: list[str] = []
-
-        def gradient(params: dict, rows: dict) -> None:
-            with tf.GradientTape(watch_accessed_variables=False) as tape:
-                tape.watch(params)
-                value = model.log_density(params, Batch(rows, 1.0))
-            gradients = tape.gradient(value, params)
-            unused.extend(name for name, g in gradients.items() if g is None)
-
-        tf.function(gradient, autograph=False).get_concrete_function(params, rows)
-        if unused:
-            raise self.refuse("params", "be used by logLik or logPrior, differentiably", f"unused {sorted(unused)}")
+def _first(stepsize: float | Schedule, dtype: tf.DType) -> float:
+    """The stepsize of the first iteration."""
+    return float(stepsize(tf.constant(0, dtype))) if callable(stepsize) else stepsize
 
 
 def _described(stepsize: float | Schedule, dtype: tf.DType) -> Any:
@@ -321,7 +298,3 @@ def _value_at(schedule: Schedule, iteration: tf.Tensor) -> float | None:
         return float(schedule(iteration))
     except Exception:  # such as a table that is not as long
         return None
-
-
-def _describe(specs: dict[str, tf.TensorSpec]) -> str:
-    return "{" + ", ".join(f"{name}: {spec.dtype.name}{list(spec.shape)}" for name, spec in specs.items()) + "}"

@@ -11,7 +11,8 @@ import tensorflow as tf
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry, Takes, is_on_disk
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.samplers._checks import first_non_finite, numeric
+from sgmcmc.samplers._checks import described, first_non_finite, numeric
+from sgmcmc.samplers._precision import warn_of_rounded
 
 PROBED = 2  # observations by which the entries of a dataset of the user's own are known
 
@@ -27,20 +28,25 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
     if isinstance(dataset, tf.data.Dataset | Iterator):
         raise ValueError(
             f"dataset of {of} must be a dict of arrays, or an object with __len__ and take(indices), since minibatches "
-            f"are drawn at random; got {type(dataset).__name__}, which can only be read in order. Arrays that do not "
+            f"are drawn at random; got {described(dataset)}, which can only be read in order. Arrays that do not "
             f"fit into memory can be memory-mapped: np.load(path, mmap_mode='r')."
+        )
+    if hasattr(dataset, "columns") and hasattr(dataset, "to_numpy"):
+        raise ValueError(
+            f"dataset of {of} must be a dict of arrays; got {described(dataset)}. {{'X': frame}} hands it to logLik as "
+            f"one matrix, {{name: frame[name] for name in frame.columns}} its columns."
         )
     if isinstance(dataset, Takes) and not isinstance(dataset, Mapping) and not hasattr(dataset, "shape"):
         return _of_object(of, dataset, integers, dtype)
     if not isinstance(dataset, Mapping) or not dataset or not all(isinstance(name, str) for name in dataset):
         raise ValueError(
-            f"dataset of {of} must be a dict with at least one entry and names as keys; got {repr(dataset)[:200]}."
+            f"dataset of {of} must be a dict with at least one entry and names as keys; got {described(dataset)}."
         )
     _require_integers(of, integers, dataset)
     for name, entry in dataset.items():
         if isinstance(entry, tf.data.Dataset | Iterator):
             raise ValueError(
-                f"dataset[{name!r}] of {of} must be an array; got {type(entry).__name__}, which can only be read once "
+                f"dataset[{name!r}] of {of} must be an array; got {described(entry)}, which can only be read once "
                 f"and in order. Read it into an array, or into a file for np.load(path, mmap_mode='r')."
             )
     on_disk = any(is_on_disk(entry) for entry in dataset.values())
@@ -139,4 +145,5 @@ def _in_memory(of: str, name: str, value: Any, is_integer: bool, float_type: np.
         converted = array.astype(float_type, copy=False)
     if not np.isfinite(converted).all():
         raise ValueError(f"{label} of {of} must be finite in {float_type}; got {first_non_finite(converted)}.")
+    warn_of_rounded(label, of, array, converted)
     return converted

@@ -22,10 +22,10 @@ Try = Callable[[Mapping[str, np.ndarray]], None]
 """Raises ValueError for observations, {name: [m, ...]}, that hold an index out of range."""
 
 
-def trial(of: str, log_lik: Callable, start: Mapping[str, np.ndarray]) -> Try:
+def attempt(of: str, log_lik: Callable, start: Mapping[str, np.ndarray]) -> Try:
     """What tries the log likelihood on some observations."""
 
-    def attempt(observations: Mapping[str, np.ndarray]) -> None:
+    def tried(observations: Mapping[str, np.ndarray]) -> None:
         with tf.device("CPU:0"):
             params = {name: tf.constant(theta) for name, theta in start.items()}
             data: Tree = {name: tf.constant(entry) for name, entry in observations.items()}
@@ -34,10 +34,10 @@ def trial(of: str, log_lik: Callable, start: Mapping[str, np.ndarray]) -> Try:
             except tf.errors.InvalidArgumentError as error:
                 raise ValueError(_said(of, observations, str(error.message))) from error
 
-    return attempt
+    return tried
 
 
-def require_in_range(attempt: Try, arrays: Mapping[str, np.ndarray]) -> None:
+def require_in_range(tried: Try, arrays: Mapping[str, np.ndarray]) -> None:
     """Try the extremes of every entry that may hold indices.
 
     Raises
@@ -48,7 +48,7 @@ def require_in_range(attempt: Try, arrays: Mapping[str, np.ndarray]) -> None:
     for entry in arrays.values():
         if may_be_index(entry):
             at = extremes(entry)
-            attempt({name: array[at] for name, array in arrays.items()})
+            tried({name: array[at] for name, array in arrays.items()})
 
 
 def _said(of: str, observations: Mapping[str, Any], message: str) -> str:

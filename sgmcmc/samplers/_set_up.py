@@ -16,9 +16,10 @@ from sgmcmc.kernel import moving_by_rows
 from sgmcmc.run.identity import summed, told
 from sgmcmc.run.mode import ModeSearch
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag, require_number
+from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers._trial import require_pure
 from sgmcmc.samplers.estimators import controlVariates
 
 PROBE_SCALES = (0.1, 1.0, 3.0)
@@ -38,7 +39,7 @@ def set_up(
     """
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     own, eps = dict(settings or {}), choices.stepsizes
-    search, searching = _mode_search(choices.sampler, gradient)
+    search, searching = _mode_search(choices, gradient)
     seed, minibatch, model = choices.random_seed, choices.minibatch, choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}
     model = model.giving_rows(moving_by_rows(model, minibatch, each, shapes))
@@ -61,8 +62,9 @@ def set_up(
     return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
 
 
-def _mode_search(name: str, gradient: Any) -> tuple[ModeSearch | None, dict[str, Any]]:
+def _mode_search(choices: Choices, gradient: Any) -> tuple[ModeSearch | None, dict[str, Any]]:
     """How the mode is sought, and the settings of that as the user knows them."""
+    name = choices.sampler
     if gradient is None:
         return None, {}
     if not isinstance(gradient, controlVariates):
@@ -72,7 +74,7 @@ def _mode_search(name: str, gradient: Any) -> tuple[ModeSearch | None, dict[str,
     optimizer = gradient.optimizer
     if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer of {name} must be one of {sorted(OPTIMIZERS)}; got {optimizer!r}.")
-    stepsize = require_number("optStepsize", name, gradient.optStepsize, POSITIVE)
+    stepsize = choices.number("optStepsize", gradient.optStepsize, POSITIVE)
     n_iterations = require_count("nItersOpt", name, gradient.nItersOpt, at_least=0)
     search = ModeSearch(
         OPTIMIZERS[optimizer](), stepsize, n_iterations, require_flag("verbose", name, gradient.verbose)
@@ -99,12 +101,13 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
     for name, one in each.items():
         theta = tf.TensorSpec(choices.start[name].shape, choices.float_type)
         try:
-            tf.function(_trial(one), autograph=False).get_concrete_function(theta)
+            traced = tf.function(_trial(one), autograph=False).get_concrete_function(theta)
         except Exception as error:
             raise ValueError(
                 f"dynamics of {choices.sampler} must keep the shape and the type of {name!r} and of its memory, in "
                 f"TensorFlow operations; it raised {type(error).__name__}: {error}"
             ) from error
+        require_pure(f"dynamics of {choices.sampler}", traced.graph, "given.noise has standard normals.")
     return dict(each)
 
 

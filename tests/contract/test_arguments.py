@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 import tensorflow as tf
 
 import sgmcmc
@@ -13,6 +17,14 @@ import sgmcmc
 
 def log_lik(params: dict, dataset: dict) -> tf.Tensor:
     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+
+
+GENERATOR = tf.random.Generator.from_seed(1)
+
+
+@tf.function
+def nested(x: tf.Tensor) -> tf.Tensor:
+    return tf.numpy_function(np.square, [x], tf.float32)
 
 
 GOOD = {
@@ -43,6 +55,21 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
      "stepsize of sgld must be a positive number or a schedule such as polynomial(h, a, b); got -0.0001."),
     ("sgld", "stepsize of a parameter 0", {"stepsize": {"theta": 0}}, "stepsize['theta'] of sgld must be a positive"),
     ("sgld", "stepsize NaN", {"stepsize": float("nan")}, "stepsize of sgld must be a positive number"),
+    ("sgld", "a stepsize that float32 makes 0", {"stepsize": 1e-50},
+     "stepsize of sgld must be from 1.18e-38 to 3.4e+38, what float32 can hold, or come with dtype='float64'; "
+     "got 1e-50."),
+    ("sgld", "a stepsize that float32 makes infinite", {"stepsize": {"theta": 1e39}},
+     "stepsize['theta'] of sgld must be from 1.18e-38 to 3.4e+38"),
+    ("sgld", "a stepsize beyond float64", {"stepsize": 1e-320, "dtype": "float64"},
+     "stepsize of sgld must be from 2.23e-308 to 1.8e+308, what float64 can hold; got 1e-320."),
+    ("sghmc", "alpha below float32", {"alpha": 1e-40}, "alpha of sghmc must be from 1.18e-38"),
+    ("sgnht", "a below float32", {"a": 1e-40}, "a of sgnht must be from 1.18e-38"),
+    ("sgldcv", "optStepsize below float32", {"optStepsize": 1e-46}, "optStepsize of sgldcv must be from 1.18e-38"),
+    ("sgld", "a standard deviation of starts below float32", {"nChains": 2, "starts": 1e-46},
+     "starts of sgld must be from 1.18e-38"),
+    ("sgld", "a long stepsize", {"stepsize": np.ones(1000)},
+     "stepsize of sgld must be a positive number or a schedule such as polynomial(h, a, b); got an array of shape "
+     "(1000,)."),
     ("sgld", "stepsize a string", {"stepsize": "small"}, "got 'small'."),
     ("sgld", "entries of different lengths", {"dataset": {"x": np.zeros(10), "y": np.zeros(9)}},
      "dataset of sgld must have entries of one length, the number of observations; got {'x': 10, 'y': 9}."),
@@ -57,6 +84,33 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "strings", {"dataset": {"x": ["a", "b"]}}, "dataset['x'] of sgld must be an array of real numbers"),
     ("sgld", "ragged lists", {"dataset": {"x": [[1.0], [1.0, 2.0]]}}, "dataset['x'] of sgld must be an array"),
     ("sgld", "complex numbers", {"dataset": {"x": np.array([1j])}}, "got dtype complex128."),
+    ("sgld", "masked values", {"dataset": {"x": np.ma.masked_greater(np.arange(10.0), 6.0)}},
+     "dataset['x'] of sgld must be an array without masked values; got 3 masked. Leave those observations out, or put "
+     "numbers in their place, as its method filled does."),
+    ("sgld", "masked values in a list", {"dataset": {"x": [np.ma.array([1.0, 2.0], mask=[False, True])] * 5}},
+     "dataset['x'] of sgld must be an array without masked values; got 5 masked."),
+    ("sgld", "a masked start", {"params": {"theta": np.ma.array([0.0, 1.0], mask=[True, False])}},
+     "params['theta'] of sgld must be an array without masked values; got 1 masked."),
+    ("sgld", "masked weights", {"subsampling": np.ma.array(np.ones(1000), mask=np.arange(1000) == 3)},
+     "subsampling of sgld must be an array without masked values; got 1 masked."),
+    ("sgld", "masked starts", {"nChains": 2, "starts": {"theta": np.ma.array([0.0, 1.0], mask=[True, False])}},
+     "starts['theta'] of sgld must be an array without masked values; got 1 masked."),
+    ("sgld", "a masked number", {"stepsize": np.ma.array(1e-4, mask=True)}, "stepsize of sgld must be a positive"),
+    ("sgld", "a sparse matrix", {"dataset": {"x": scipy.sparse.eye(5, format="csr")}},
+     "dataset['x'] of sgld must be an array of real numbers; got a csr_matrix of shape (5, 5). Make it dense (toarray, "
+     "tf.sparse.to_dense) where that fits into memory; otherwise give the places and the values of what is not zero as "
+     "two arrays with a row for each observation, and name the places in integers."),
+    ("sgld", "a data frame", {"dataset": pd.DataFrame({"x": [1.0, 2.0]})},
+     "dataset of sgld must be a dict of arrays; got a DataFrame of shape (2, 1). {'X': frame} hands it to logLik as "
+     "one matrix, {name: frame[name] for name in frame.columns} its columns."),
+    ("sgld", "words in a data frame",
+     {"dataset": {"x": pd.DataFrame({"a": [1.0], "b": ["one"]}).astype({"b": object})}},
+     "dataset['x'] of sgld must be an array of real numbers; got a DataFrame of shape (1, 2) with columns "
+     "{'b': 'object'}, which are to be left out or coded as numbers."),
+    ("sgld", "a tf.data.Dataset", {"dataset": tf.data.Dataset.range(3)},
+     "since minibatches are drawn at random; got a tf.data.Dataset, which can only be read in order."),
+    ("sgld", "an entry that is a tf.data.Dataset", {"dataset": {"x": tf.data.Dataset.range(3)}},
+     "dataset['x'] of sgld must be an array; got a tf.data.Dataset, which can only be read once"),
     ("sgld", "NaN in the data", {"dataset": {"x": np.array([0.0, np.nan])}},
      "dataset['x'] of sgld must be finite in float32; got nan at index (1,)."),
     ("sgld", "overflow in the data", {"dataset": {"x": np.array([0.0, 1e300])}}, "got inf at index (1,)."),
@@ -73,12 +127,47 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "logPrior not callable", {"logPrior": 3.0}, "logPrior of sgld must be None or a function of params"),
     ("sgld", "logLik of a wrong shape", {"logLik": lambda p, d: tf.tile(d["x"] - p["theta"], [2])},
      "logLik of sgld must return a scalar, the sum over the observations, or a vector with one term for each; "
-     "got shape (2018,) for 1009 observations."),
+     "got shape (20,) for a minibatch of n = 10 observations."),
+    ("sgld", "logLik of minibatches only", {"logLik": lambda p, d: tf.reshape(d["x"], [10]) - p["theta"]},
+     "logLik of sgld must take any number of observations, not only the n = 10 of a minibatch; on"),
+    ("sgld", "logLik that takes the minibatch for the data",
+     {"logLik": lambda p, d: tf.reshape(d["x"], [1000]) - p["theta"]}, "{x: float32[10]} it raised ValueError"),
+    ("sgld", "indices that are floats",
+     {"dataset": {"x": np.linspace(-1, 1, 20), "group": np.arange(20) % 2}, "params": {"theta": [0.0, 0.0]},
+      "logLik": lambda p, d: d["x"] - tf.gather(p["theta"], d["group"]), "minibatchSize": 5},
+     "int64. An entry of dataset that serves as indices is to be named in integers: integers=['group']."),
+    ("sgld", "positions that are floats",
+     {"dataset": {"group": [0, 1]}, "params": {"theta": [0.0, 0.0]}, "minibatchSize": 1,
+      "logLik": lambda p, d: p["theta"][d["group"]]}, "to be named in integers: integers=['group']."),
+    ("sgld", "constants of float64", {"logLik": lambda p, d: tf.constant(1.0, tf.float64) * p["theta"]},
+     "argument 'x'. A constant of float64 is to be made tf.constant(..., tf.float32), or dtype='float64' chosen."),
+    ("sgld", "constants of float32",
+     {"dtype": "float64", "logLik": lambda p, d: tf.ones([]) * p["theta"]},
+     "argument 'x'. A constant of float32 is to be made tf.constant(..., tf.float64)."),
     ("sgld", "logLik of a wrong type", {"logLik": lambda p, d: tf.cast(tf.reduce_sum(d["x"] * p["theta"]), tf.float64)},
-     "logLik of sgld must return float32; got float64."),
+     "logLik of sgld must return float32; got float64. A constant of float64 is to be made tf.constant("),
+    ("sgld", "random numbers in logLik", {"logLik": lambda p, d: p["theta"] * tf.random.normal([])},
+     "logLik of sgld must not draw random numbers by itself, since seed does not govern them and no run could be "
+     "repeated; got RandomStandardNormal. Draw them before, as an entry of dataset, or by tf.random.stateless_normal "
+     "and its like."),
+    ("sgld", "random numbers in a branch",
+     {"logLik": lambda p, d: p["theta"] * tf.cond(d["x"][0] > 0, lambda: GENERATOR.normal([]), lambda: 1.0)},
+     "logLik of sgld must not draw random numbers by itself, since seed does not govern them and no run could be "
+     "repeated; got RngReadAndSkip."),
+    ("sgldcv", "dropout in logPrior", {"logPrior": lambda p: tf.nn.dropout(p["theta"], 0.5)},
+     "logPrior of sgldcv must not draw random numbers by itself"),
+    ("sample", "random numbers in a rule",
+     {"dynamics": sgmcmc.Dynamics(lambda theta, memory, given: (theta + tf.random.normal([]), memory))},
+     "dynamics of sample must not draw random numbers by itself, since seed does not govern them and no run could be "
+     "repeated; got RandomStandardNormal. given.noise has standard normals."),
+    ("sgld", "py_function", {"logLik": lambda p, d: p["theta"] * tf.py_function(float, [d["x"][0]], tf.float32)},
+     "logLik of sgld must be in TensorFlow operations alone; got EagerPyFunc, a call of Python (tf.py_function, "
+     "tf.numpy_function), which cannot be compiled, nor mapped over chains."),
+    ("sgld", "numpy_function", {"logLik": lambda p, d: nested(p["theta"])},
+     "logLik of sgld must be in TensorFlow operations alone; got PyFunc, a call of Python"),
     ("sgld", "types that clash in logLik", {"logLik": lambda p, d: tf.constant(1.0, tf.float64) * p["theta"]},
      "logLik of sgld must be a function in TensorFlow operations of float32 tensors; on {theta: float32[]}, "
-     "{x: float32[1009]} it raised"),
+     "{x: float32[10]} it raised"),
     ("sgld", "logLik that misspells a name", {"logLik": lambda p, d: p["tehta"]}, "it raised KeyError: 'tehta'"),
     ("sgld", "logPrior of a wrong shape", {"logPrior": lambda p: tf.stack([p["theta"]] * 2)},
      "logPrior of sgld must return a scalar; got shape (2,)."),
@@ -145,8 +234,64 @@ def test_bad_arguments_are_named(function: str, what: str, arguments: dict, sent
 
 
 def test_good_arguments_pass() -> None:
-    sgmcmc.sgldSetup(**GOOD)
-    sgmcmc.sgldcvSetup(**GOOD, **MODE)
+    """Without a word; among them what is like something that is refused or warned of."""
+    good = [
+        {},
+        {"dataset": {"x": np.ma.array(np.arange(1000.0))}},  # nothing is masked
+        {"logLik": lambda p, d: p["theta"] * tf.random.stateless_normal([], [1, 2])},
+        {"stepsize": 1e-50, "dtype": "float64"},
+        {"nChains": 2, "starts": 0},
+        {"stepsize": 1e-10, "params": {"theta": 1e3}, "dtype": "float64"},
+        {"stepsize": 1e-6, "params": {"theta": 1e3}},
+        {"dataset": {"x": 1.7e9 + np.linspace(0.0, 86_400.0, 1000)}, "dtype": "float64"},
+        {"dataset": {"x": np.linspace(2000.0, 2020.0, 1000)}},
+        {"dataset": {"x": 2.0**24 - np.arange(1000.0)}},  # held exactly
+        {"dataset": {"x": np.full(1000, 1 / 3)}},
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for arguments in good:
+            sgmcmc.sgldSetup(**GOOD | arguments)
+        sgmcmc.sgldcvSetup(**GOOD, **MODE)
+
+
+TIMES = 1.7e9 + np.linspace(0.0, 86_400.0, 1000)
+WARNED: dict[str, tuple[dict[str, Any], str]] = {
+    "steps that float32 rounds away": (
+        {"stepsize": 1e-10, "params": {"theta": -1e3}},
+        "params['theta'] starts at 1000, where float32 has steps of 6.1e-05, and its noise has sd sqrt(stepsize) = "
+        "1e-05: sgld will hardly move it. To help, use dtype='float64', or shift the parameter to lie near 0.",
+    ),
+    "a schedule": (
+        {"stepsize": sgmcmc.polynomial(1e-10, 1.0, 0.0), "params": {"theta": 1e3}}, "params['theta'] starts at 1000",
+    ),
+    "starts": (
+        {"stepsize": 1e-10, "nChains": 2, "starts": {"theta": [0.0, 1e3]}}, "params['theta'] starts at 1000",
+    ),
+    "even float64": (
+        {"stepsize": 1e-10, "params": {"theta": 1e12}, "dtype": "float64"},
+        "To help, shift the parameter to lie near 0.",
+    ),
+    "times": (
+        {"dataset": {"x": TIMES}},
+        "dataset['x'] of sgld loses what tells observations apart: float32 rounds it by up to 62, and its range is "
+        "8.6e+04; subtract its mean before, or use dtype='float64'.",
+    ),
+    "a column of times": ({"dataset": {"x": np.stack([np.ones(1000), TIMES], axis=1)}}, "dataset['x'][:, 1] of sgld"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WARNED)
+def test_what_rounding_takes_away_is_warned_of(what: str) -> None:
+    """Once, in the user's own line, whether they set up or run."""
+    arguments, sentence = WARNED[what]
+    one_call = [lambda **k: sgmcmc.sgld(**k, nIters=1, verbose=False)] if what == "times" else []
+    for call in (sgmcmc.sgldSetup, *one_call):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(**GOOD | arguments)
+        assert len(caught) == 1 and sentence in str(caught[0].message)
+        assert Path(caught[0].filename) == Path(__file__)
 
 
 def test_errors_of_the_users_function_are_chained() -> None:

@@ -1,6 +1,7 @@
 """The site: every public name has a page, examples run, links lead somewhere, and Sphinx builds it without warnings."""
 
 import html.parser
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted((DOCS / "guide").glob("*.md"))]
 VIGNETTES = sorted((ROOT / "vignettes").glob("*.py"))
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("TF_")} | {"PYTHONPATH": str(ROOT)}
 FOLDERS = ("docs", "sgmcmc", "vignettes")
 
 
@@ -81,6 +83,31 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     namespace = {"__name__": "__main__"}
     for i, block in enumerate(python_blocks(read(page))):
         exec(compile(block, f"{page.name}, Python block {i + 1}", "exec"), namespace)
+
+
+LOUD = """
+import numpy as np
+from sgmcmc import sghmc
+
+for k in range(6):  # TensorFlow speaks of retracing from the fifth map over chains on
+    sghmc(
+        lambda params, dataset: -(1.0 + 0.1 * k) * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2),
+        {"x": np.ones(20)}, {"theta": 1.0}, 1e-4, minibatchSize=5, nIters=2, nChains=2, verbose=False, seed=1,
+    )
+"""
+
+
+@pytest.mark.slow
+def test_the_advice_against_messages_silences_them(tmp_path):
+    """Also what the package makes TensorFlow say; without the advice there are the lines it speaks of."""
+    (advice,) = python_blocks(read(DOCS / "install.md"))
+    program = tmp_path / "program.py"
+    program.write_text(advice + LOUD, encoding="utf-8")
+    quiet = subprocess.run([sys.executable, program], cwd=ROOT, capture_output=True, text=True, env=PLAIN)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    program.write_text("import tensorflow as tf" + LOUD, encoding="utf-8")
+    loud = subprocess.run([sys.executable, program], cwd=ROOT, capture_output=True, text=True, env=PLAIN)
+    assert "oneDNN" in loud.stderr and "retracing" not in loud.stderr
 
 
 class Links(html.parser.HTMLParser):

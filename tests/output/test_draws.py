@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import arviz_stats
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 import tensorflow as tf
@@ -112,7 +114,7 @@ def test_settings_are_what_was_asked_for(few: sgmcmc.Draws, chains: sgmcmc.Draws
     assert (
         chains.nChains == 4 and chains.settings["alpha"] == {"theta": 0.02, "phi": 0.02} and chains.settings["L"] == 5
     )
-    assert set(few.timings) == {"modeSearch", "sampling", "total"} and few.divergence is None
+    assert set(few.timings) == {"sampling", "total"} and few.divergence is None
     assert 0 < few.timings["sampling"] <= few.timings["total"]
     np.testing.assert_array_equal(few.iterations, np.arange(12, 61, 2))
     np.testing.assert_array_equal(chains.iterations, np.arange(101, 1601))
@@ -275,6 +277,43 @@ def test_what_users_put_into_the_dict_goes_with_it(few: sgmcmc.Draws, tmp_path: 
     np.testing.assert_array_equal(sgmcmc.Draws.load(tmp_path / "out.npz")["theta"], np.exp(few["theta"]))
 
 
+def test_arrays_of_another_length_are_refused(few: sgmcmc.Draws, chains: sgmcmc.Draws) -> None:
+    """As what R's users write to drop a burn-in, of one parameter."""
+    for out, lead, short in ((few.copy(), "25", "(20, 2)"), (chains.copy(), "4, 1500", "(4, 1495, 2)")):
+        message = (
+            f"out['theta'] must have shape ({lead}, ...), as many draws as the others; got {short}. Draws are dropped "
+            "from all together: out = out.burnIn(k) drops those of the first k iterations, out = out[k:] the first k."
+        )
+        before, part = out["theta"], out["theta"][5:] if out.nChains is None else out["theta"][:, 5:]
+
+        def assign(out: sgmcmc.Draws = out, part: np.ndarray = part) -> None:
+            out["theta"] = part
+
+        def merge(out: sgmcmc.Draws = out, part: np.ndarray = part) -> None:
+            out |= {"theta": part}
+
+        ways = (assign, merge, lambda out=out, part=part: out.update(theta=part))
+        for way in ways:
+            with pytest.raises(ValueError) as refused:
+                way()
+            assert str(refused.value) == message and out["theta"] is before
+        for bad in (1.0, "a note"):
+            with pytest.raises(ValueError, match=r"out\['note'\] must have shape .* got \(\)"):
+                out.setdefault("note", bad)
+        assert out.setdefault("theta", None) is before
+    few.copy()["list"] = [0.0] * 25
+
+
+def test_an_attribute_that_is_a_parameter_is_pointed_to(few: sgmcmc.Draws) -> None:
+    with pytest.raises(
+        AttributeError, match=r"'Draws' has no attribute 'theta'; the draws of 'theta' are out\['theta'\]"
+    ):
+        _ = few.theta
+    with pytest.raises(AttributeError, match=r"'Draws' has no attribute 'psi'$"):
+        _ = few.psi
+    assert not hasattr(few, "theta")
+
+
 @pytest.mark.parametrize("bad", ["draw", "chain", "a/b"])
 def test_names_that_arviz_cannot_hold_are_named(few: sgmcmc.Draws, bad: str) -> None:
     out = few.copy()
@@ -287,6 +326,62 @@ def test_a_parameter_named_like_a_dimension_is_kept(few: sgmcmc.Draws) -> None:
     out = few.copy()
     out["theta_dim_0"] = out["phi"]
     assert set(out.summary().index) == {"phi", "sum", "theta[0]", "theta[1]", "theta_dim_0"}
+
+
+def made_up(arrays: Tree, n_chains: int | None, n_draws: int) -> sgmcmc.Draws:
+    """Draws of no sampler, from arrays [C, T, ...]."""
+    settings = {"sampler": "none", "seed": 1, "stepsize": dict.fromkeys(arrays, 1.0), "dtype": "float64"}
+    return sgmcmc.Draws({"posterior": arrays}, nChains=n_chains, iterations=range(1, n_draws + 1), settings=settings)
+
+
+@pytest.mark.parametrize("n_draws", [4, 5, 6, 7, 8, 9, 20, 101])
+@pytest.mark.parametrize("n_chains", [1, 2, 5])
+def test_the_diagnostics_are_those_of_arviz(n_chains: int, n_draws: int) -> None:
+    """To rounding: of slow and of alternating chains, numbers that repeat, stand still, or differ between chains."""
+    rng = np.random.default_rng(n_draws)
+    x = rng.normal(size=(n_chains, n_draws, 6))
+    for t in range(1, n_draws):
+        x[:, t] += np.array([0.0, 0.9, 0.99, -0.9, 0.5, 0.5]) * x[:, t - 1]
+    x[..., 4] += np.arange(n_chains)[:, None]
+    arrays = {"x": x, "whole": np.round(x), "still": np.ones((n_chains, n_draws)), "flag": x > 0}
+    table = made_up(arrays, None if n_chains == 1 else n_chains, n_draws).summary()
+    assert list(table.index[:2]) == ["x[0]", "x[1]"] and list(table.columns) == COLUMNS
+    posterior = xr.Dataset({name: (("chain", "draw", "k")[: a.ndim], a.astype(float)) for name, a in arrays.items()})
+    ways = {"mcse_mean": ("mcse", {"method": "mean"}), "mcse_sd": ("mcse", {"method": "sd"}), "r_hat": ("rhat", {})}
+    ways |= {"ess_bulk": ("ess", {"method": "bulk"}), "ess_tail": ("ess", {"method": "tail", "prob": (0.05, 0.95)})}
+    for column, (function, arguments) in ways.items():
+        with np.errstate(invalid="ignore", divide="ignore"):
+            exact = getattr(arviz_stats, function)(posterior, **arguments)
+        exact = np.concatenate([np.ravel(exact[name]) for name in arrays])
+        np.testing.assert_allclose(table[column], exact, rtol=1e-9, err_msg=column)
+
+
+def test_summary_of_some_names(chains: sgmcmc.Draws) -> None:
+    table = chains.summary()
+    for names, rows in (
+        ("phi", ["phi"]),
+        (["theta[1]", "phi"], ["theta[1]", "phi"]),
+        ("theta", ["theta[0]", "theta[1]"]),
+    ):
+        pd.testing.assert_frame_equal(chains.summary(names), table.loc[rows])
+        pd.testing.assert_frame_equal(chains.summary(names=names), table.loc[rows])
+    with pytest.raises(
+        ValueError, match=r"names of summary must be among 'phi', 'theta', or their elements.*got 'psi'"
+    ):
+        chains.summary("psi")
+
+
+def test_summary_in_blocks(chains: sgmcmc.Draws, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = chains.summary()
+    monkeypatch.setattr("sgmcmc.output._table.BLOCK", 1)
+    pd.testing.assert_frame_equal(chains.summary(), whole)
+
+
+def test_summary_of_what_is_not_finite(few: sgmcmc.Draws) -> None:
+    out = few.copy()
+    out["log"] = np.where(np.arange(25) == 3, -np.inf, 0.0)
+    row = out.summary("log").loc["log"]
+    assert np.isnan(row["ess_bulk"]) and np.isnan(row["mcse_mean"]) and row["50%"] == 0.0
 
 
 def test_summary_sees_chains_that_disagree(chains: sgmcmc.Draws) -> None:
@@ -313,6 +408,62 @@ def test_a_hot_chain_is_warned_of(chains: sgmcmc.Draws) -> None:
     assert len(warned) == 1 and warned[0].filename == __file__
     assert out.sampleStats["kinetic_temperature"][:, 1].mean() > 2
     assert np.abs(chains.sampleStats["kinetic_temperature"].mean(axis=(0, 1)) - 1).max() < 0.1
+
+
+# --- predictions --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [1, 700, 2**22])
+def test_predictions_are_averages_over_all_draws(
+    chains: sgmcmc.Draws, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sgmcmc.output._predictions.BLOCK", block)
+    out = chains[::50]
+    z = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5]])
+    predicted = out.predict(lambda p, d: tf.linalg.matvec(d["z"], p["theta"]) + p["phi"], {"z": z}, (0.025, 0.9))
+    values = (out["theta"].reshape(-1, 2) @ z.T + out["phi"].reshape(-1, 1)).astype(np.float64)  # [C T, 3]
+    exact = {"mean": values.mean(axis=0), "sd": values.std(axis=0)}
+    exact |= {"2.5%": np.quantile(values, 0.025, axis=0), "90%": np.quantile(values, 0.9, axis=0)}
+    assert predicted.keys() == exact.keys()
+    for name, value in exact.items():
+        np.testing.assert_allclose(predicted[name], value, rtol=1e-5)
+
+
+def test_predictions_of_parameters_alone_and_without_quantiles(few: sgmcmc.Draws) -> None:
+    predicted = few.predict(lambda params: params["theta"] > 0.9, quantiles=())
+    assert predicted.keys() == {"mean", "sd"}
+    np.testing.assert_allclose(predicted["mean"], (few["theta"] > 0.9).mean(axis=0), rtol=1e-6)
+
+
+def test_data_for_predictions_have_the_types_of_the_samplers_own() -> None:
+    group = np.arange(60) % 3
+    out = sgmcmc.sgld(
+        lambda p, d: -((d["x"] - tf.gather(p["mu"], d["group"])) ** 2), {"x": np.ones(60), "group": group},
+        {"mu": np.zeros(3)}, 1e-3, integers=["group"], minibatchSize=30, nIters=5, verbose=False, seed=1,
+    )  # fmt: skip
+    predicted = out.predict(
+        lambda p, d: d["scale"] * tf.gather(p["mu"], d["group"]), {"group": [2, 0], "scale": [1, 2]}
+    )
+    np.testing.assert_allclose(predicted["mean"], out["mu"][:, [2, 0]].mean(axis=0) * [1, 2], rtol=1e-5)
+
+
+BAD_PREDICTIONS: list[tuple[tuple, str]] = [
+    ((5,), "function of predict must be one of params in TensorFlow operations; got 5."),
+    ((lambda p: p["psi"],), "in TensorFlow operations; it raised KeyError: 'psi'"),
+    ((lambda p, d: p["phi"], [1.0]), "dataset of predict must be None or a dict of arrays; got list."),
+    ((lambda p, d: p["phi"], {"x": ["a"]}), "dataset of predict must hold arrays of real numbers; got {'x': '<U1'}."),
+    ((lambda p: p["phi"], None, [5]), "quantiles of predict must be numbers in (0, 1), or none of them; got [5]."),
+    ((lambda p: p["phi"], None, 0.5), "quantiles of predict must be numbers in (0, 1), or none of them; got 0.5."),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD_PREDICTIONS, ids=[b[1][:30] for b in BAD_PREDICTIONS])
+def test_bad_arguments_of_predict_are_named(few: sgmcmc.Draws, arguments: tuple, sentence: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        few.predict(*arguments)
+    assert sentence in str(refused.value)
+    with pytest.raises(ValueError, match="predict needs draws, and there are none"):
+        few[:0].predict(lambda p: p["phi"])
 
 
 # --- ArviZ --------------------------------------------------------------------------------------------------------
@@ -347,11 +498,16 @@ def test_arviz_of_one_chain(few: sgmcmc.Draws) -> None:
     assert few.sampleStats.keys() == {"lp"}  # which the conversion did not add to
 
 
-@pytest.mark.parametrize("missing", ["arviz_base", "arviz_stats"])
-@pytest.mark.parametrize("function", ["summary", "toArviz"])
-def test_without_arviz_it_is_said_how_to_get_it(
-    few: sgmcmc.Draws, function: str, missing: str, monkeypatch: pytest.MonkeyPatch
+NEEDED = {"arviz_base": ("toArviz", "ArviZ"), "arviz_stats": ("toArviz", "ArviZ")} | dict.fromkeys(
+    ["pandas", "scipy"], ("summary", "pandas and SciPy")
+)
+
+
+@pytest.mark.parametrize("missing", NEEDED)
+def test_what_is_missing_is_named_with_how_to_get_it(
+    few: sgmcmc.Draws, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    function, needed = NEEDED[missing]
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ImportError, match=rf'{function} needs ArviZ: pip install "sgmcmc\[arviz\]"'):
+    with pytest.raises(ImportError, match=rf'{function} needs {needed}: pip install "sgmcmc\[arviz\]"'):
         getattr(few, function)()

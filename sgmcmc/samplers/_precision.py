@@ -1,0 +1,59 @@
+"""What the float type cannot hold: constants that become 0 or infinity, steps and data that are rounded away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sgmcmc.samplers._checks import warn
+
+ROUNDED = 1e-4  # of the range of a column: rounding by more is warned of
+SINGLE = np.dtype(np.float32)
+
+
+def require_held(label: str, of: str, value: float, dtype: np.dtype) -> float:
+    """A number that `dtype` does not make 0, infinity, or so small that programs take it for 0."""
+    least, most = (float(x) for x in (np.finfo(dtype).tiny, np.finfo(dtype).max))
+    if value and not least <= abs(value) <= most:
+        remedy = ", or come with dtype='float64'" if dtype == SINGLE else ""
+        raise ValueError(
+            f"{label} of {of} must be from {least:.3g} to {most:.3g}, what {dtype} can hold{remedy}; got {value!r}."
+        )
+    return value
+
+
+def warn_of_lost_noise(of: str, first_stepsizes: Mapping[str, float], starts: Mapping[str, np.ndarray]) -> None:
+    """Say so where the noise of a step would be lost in rounding: the chain then stands still, or moves in jumps."""
+    lost = []
+    for name, eps in first_stepsizes.items():
+        largest = np.abs(starts[name]).max()
+        resolution = float(np.spacing(largest))
+        if np.sqrt(eps) < resolution:
+            lost.append(
+                f"params[{name!r}] starts at {largest:.6g}, where {largest.dtype} has steps of {resolution:.2g}, and "
+                f"its noise has sd sqrt(stepsize) = {np.sqrt(eps):.2g}"
+            )
+            remedy = "use dtype='float64', or " if largest.dtype == SINGLE else ""
+    if lost:
+        warn(f"{'; '.join(lost)}: {of} will hardly move it. To help, {remedy}shift the parameter to lie near 0.")
+
+
+def warn_of_rounded(label: str, of: str, array: np.ndarray, converted: np.ndarray) -> None:
+    """Say so where rounding takes from a column, an entry of an observation, what tells its observations apart."""
+    if array.dtype.kind != "f" or array.dtype.itemsize <= converted.dtype.itemsize or not array.size:
+        return
+    least, most = array.min(axis=0), array.max(axis=0)
+    spread = most - least
+    half_steps = np.spacing(np.maximum(abs(least), abs(most)).astype(converted.dtype)) / 2
+    for place in np.argwhere((spread > 0) & (half_steps > ROUNDED * spread)):
+        where: tuple = (slice(None), *(int(i) for i in place))
+        error = abs(array[where] - converted[where]).max()  # 0 for what is held exactly, such as whole numbers
+        if error > ROUNDED * spread[tuple(place)]:
+            column = f"[:, {', '.join(map(str, place))}]" if len(place) else ""
+            remedy = "subtract its mean before" + (", or use dtype='float64'" if converted.dtype == SINGLE else "")
+            warn(
+                f"{label}{column} of {of} loses what tells observations apart: {converted.dtype} rounds it by up to "
+                f"{error:.2g}, and its range is {spread[tuple(place)]:.2g}; {remedy}."
+            )
+            return

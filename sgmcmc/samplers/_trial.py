@@ -1,0 +1,165 @@
+"""The functions of the user on abstract inputs, before anything is computed: do they fit, and may they be compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.types import Batch
+from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.layout import aligned_zeros
+from sgmcmc.model import LogLik, LogPrior, Model, Returns
+
+TRACED_ROWS = 1009  # a length that no parameter has, to tell a vector of terms
+LOOKED_AT = 1000  # observations in which whole numbers are looked for
+
+RANDOM = re.compile(
+    "(Random(Uniform|UniformInt|StandardNormal|Gamma|Poisson|PoissonV2|Shuffle)|(Parameterized)?TruncatedNormal|Multinomial"
+    "|Rng(ReadAnd)?Skip|Stateful(Uniform|Standard|Truncated|Random).*|.*CandidateSampler)"
+)  # operations that draw from TensorFlow's own generators
+PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+OTHER_NOISE = "Draw them before, as an entry of dataset, or by tf.random.stateless_normal and its like."
+OTHER_TYPE = {"float32": "float64", "float64": "float32"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Of the functions of one sampler.
+
+    Parameters
+    ----------
+    sampler : str
+        For messages.
+    params : dict of tf.TensorSpec
+    data : Data
+    n : int
+        Observations in a minibatch.
+    dtype : tf.DType
+    """
+
+    sampler: str
+    params: dict[str, tf.TensorSpec]
+    data: Data
+    n: int
+    dtype: tf.DType
+
+    def log_lik(self, function: LogLik) -> Returns:
+        """What it returns for a minibatch."""
+        try:
+            shape = self._output_shape("logLik", function, TRACED_ROWS)
+        except ValueError:
+            # The user knows how long a minibatch is, and is told of that if it fails too.
+            self._output_shape("logLik", function, self.n)
+            raise
+        if shape not in (shapes := {(): Returns.SUM, (TRACED_ROWS,): Returns.TERMS}):
+            n = self.n
+            with contextlib.suppress(ValueError):
+                shape, n = self._output_shape("logLik", function, n), n
+            raise ValueError(
+                f"logLik of {self.sampler} must return a scalar, the sum over the observations, or a vector with one "
+                f"term for each; got shape {shape} for a minibatch of n = {n} observations."
+            )
+        return shapes[shape]
+
+    def log_prior(self, function: LogPrior) -> None:
+        """It must return a scalar."""
+        shape = self._output_shape("logPrior", function, None)
+        if np.prod(shape, dtype=int) != 1:
+            raise ValueError(f"logPrior of {self.sampler} must return a scalar; got shape {shape}.")
+
+    def uses_all_parameters(self, model: Model) -> None:
+        """Differentiably."""
+        unused: list[str] = []
+
+        def gradient(params: dict, rows: dict) -> None:
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(params)
+                value = model.log_density(params, Batch(rows, 1.0))
+            gradients = tape.gradient(value, params)
+            unused.extend(name for name, g in gradients.items() if g is None)
+
+        rows = self.data.layout.specs([TRACED_ROWS])
+        tf.function(gradient, autograph=False).get_concrete_function(self.params, rows)
+        if unused:
+            raise ValueError(
+                f"params of {self.sampler} must be used by logLik or logPrior, differentiably; got unused "
+                f"{sorted(unused)}."
+            )
+
+    def _output_shape(self, argument: str, function: Callable, n_rows: int | None) -> tuple[int, ...]:
+        must = f"be a function in TensorFlow operations of {self.dtype.name} tensors"
+        if n_rows == TRACED_ROWS != self.n:
+            must = f"take any number of observations, not only the n = {self.n} of a minibatch"
+        inputs = (self.params,) if n_rows is None else (self.params, self.data.layout.specs([n_rows]))
+        whole = tf.function(lambda *x: tf.convert_to_tensor(function(*x), dtype_hint=self.dtype), autograph=False)
+        try:
+            concrete = whole.get_concrete_function(*inputs)
+        except Exception as error:
+            given = ", ".join(_described(specs) for specs in inputs)
+            raise ValueError(
+                f"{argument} of {self.sampler} must {must}; on {given} it raised {type(error).__name__}: "
+                f"{str(error).rstrip('.')}{self._remedy(str(error))}"
+            ) from error
+        require_pure(f"{argument} of {self.sampler}", concrete.graph, OTHER_NOISE)
+        output = concrete.structured_outputs
+        if output.dtype != self.dtype:
+            remedy = self._remedy(f"{output.dtype.name} does not match")
+            raise ValueError(
+                f"{argument} of {self.sampler} must return {self.dtype.name}; got {output.dtype.name}{remedy}"
+            )
+        return tuple(output.shape)
+
+    def _remedy(self, error: str) -> str:
+        """What helps against the mistakes that are made most."""
+        if re.search(r"float(32|64) not in list of allowed values: .*int32|valid indices, got .*float", error):
+            names = self._whole_numbers()
+            return (
+                f". An entry of dataset that serves as indices is to be named in integers: integers={names or [...]}."
+            )
+        other = OTHER_TYPE[self.dtype.name]
+        if re.search(rf"{other}.*(match|same dtype)|(match|same dtype).*{other}|a double tensor", error):
+            choice = f", or dtype={other!r} chosen" if other == "float64" else ""
+            return f". A constant of {other} is to be made tf.constant(..., tf.{self.dtype.name}){choice}."
+        return ""
+
+    def _whole_numbers(self) -> list[str]:
+        """The float entries that could be indices."""
+        words = aligned_zeros(min(self.data.size, LOOKED_AT), self.data.layout.width)
+        self.data.read(0, words)
+        views = self.data.layout.views(words)
+        return sorted(name for name, x in views.items() if x.dtype.kind == "f" and (x == np.floor(x)).all())
+
+
+def require_pure(label: str, graph: Any, instead: str) -> None:
+    """Refuse what a compiled chain cannot repeat: random numbers outside the seed, and calls of Python.
+
+    `instead` says where random numbers may come from.
+    """
+    operations = set(_operations(graph))
+    if drawn := sorted(filter(RANDOM.fullmatch, operations)):
+        raise ValueError(
+            f"{label} must not draw random numbers by itself, since seed does not govern them and no run could be "
+            f"repeated; got {', '.join(drawn)}. {instead}"
+        )
+    if called := sorted(operations & PYTHON):
+        raise ValueError(
+            f"{label} must be in TensorFlow operations alone; got {', '.join(called)}, a call of Python "
+            f"(tf.py_function, tf.numpy_function), which cannot be compiled, nor mapped over chains."
+        )
+
+
+def _operations(graph: Any) -> Iterator[str]:
+    """The types of all operations, also in the functions that are called: branches, loops, other tf.functions."""
+    definition = graph.as_graph_def()
+    yield from (node.op for node in definition.node)
+    yield from (node.op for function in definition.library.function for node in function.node_def)
+
+
+def _described(specs: Mapping[str, tf.TensorSpec]) -> str:
+    return "{" + ", ".join(f"{name}: {spec.dtype.name}{list(spec.shape)}" for name, spec in specs.items()) + "}"
