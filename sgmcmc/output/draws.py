@@ -53,8 +53,10 @@ class Draws(dict[str, Any]):
         By ArviZ's names, arrays (nIters,) or (nChains, nIters), or with one more axis for the parameters in order of
         name: "lp", the log posterior up to a constant, summed over all N, as each iteration estimated it from its
         minibatch where it took the gradient (for SGLD and SGNHT that is the position before the draw);
+        for SGLD "variance_ratio", 1 + stepsize / 4 times the mean of gradient^2, whose average over a chain is its
+        variance relative to the posterior's, if that is normal;
         for samplers with momentum "kinetic_temperature", the mean of momentum^2 / stepsize, near 1 in a well-tuned
-        chain; for SGNHT "thermostat"; if it is a schedule, "step_size".
+        chain, and for SGHMC near 1 / (1 - alpha/2); for SGNHT "thermostat"; if it is a schedule, "step_size".
     gradients : dict of numpy.ndarray or None
         With ``gradients=True``, the gradient of the log posterior at each draw, estimated from a minibatch of its own.
     reduced : dict
@@ -186,8 +188,10 @@ class Draws(dict[str, Any]):
         -------
         pandas.DataFrame
             With a row for each element and the columns mean, sd, 5%, 50%, 95%, mcse_mean, mcse_sd, ess_bulk, ess_tail
-            and r_hat; for samplers with momentum also the kinetic temperature of the parameter and the 99% band around
-            it: a band without 1 is a sign of wrong tuning.
+            and r_hat. For samplers with momentum also the kinetic temperature of the parameter with a 99% band, and
+            the one that is right (`temperature_right`). And variance_ratio with a band: what the gradients or the
+            momenta tell of the chain's variance relative to that of a normal posterior, however long the chain. What
+            `collect` made has those of the parameter that is off most.
 
         Raises
         ------

@@ -17,7 +17,7 @@ import tensorflow as tf
 import xarray as xr
 
 import sgmcmc
-from sgmcmc.output.summary import BATCHES
+from sgmcmc.output.tuning import BATCHES
 
 Tree = dict[str, Any]
 
