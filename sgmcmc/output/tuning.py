@@ -20,7 +20,8 @@ Averages = Mapping[str, np.ndarray]
 STATISTICS = ("kinetic_temperature", "thermostat", "variance_ratio")
 BATCHES = 20
 NORMAL_QUANTILE = 2.5758  # 0.995
-TOO_HOT = 0.1  # of the kinetic temperature
+TOO_HOT = 0.1  # of the kinetic temperature, relative
+SURE = 1.6  # margins, which an average that is right exceeds once in 10,000 times at most
 TOO_NARROW, TOO_WIDE = 0.9, 1.4  # variance ratios; the largest stepsizes that the guide advises, and 5 leaps, give 1.25
 SHORT, LONG = 1000, 100_000  # iterations of which nothing is said; draws to which one that is longer is cut
 
@@ -59,15 +60,15 @@ def temperatures(averages: Averages, settings: Mapping[str, Any]) -> dict[str, B
 def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str, Band]:
     """The variance of each parameter relative to the posterior's; exact for a Gaussian as the stepsize falls.
 
-    Of SGLD at any stepsize, as `dynamics.sgld` says. Of SGNHT with thermostat xi it is T (1 - xi/2) at temperature T,
-    at any stepsize too: with d = theta - m, E d'^2 = E d^2 gives E[d u] = eps T/2, and then the equation of u times d
-    gives curvature * E d^2 = T (1 - xi/2). Of SGHMC see `_ratio_of_leaps`. Empty for rules that tell neither.
+    Of SGLD at any stepsize, as `dynamics.sgld` says. Of SGNHT, whose thermostat xi holds E u^2 at eps, it is 1 - xi/2,
+    at any stepsize too: with d = theta - m, E d'^2 = E d^2 gives E[d u] = eps/2, and then the equation of u times d
+    gives curvature * E d^2 = 1 - xi/2. Of SGHMC see `_ratio_of_leaps`. Empty for rules that tell neither.
     """
     temperature = averages.get("kinetic_temperature")
     if "variance_ratio" in averages:
         return _bands(averages["variance_ratio"], settings)
-    if temperature is not None and "thermostat" in averages:
-        return _bands(temperature * (1 - averages["thermostat"] / 2), settings)
+    if "thermostat" in averages:
+        return _bands(1 - averages["thermostat"] / 2, settings)
     if temperature is not None and settings.get("L", 1) > 1 and temperature.shape[1] == len(settings["parameters"]):
         frictions = [settings["alpha"][name] for name in settings["parameters"]]
         ratios = [_ratio_of_leaps(temperature[:, k], alpha, settings["L"]) for k, alpha in enumerate(frictions)]
@@ -134,7 +135,8 @@ def warn(averages: Averages, settings: Mapping[str, Any]) -> None:
 
 def _of_temperature(band: Band, name: str, thermostat: bool, settings: Mapping[str, Any]) -> str | None:
     right = right_temperature(settings, name)
-    if abs(band.mean / right - 1) <= TOO_HOT or band.low <= right <= band.high:
+    off = abs(band.mean - right)
+    if off <= TOO_HOT * right or off <= SURE * (band.high - band.mean):
         return None
     if thermostat:
         remedy = "its thermostat has not settled; run longer"
@@ -154,7 +156,7 @@ def _of_variance(band: Band, name: str, settings: Mapping[str, Any]) -> str | No
     if band.high < TOO_NARROW:
         remedy = "the friction of its thermostat makes it so; decrease a or stepsize, or increase minibatchSize"
     elif band.low > TOO_WIDE and "L" in settings:
-        remedy = "increase L, or decrease stepsize"
+        remedy = "too few leaps make it so; increase L"
     elif band.low > TOO_WIDE:
         remedy = "the noise of the gradients or the size of the steps makes it so; decrease stepsize, or increase " + (
             "minibatchSize" if "optStepsize" in settings else "minibatchSize or use control variates"
