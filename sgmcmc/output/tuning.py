@@ -62,9 +62,12 @@ def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str
 
     Of SGLD at any stepsize, as `dynamics.sgld` says. Of SGNHT, whose thermostat xi holds E u^2 at eps, it is 1 - xi/2,
     at any stepsize too: with d = theta - m, E d'^2 = E d^2 gives E[d u] = eps/2, and then the equation of u times d
-    gives curvature * E d^2 = 1 - xi/2. Of SGHMC see `_ratio_of_leaps`. Empty for rules that tell neither.
+    gives curvature * E d^2 = 1 - xi/2. Of SGHMC see `_ratio_of_leaps`. Empty for rules that tell neither, and for
+    reshuffled minibatches: their noise depends on where the epoch has been before, and most of it cancels.
     """
     temperature = averages.get("kinetic_temperature")
+    if settings.get("subsampling") == "reshuffled":
+        return {}
     if "variance_ratio" in averages:
         return _bands(averages["variance_ratio"], settings)
     if "thermostat" in averages:

@@ -49,8 +49,9 @@ def sgnht(
     where the gradient of the log posterior is estimated from a minibatch (Ding et al., algorithm 2).
 
     In equilibrium mean(u^2) is eps whatever `a`, but the variance of a normal posterior comes out as 1 - xi/2 times
-    what it is, and xi tends to 1 - sqrt(1 - 2 a) as eps falls: 1% too small with the default `a` of 0.01, 5% with 0.1.
-    The noise of the gradients adds to xi. A run warns if the ratio, by the mean of its own xi, is below 0.9.
+    what it is, and xi tends to 1 - sqrt(1 - 2 a) as eps falls: the variance is 0.5% too small with the default `a` of
+    0.01, 5% with 0.1. The noise of the gradients adds to xi. A run warns if 1 - xi/2, with the mean of its own xi, is
+    below 0.9.
 
     Parameters
     ----------
@@ -155,8 +156,9 @@ def sgnhtcv(
     where the gradient of the log posterior is estimated from a minibatch (Ding et al., algorithm 2).
 
     In equilibrium mean(u^2) is eps whatever `a`, but the variance of a normal posterior comes out as 1 - xi/2 times
-    what it is, and xi tends to 1 - sqrt(1 - 2 a) as eps falls: 1% too small with the default `a` of 0.01, 5% with 0.1.
-    The noise of the gradients adds to xi. A run warns if the ratio, by the mean of its own xi, is below 0.9.
+    what it is, and xi tends to 1 - sqrt(1 - 2 a) as eps falls: the variance is 0.5% too small with the default `a` of
+    0.01, 5% with 0.1. The noise of the gradients adds to xi. A run warns if 1 - xi/2, with the mean of its own xi, is
+    below 0.9.
 
     {control variates}
 

@@ -127,6 +127,14 @@ def test_iterations_count_and_not_rows(kept: str) -> None:
         assert (table["variance_ratio_0.5%"] > 3).all() and table["variance_ratio"].notna().all()
 
 
+def test_of_reshuffled_minibatches_nothing_is_known() -> None:
+    """Their noise cancels within an epoch: what would be told is 1.5, and the variance is 1.1 times the posterior's."""
+    arguments = HOT | {"stepsize": 1e-3, "nIters": 20_000, "subsampling": "reshuffled"}
+    out, messages = messages_of(sgmcmc.sgld, **arguments)
+    assert messages == [] and "variance_ratio" not in out.summary()
+    assert out.sampleStats["variance_ratio"].mean() > 1.4 and out["theta"].var() * 100 < 1.25
+
+
 @pytest.mark.parametrize("reduce", [None, sgmcmc.runningMean()])
 def test_nothing_is_said_of_short_chains(reduce: sgmcmc.Reducer | None) -> None:
     assert messages_of(sgmcmc.sgld, **HOT, nIters=999, reduce=reduce)[1] == []
