@@ -173,8 +173,8 @@ if not SHORT:
 # A sampler with momentum has a thermometer. The momentum should have variance eps, so the mean of its square over eps
 # should be 1; for `sghmc` it should be 1 / (1 - alpha/2), where the positions are right, which with the default, 0.01,
 # is nearly the same. If the gradients are noisy it is above: the chain is too hot, and its law too wide.
-# ``out.summary()`` shows the temperature of each parameter with a band of 99% and the right one; a run warns if it is off
-# by more than a tenth beyond doubt. The remedy is a smaller stepsize, a larger minibatch, or control variates. More
+# ``out.summary()`` shows the temperature of each parameter with a band of 99% and the right one; a run warns if it is
+# off by more than a tenth beyond doubt. The remedy is a smaller stepsize, a larger minibatch, or control variates. More
 # friction, `alpha`, helps a little, and `sgnht` adapts its friction to the noise by itself, as far as one number for
 # each parameter array can, and by steps of the order of the stepsize.
 

@@ -130,7 +130,8 @@ class Dynamics(NamedTuple):
     drift : callable, optional
         ``drift(theta, memory) -> theta``: the position at which the gradient of a step is wanted, if not at theta.
     stats : callable, optional
-        ``stats(memory, given) -> {name: scalar}``, what is recorded of each draw as ``out.sampleStats``.
+        ``stats(memory, given) -> {name: scalar}``, what is recorded of each draw as ``out.sampleStats``. Of these
+        "kinetic_temperature" and "variance_ratio", right at 1, are in ``out.summary()``, and warned of.
     leaps : int, default 1
         Steps in one iteration, each with a minibatch of its own.
     wants_noise : bool, default True
