@@ -355,16 +355,17 @@ def _moved_rows(
     grad: RowGradient,
     z: tf.Tensor,
 ) -> tuple[tf.Tensor, Memory]:
-    # A row that moves when it is visited makes up then for the noise of the iterations in between.
+    # A row has a clock of its own, which goes on by the visits; per tick of it the gradient is an unbiased estimate.
     visits = tf.reshape(grad.visits, [*grad.visits.shape, *[1] * (z.shape.rank - 2)])
+    eps = tf.reshape(eps, [n_chains, *[1] * (z.shape.rank - 1)])
     part, of_rows = _moved(
         dynamics,
         n_chains,
-        eps,
+        eps * visits,
         take(theta, theta, grad.rows),
         take_memory(theta, memory, grad.rows),
-        grad.values,
-        tf.sqrt(visits) * z,
+        grad.values / visits,
+        z,
     )
     return put(theta, grad.rows, part), {
         key: put(memory[key], grad.rows, value) if has_rows(theta, memory[key]) else value

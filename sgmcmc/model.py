@@ -150,4 +150,6 @@ def _combined(slices: tf.IndexedSlices, batch: Batch, name: str) -> RowGradient:
     visits = tf.gather(visits, owner)
     if batch.gathered:
         visits *= batch.weights / tf.gather(batch.gathered[name], slices.indices)
+    else:  # a search counts nothing: its steps need no distribution
+        visits = tf.ones_like(visits)
     return RowGradient(slices.indices, tf.gather(totals, owner), visits)

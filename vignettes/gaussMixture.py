@@ -225,7 +225,7 @@ figure.savefig(FIGURES / "gaussMixture.png", dpi=200)
 #   kinetic temperature, which is 1. The reason is in the table. A minibatch moves both centres together, so nearly all
 #   of its noise is in the direction of their mean. One thermostat for all directions can only hold the average of their
 #   temperatures at 1: the mean is too warm, and the difference, which leads from mode to mode, is frozen. Give it a
-#   larger `a`, whose noise has no direction, and smaller steps.
+#   larger `a`, whose noise has no direction, and smaller steps; but not above 0.1, where it makes the law too narrow.
 # - *Control variates know one mode.* They are made at the mode that the search found. Near it they remove the noise;
 #   but at the other mode the variance of the minibatches' noise in the difference is four times what it is without
 #   them. With a = 0.01, all chains of `sgnhtcv` spent 85% of their time in the first, quiet mode. Where a posterior has

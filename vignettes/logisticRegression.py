@@ -186,7 +186,8 @@ figure.savefig(FIGURES / f"logisticRegression{'' if MODE == 'full' else '-defaul
 #   with 500 of so many observations, the noise of a gradient is far larger than what the posterior allows for. Smaller
 #   steps would cool it, and need a longer burn-in. That is the price which control variates spare us.
 # - *The thermostat stands still.* It learns the noise by steps that are as small as `stepsize`, here less than 1e-7, so
-#   within these iterations it stays where it began, at `a`. So `a` must be large enough for the noise: with the
-#   default, 0.01, the momentum would be several times as warm.
+#   within these iterations it stays where it began, at `a`. With the default, 0.01, the momentum would be several times
+#   as warm. The 0.1 used here has a price: it makes the variance 5% too small, however small the stepsize, which is why
+#   there is a warning above it.
 # - *Features as they come.* Scaled to [0, 1], as `getDataset` gives them, the covertype features are far from
 #   uncorrelated with the intercept, and after as many iterations the search for the mode has not arrived.

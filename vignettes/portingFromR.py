@@ -191,6 +191,14 @@ print(tf.reduce_sum(sampler.params["beta"] ** 2).numpy())
 #      - moved one after another: the second sees the first one already moved
 #      - all move, then the gradient is taken
 #      - the algorithm of the paper; the order of the parameters does not matter
+#    * - ``a`` of ``sgnht``
+#      - any positive number
+#      - below 0.5; above 0.1 there is a warning
+#      - it makes the variance too small however small the stepsize, and from 0.5 on there is no equilibrium
+#    * - a stepsize that is too large for its minibatches
+#      -
+#      - a warning at the end of the run, and numbers in ``out.summary()``
+#      - effective sample sizes and R-hat do not see it
 #    * - rows that a minibatch fetches k times by ``tf.gather``
 #      - receive k draws of noise
 #      - receive noise with a variance that goes with k over its mean; in ``sghmc`` and ``sgnht`` all rows move

@@ -140,8 +140,11 @@ except DivergenceError as error:
 # with V the variance of the gradient's noise, an update has noise of variance eps + eps^2 V / 4. So **eps V / 4 is the
 # noise that is too much, as a share of what should be**, and the variance of the chain is too large by that share.
 #
-# It can be measured: with ``gradients=True`` a run keeps an estimate of the gradient at each draw, from a minibatch of
-# its own. What is left of it when the gradient itself is taken away, here that of the normal approximation, is noise.
+# `sgld` measures it by itself: ``variance_ratio`` in ``out.summary()`` is 1 plus eps/4 times the mean square of the
+# gradients, which for a normal posterior is the variance of the chain relative to the right one, with the error of the
+# finite step; above 1.4 there is a warning. One can also look along a direction: with ``gradients=True`` a run keeps an
+# estimate of the gradient at each draw, from a minibatch of its own. What is left of it when the gradient itself is
+# taken away, here that of the normal approximation, is noise.
 
 
 def share(out):
@@ -168,12 +171,12 @@ if not SHORT:
 # Sign 4: the kinetic temperature
 # -------------------------------
 # A sampler with momentum has a thermometer. The momentum should have variance eps, so the mean of its square over eps
-# should be 1. If the gradients are noisy it is above: the chain is too hot, and its law too wide. ``out.summary()``
-# shows the temperature of each parameter with a band of 99%, and a run warns if it is off by more than a tenth and the
-# band does not hold 1. The
-# remedy is a smaller stepsize, a larger minibatch, or control variates. More friction, `alpha`, helps a little, and
-# `sgnht` adapts its friction to the noise by itself, as far as one number for each parameter array can, and by steps of
-# the order of the stepsize.
+# should be 1; for `sghmc` it should be 1 / (1 - alpha/2), where the positions are right, which with the default, 0.01,
+# is nearly the same. If the gradients are noisy it is above: the chain is too hot, and its law too wide.
+# ``out.summary()`` shows the temperature of each parameter with a band of 99% and the right one; a run warns if it is
+# off by more than a tenth beyond doubt. The remedy is a smaller stepsize, a larger minibatch, or control variates. More
+# friction, `alpha`, helps a little, and `sgnht` adapts its friction to the noise by itself, as far as one number for
+# each parameter array can, and by steps of the order of the stepsize.
 
 leaps = {"nIters": N_ITERS // 10}
 temperature = {}

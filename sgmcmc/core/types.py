@@ -125,17 +125,18 @@ class Dynamics(NamedTuple):
     drift : callable, optional
         ``drift(theta, memory) -> theta``: the position at which the gradient of a step is wanted, if not at theta.
     stats : callable, optional
-        ``stats(memory, given) -> {name: scalar}``, what is recorded of each draw as ``out.sampleStats``.
+        ``stats(memory, given) -> {name: scalar}``, what is recorded of each draw as ``out.sampleStats``. Of these
+        "kinetic_temperature" and "variance_ratio", right at 1, are in ``out.summary()``, and warned of.
     leaps : int, default 1
         Steps in one iteration, each with a minibatch of its own.
     wants_noise : bool, default True
         Whether `step` uses noise; a search for the mode does not.
     by_rows : bool, default False
-        Whether, of a parameter of which `logLik` gathers rows, those that a minibatch gathers may move alone. Their
-        noise then has the variance m instead of 1, where m is how often the minibatch visits the row, 1 on average:
-        the right distribution only for a step that is linear in the noise and has no noise in its memory. By default
-        the whole parameter moves, which is right for every step. `step` is given the rows, and what in the memory has
-        the parameter's shape is cut to them.
+        Whether, of a parameter of which `logLik` gathers rows, those that a minibatch gathers may move alone. Each
+        then has the stepsize m eps and the gradient divided by m, where m is how often the minibatch visits the row, 1
+        on average: the right distribution for a step that carries no momentum or noise on to the next. By default the
+        whole parameter moves, which is right for every step. `step` is given the rows, with `given.eps` [rows, 1, ...],
+        and what in the memory has the parameter's shape is cut to them.
 
     Examples
     --------

@@ -5,8 +5,9 @@ An iteration draws nu ~ N(0, eps) and then makes L leaps, each with a minibatch 
     theta' = theta + nu
     nu'    = (1 - alpha) nu + eps * grad(theta') + N(0, 2 alpha eps)
 
-alpha is the friction; eps is a squared leapfrog step, and the variance of nu: the kinetic temperature, the mean of
-nu^2/eps, stays at 1 unless the noise of the gradients heats the chain.
+alpha is the friction; eps is a squared leapfrog step, and the variance of nu. The kinetic temperature, the mean of
+nu^2/eps, is 1 in the first leap and tends to 1/(1 - alpha/2) in later ones, where the positions are right, unless the
+noise of the gradients heats the chain.
 """
 
 from __future__ import annotations

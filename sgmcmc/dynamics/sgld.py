@@ -3,6 +3,10 @@
 One update, with eps the stepsize:
 
     theta' = theta + eps/2 * grad + N(0, eps)
+
+Under the posterior the mean of -(theta - m) * grad is 1 for each element. In a chain that has settled E (theta - m)^2
+does not change, so it is there 1 + eps/4 E grad^2 whatever the posterior, with the noise of grad. For a Gaussian that
+is the variance relative to the posterior's. It is known from the gradients alone, far more precisely than from theta.
 """
 
 from __future__ import annotations
@@ -13,7 +17,15 @@ from sgmcmc.core.types import Dynamics, Given, Memory
 
 
 def sgld() -> Dynamics:
-    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
-        return theta + 0.5 * given.eps * given.gradient + tf.sqrt(given.eps) * given.noise, memory
+    def init(theta: tf.Tensor, given: Given) -> Memory:
+        return {"variance_ratio": tf.ones([], theta.dtype)}
 
-    return Dynamics(step, by_rows=True)
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        ratio = 1.0 + tf.reduce_mean(0.25 * given.eps * given.gradient**2)
+        theta = theta + 0.5 * given.eps * given.gradient + tf.sqrt(given.eps) * given.noise
+        return theta, {"variance_ratio": ratio}
+
+    def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
+        return memory
+
+    return Dynamics(step, init=init, stats=stats, by_rows=True)

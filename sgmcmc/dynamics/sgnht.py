@@ -6,6 +6,10 @@
 
 with u ~ N(0, eps) and alpha = a at the start; one thermostat alpha for each parameter array, p its number of
 elements, <., .> the inner product over all of them whatever the rank.
+
+In equilibrium E u^2 = eps, whatever a; but of a Gaussian the variance is 1 - alpha/2 times the posterior's, and alpha
+tends to 1 - sqrt(1 - 2 a) as eps falls: a small a is right. From 2 a + eps V = 1 on, with V the variance of grad, no
+friction takes away what the noises bring, and alpha grows without end.
 """
 
 from __future__ import annotations

@@ -56,8 +56,10 @@ class Draws(dict[str, Any]):
         By ArviZ's names, arrays (nIters,) or (nChains, nIters), or with one more axis for the parameters in order of
         name: "lp", the log posterior up to a constant, summed over all N, as each iteration estimated it from its
         minibatch where it took the gradient (for SGLD and SGNHT that is the position before the draw);
+        for SGLD "variance_ratio", 1 + stepsize / 4 times the mean of gradient^2, whose average over a chain is its
+        variance relative to the posterior's, if that is normal;
         for samplers with momentum "kinetic_temperature", the mean of momentum^2 / stepsize, near 1 in a well-tuned
-        chain; for SGNHT "thermostat"; if it is a schedule, "step_size".
+        chain, and for SGHMC near 1 / (1 - alpha/2); for SGNHT "thermostat"; if it is a schedule, "step_size".
     gradients : dict of numpy.ndarray or None
         With ``gradients=True``, the gradient of the log posterior at each draw, estimated from a minibatch of its own.
     reduced : dict
@@ -216,32 +218,36 @@ class Draws(dict[str, Any]):
             raise ValueError(f"k of burnIn must be a number of iterations, an integer of at least 0; got {k!r}.")
         return self[int(np.searchsorted(self.iterations, k, side="right")) :]
 
-    def summary(self, names: str | Sequence[str] | None = None) -> pd.DataFrame:
+    def summary(self, names: str | Sequence[str] | None = None, diagnostics: bool = True) -> pd.DataFrame:
         """Mean, sd, quantiles and ArviZ's diagnostics of every element of every parameter.
 
         Parameters
         ----------
         names : str or sequence of str, optional
             Parameters, or parts such as "beta[0]" and "W[3, 2]"; by default all.
+        diagnostics : bool, default True
+            Whether to compute those of ArviZ, some milliseconds for each element: without them, a table of tens of
+            thousands takes seconds.
 
         Returns
         -------
         pandas.DataFrame
             With a row for each element and the columns mean, sd, 5%, 50%, 95%, mcse_mean, mcse_sd, ess_bulk, ess_tail
-            and r_hat; for samplers with momentum also the kinetic temperature of the parameter and the 99% band around
-            it: a band without 1 is a sign of wrong tuning. `ess_tail` is the smaller one of the 5% and the 95%
-            quantile.
+            and r_hat. For samplers with momentum also the kinetic temperature of the parameter with a 99% band, and
+            the one that is right (`temperature_right`). And variance_ratio with a band: what the gradients or the
+            momenta tell of the chain's variance relative to that of a normal posterior, however long the chain. What
+            `collect` made has those of the parameter that is off most.
 
         Raises
         ------
         ValueError
             If a name is none of a parameter, or nothing is stored.
         ImportError
-            If pandas or SciPy is not installed.
+            If ArviZ is not installed.
         """
         from sgmcmc.output.summary import summary
 
-        return summary(self, names)
+        return summary(self, names, diagnostics)
 
     def predict(
         self,

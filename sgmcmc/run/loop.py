@@ -153,9 +153,8 @@ class Loop:
             record = self._recorder.record(constants, state, supplied(end - 1))
             buffers = tf.nest.map_structure(lambda buffer, x: buffer.write(r, x), buffers, record)
             is_due = tf.equal(end, due + r * thin)
-            accumulated = tf.nest.map_structure(
-                lambda new, old: tf.where(is_due, new, old), self._recorder.update(accumulated, state), accumulated
-            )
+            updated = self._recorder.update(accumulated, constants, state, supplied(end - 1))
+            accumulated = tf.nest.map_structure(lambda new, old: tf.where(is_due, new, old), updated, accumulated)
             return end, r + 1, state, finite, accumulated, buffers, [_same(x) for x in given]
 
         finite = tf.ones(self._transition.log_density(state).shape, tf.bool)

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import DivergenceError, reason
 from sgmcmc.core.types import Tree
+from sgmcmc.output import tuning
 from sgmcmc.output.draws import Draws, iterations_of
-from sgmcmc.output.summary import warn_of_temperature
-from sgmcmc.run import advance
+from sgmcmc.run import advance, batch_means
 from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
@@ -84,7 +84,7 @@ class Run:
         """
         started = time.perf_counter()
         prepared = self._prepared()
-        loop = Loop(prepared, self.keep.recorder(prepared.transition, prepared.chains))
+        loop = Loop(prepared, self.keep.recorder(prepared.transition, prepared.chains, self._watched(prepared)))
         leaves = loop.flatten(prepared.state)
         if self.saved:
             leaves = self._saved_leaves(leaves)
@@ -112,8 +112,23 @@ class Run:
         with unheard_warnings():
             if interrupted:
                 advance.warn_interrupted(storage.stored, self.plan.n_rows)
-            warn_of_temperature(draws)
+            if storage.stored * self.keep.thin >= tuning.SHORT:
+                tuning.warn(self._averages(loop, storage, draws), draws.settings)
         return draws
+
+    def _watched(self, prepared: Prepared) -> dict[str, int]:
+        """The statistics of each parameter that are stored with no draw, but tell how well the sampler is tuned."""
+        if self.keep.stores:
+            return {}
+        told = prepared.transition.stats(prepared.constants, prepared.state, tf.constant(1, tf.uint32))
+        return {name: told[name].shape[1] for name in tuning.STATISTICS if name in told}
+
+    def _averages(self, loop: Loop, storage: advance.Storage, draws: Draws) -> tuning.Averages:
+        """Of the second half of the chain."""
+        if self.keep.stores:
+            return tuning.of_second_half(draws)
+        accumulated = loop.unflatten(storage.leaves)[1]
+        return batch_means.of_second_half(accumulated.averages) if accumulated.averages else {}
 
     def _draws(
         self, loop: Loop, storage: advance.Storage, timings: dict[str, float], diverged: DivergenceError | None
@@ -167,9 +182,9 @@ class Run:
         reduced = {}
         for label, reducer in self.keep.reducers.items():
             try:
-                reduced[label] = _of_each_chain(reducer.result, accumulated[label], several)
+                reduced[label] = _of_each_chain(reducer.result, accumulated.reduced[label], several)
             except Exception as error:
-                reduced[label] = _of_each_chain(None, accumulated[label], several)
+                reduced[label] = _of_each_chain(None, accumulated.reduced[label], several)
                 with unheard_warnings():
                     warnings.warn(
                         f"the result of reduce[{label!r}] of {self.sampler.name} must be a dict of arrays; it raised "

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.types import Reducer, State, Supplied, Transition, Tree
+from sgmcmc.run import batch_means
 from sgmcmc.run.identity import summed, told
 
 Collect = Callable[[Tree], Tree]
@@ -20,17 +21,24 @@ class Recorder(NamedTuple):
     """How a state becomes a row.
 
     ``record(constants, state, supplied) -> {group: {name: [C, ...]}}`` is stored, given what the last iteration was
-    supplied with; ``init()`` and ``update(accumulated, state)`` keep a nest of tensors, [C, ...], that the loop carries
-    along.
+    supplied with; ``init()`` and ``update(accumulated, constants, state, supplied)`` keep a nest of tensors that the
+    loop carries along.
     """
 
     record: Callable[[Tree, State, Supplied], Tree]
     init: Callable[[], Any] = tuple
-    update: Callable[[Any, State], Any] = lambda accumulated, state: accumulated
+    update: Callable[[Any, Tree, State, Supplied], Any] = lambda accumulated, constants, state, supplied: accumulated
 
 
 NOTHING = Recorder(lambda constants, state, supplied: {})
 """Of a chain of which only the end is wanted."""
+
+
+class Accumulated(NamedTuple):
+    """What the loop carries along."""
+
+    reduced: dict[str, Any]  # of each reducer, [C, ...]
+    averages: dict[str, tf.Tensor]  # of the statistics, by stretches; empty if rows of them are stored
 
 
 @dataclass(frozen=True)
@@ -97,15 +105,20 @@ class Keep:
     def _zeros(self) -> Tree:
         return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self.draw.items()}
 
-    def recorder(self, transition: Transition, n_chains: int) -> Recorder:
-        """What the loop does with the states of this transition."""
+    def recorder(self, transition: Transition, n_chains: int, watched: Mapping[str, int] | None = None) -> Recorder:
+        """What the loop does with the states of this transition.
+
+        `watched` are statistics, with how many numbers each has, of which averages accumulate beside the reducers.
+        """
         observe = over_chains(self.collect, n_chains) if self.collect else dict
+
+        def told(constants: Tree, state: State, supplied: Supplied) -> Tree:
+            return transition.stats(constants, state, supplied.iteration + tf.constant(1, tf.uint32))
 
         def record(constants: Tree, state: State, supplied: Supplied) -> Tree:
             if not self.stores:
                 return {}
-            stats = transition.stats(constants, state, supplied.iteration + tf.constant(1, tf.uint32))
-            row = {"posterior": observe(transition.params(state)), "sample_stats": stats}
+            row = {"posterior": observe(transition.params(state)), "sample_stats": told(constants, state, supplied)}
             if self.gradients:
                 assert transition.gradient is not None
                 row["gradients"] = transition.gradient(constants, state, supplied)
@@ -113,14 +126,18 @@ class Keep:
 
         def init() -> Any:
             of_one = {label: reducer.init(self._zeros) for label, reducer in self.reducers.items()}
-            return tf.nest.map_structure(lambda x: tf.stack([x] * n_chains), of_one)
+            of_all = tf.nest.map_structure(lambda x: tf.stack([x] * n_chains), of_one)
+            return Accumulated(of_all, batch_means.begin(watched) if watched else {})
 
-        def update(accumulated: Any, state: State) -> Any:
+        def update(accumulated: Accumulated, constants: Tree, state: State, supplied: Supplied) -> Accumulated:
             observed = observe(transition.params(state)) if self.reducers else {}
-            return {
-                label: over_chains(reducer.update, n_chains)(accumulated[label], observed)
+            reduced = {
+                label: over_chains(reducer.update, n_chains)(accumulated.reduced[label], observed)
                 for label, reducer in self.reducers.items()
             }
+            if not watched:
+                return Accumulated(reduced, {})
+            return Accumulated(reduced, batch_means.extended(accumulated.averages, told(constants, state, supplied)))
 
         return Recorder(record, init, update)
 

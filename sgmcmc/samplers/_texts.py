@@ -57,8 +57,9 @@ to the momentum is lost when the next iteration renews it.""",
     ),
     "a": (
         "float or dict of str to float, default 0.01",
-        """The diffusion factor, positive: the noise injected has variance ``2 a stepsize``, and the thermostat starts
-at `a`. One number for all parameters or a dict with one for each.""",
+        """The diffusion factor, in (0, 0.5), best at 0.02 or less: the noise injected has variance ``2 a stepsize``,
+and the thermostat starts at `a`. However small the stepsize, the variance of the chain is too small by about the part
+``a/2``; above 0.1 there is a warning. One number for all parameters or a dict with one for each.""",
     ),
     "nIters": (
         "int, default 10**4",

@@ -42,6 +42,9 @@ def sghmc(
 
     where the gradient of the log posterior is estimated from a minibatch (Chen, Fox and Guestrin, eq. 15).
 
+    Within the leaps the kinetic temperature, the mean of nu^2 / eps, goes from 1 to 1 / (1 - alpha/2), where friction
+    and noise balance and the positions are right. A run warns if it is a tenth off that, as noisy gradients make it.
+
     Parameters
     ----------
     {parameters}
@@ -152,6 +155,9 @@ def sghmccv(
         nu' = (1 - alpha) nu + eps * gradient(theta') + N(0, 2 alpha eps)
 
     where the gradient of the log posterior is estimated from a minibatch (Chen, Fox and Guestrin, eq. 15).
+
+    Within the leaps the kinetic temperature, the mean of nu^2 / eps, goes from 1 to 1 / (1 - alpha/2), where friction
+    and noise balance and the positions are right. A run warns if it is a tenth off that, as noisy gradients make it.
 
     {control variates}
 

@@ -54,7 +54,7 @@ def test_sgld(arrays):
     theta, _, grad, noise = arrays
     moved, memory = make_step(sgld(), theta, {}, grad, noise)
     close(moved, theta + EPS / 2 * grad + np.sqrt(EPS) * noise)
-    assert memory == {}
+    close(memory.pop("variance_ratio"), 1 + EPS / 4 * np.mean(grad**2))
 
 
 def test_sghmc(arrays):
@@ -115,7 +115,8 @@ def test_what_is_recorded_of_a_momentum_is_its_temperature(arrays):
         told = {name: value.numpy() for name, value in dynamics.stats(memory, Given(tensor(EPS))).items()}
         close(told.pop("kinetic_temperature"), np.vdot(u, u) / u.size / EPS)
         assert told == ({"thermostat": 0.37} if "thermostat" in memory else {})
-    assert sgld().stats is None and descent.sgd().stats is None and descent.adam().stats is None
+    assert sgld().stats({"variance_ratio": 1.5}, Given(tensor(EPS))) == {"variance_ratio": 1.5}
+    assert descent.sgd().stats is None and descent.adam().stats is None
 
 
 def test_sgd(arrays):

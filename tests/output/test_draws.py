@@ -19,7 +19,7 @@ import tensorflow as tf
 import xarray as xr
 
 import sgmcmc
-from sgmcmc.output.summary import BATCHES
+from sgmcmc.output.tuning import BATCHES
 
 Tree = dict[str, Any]
 
@@ -203,8 +203,10 @@ FULL = MODEL | {"minibatchSize": 100, "dtype": "float64", "seed": 5, "nIters": 4
 def test_the_log_posterior_of_sgld_is_that_before_each_draw() -> None:
     out = sgmcmc.sgld(**FULL, stepsize=1e-3)
     theta, phi = np.vstack([[0.5, 0.5], out["theta"]]), np.append(2.0, out["phi"])
-    assert set(out.sampleStats) == {"lp"} and out.logPosterior.dtype == np.float64
+    assert set(out.sampleStats) == {"lp", "variance_ratio"} and out.logPosterior.dtype == np.float64
     np.testing.assert_allclose(out.logPosterior, log_posterior(theta, phi)[:-1], rtol=1e-10)
+    squares = np.stack([(100 * (phi - 2)) ** 2, ((X.sum(axis=0) - 100 * theta) ** 2).mean(axis=1)], axis=1)[:-1]
+    np.testing.assert_allclose(out.sampleStats["variance_ratio"], 1 + 1e-3 / 4 * squares, rtol=1e-8)
 
 
 def test_the_statistics_of_sghmc_are_those_at_each_draw() -> None:
@@ -243,11 +245,12 @@ def test_the_statistics_of_sgnht_follow_from_its_draws() -> None:
 
 COLUMNS = ["mean", "sd", "5%", "50%", "95%", "mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat"]
 TEMPERATURE = ["kinetic_temperature", "temperature_0.5%", "temperature_99.5%"]
+RATIO = ["variance_ratio", "variance_ratio_0.5%", "variance_ratio_99.5%"]
 
 
 def test_summary(chains: sgmcmc.Draws) -> None:
     table = chains.summary()
-    assert list(table.columns) == COLUMNS + TEMPERATURE
+    assert list(table.columns) == [*COLUMNS, *TEMPERATURE, "temperature_right", *RATIO]
     assert sorted(table.index) == ["phi", "theta[0]", "theta[1]"]
     elements = {"phi": chains["phi"], "theta[0]": chains["theta"][..., 0], "theta[1]": chains["theta"][..., 1]}
     for name, values in elements.items():
@@ -263,6 +266,8 @@ def test_summary(chains: sgmcmc.Draws) -> None:
         band = [temperature.mean(), temperature.mean() - margin, temperature.mean() + margin]
         np.testing.assert_allclose(row[TEMPERATURE].to_numpy(float), band, rtol=1e-4)
         assert 0.9 < band[0] < 1.1
+        np.testing.assert_allclose(row["temperature_right"], (1 - 0.01 * 0.98**10) / 0.99)
+        assert 1.15 < row["variance_ratio"] < 1.35  # 5 leaps
 
 
 def test_what_users_put_into_the_dict_goes_with_it(few: sgmcmc.Draws, tmp_path: Path) -> None:
@@ -392,8 +397,14 @@ def test_summary_sees_chains_that_disagree(chains: sgmcmc.Draws) -> None:
 
 
 def test_summary_of_a_sampler_without_momentum(few: sgmcmc.Draws) -> None:
+    """What `collect` made has the variance ratio of the parameter that is off most."""
     table = few.summary()
-    assert list(table.columns) == COLUMNS and sorted(table.index) == ["phi", "sum", "theta[0]", "theta[1]"]
+    assert list(table.columns) == COLUMNS + RATIO and sorted(table.index) == ["phi", "sum", "theta[0]", "theta[1]"]
+    told = few.sampleStats["variance_ratio"][-20:].mean(axis=0)
+    np.testing.assert_allclose(table.loc[["phi", "theta[0]", "theta[1]"], "variance_ratio"], told[[0, 1, 1]], rtol=1e-6)
+    assert (
+        told[1] - 1 > abs(told[0] - 1) and table.loc["sum", "variance_ratio"] == table.loc["theta[0]", "variance_ratio"]
+    )
     np.testing.assert_allclose(table.loc["sum", "mean"], few["sum"].mean(), rtol=1e-4)
     with pytest.raises(ValueError, match="summary needs draws, and there are none"):
         few[:0].summary()
@@ -401,7 +412,7 @@ def test_summary_of_a_sampler_without_momentum(few: sgmcmc.Draws) -> None:
 
 def test_a_hot_chain_is_warned_of(chains: sgmcmc.Draws) -> None:
     """Of single observations and large steps; by name, and in the user's own line."""
-    message = r"the kinetic temperature of 'theta' is .*, not 1 as in a well-tuned sghmc; the noise of the gradients"
+    message = r"the kinetic temperature of 'theta' is .*, not 1.03 as in a well-tuned sghmc; the noise of the gradients"
     hot = {"stepsize": {"theta": 1e-3, "phi": 1e-4}, "minibatchSize": 1, "alpha": 0.1, "seed": 1}
     with pytest.warns(UserWarning, match=message) as warned:
         out = sgmcmc.sghmc(**MODEL, **hot, nIters=1000)
@@ -495,7 +506,7 @@ def test_arviz_of_one_chain(few: sgmcmc.Draws) -> None:
     np.testing.assert_array_equal(tree["posterior"]["theta"][0], few["theta"])
     np.testing.assert_array_equal(tree["gradients"]["theta"][0], few.gradients["theta"])
     assert set(tree["posterior"].data_vars) == set(few) and (tree["sample_stats"]["minibatch_size"] == 10).all()
-    assert few.sampleStats.keys() == {"lp"}  # which the conversion did not add to
+    assert few.sampleStats.keys() == {"lp", "variance_ratio"}  # which the conversion did not add to
 
 
 NEEDED = {"arviz_base": ("toArviz", "ArviZ"), "arviz_stats": ("toArviz", "ArviZ")} | dict.fromkeys(

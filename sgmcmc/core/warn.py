@@ -1,0 +1,18 @@
+"""Warnings that name the user's own line, however deep in the package they come from."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+
+
+def warn_user(message: str) -> None:
+    """A UserWarning at the line that called the package."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)

@@ -1,0 +1,50 @@
+"""Averages of statistics over consecutive stretches of a chain of any length, in constant memory.
+
+There are SLOTS stretches at most. When all are full, neighbours become one, twice as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.types import Tree
+
+SLOTS = 64
+FEWEST = 16  # stretches that tell how far they scatter
+
+
+def begin(sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Of statistics with so many numbers each."""
+    sums = {name: tf.zeros([SLOTS, size], tf.float64) for name, size in sizes.items()}
+    return {"count": tf.constant(0, tf.int64), "length": tf.constant(1, tf.int64), "sums": sums}
+
+
+def extended(averages: dict[str, Any], row: Tree) -> dict[str, Any]:
+    """With one more row, {name: [C, size]}; chains are averaged."""
+    count, length = averages["count"], averages["length"]
+    full = tf.equal(count, SLOTS * length)
+    length = tf.where(full, 2 * length, length)
+    here = tf.one_hot(count // length, SLOTS, dtype=tf.float64)[:, None]
+    sums = {}
+    for name, old in averages["sums"].items():
+        pairs = tf.reduce_sum(tf.reshape(old, [SLOTS // 2, 2, -1]), axis=1)
+        joined = tf.concat([pairs, tf.zeros_like(pairs)], axis=0)
+        new = tf.reduce_mean(tf.cast(row[name], tf.float64), axis=0)
+        sums[name] = tf.where(full, joined, old) + here * new
+    return {"count": count + 1, "length": length, "sums": sums}
+
+
+def of_second_half(averages: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The averages of the stretches that are full, without the first half of them, {name: [stretches, size]}.
+
+    None at all if they are too few.
+    """
+    length = int(averages["length"])
+    whole = int(averages["count"]) // length
+    if whole - whole // 2 < FEWEST:
+        return {}
+    return {name: np.asarray(sums)[whole // 2 : whole] / length for name, sums in averages["sums"].items()}
