@@ -71,7 +71,7 @@ def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: s
             )
     rounding = ROUNDING.get(here.get("dtype", ""), OTHER)
     for key, now in here.items():
-        before = there[key]
+        before = there.get(key)
         if not _alike(now, before, rounding):
             found = f"gives values that differ by more than rounding, {before!r} then and {now!r} now"
         elif _graphs(now) != _graphs(before):
