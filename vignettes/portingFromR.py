@@ -28,8 +28,10 @@ matplotlib.use("Agg")  # draw to a file, with or without a display
 #    library(sgmcmc)
 #    library(tensorflow)
 #
-# What R has at ``tf$distributions`` or ``tf$contrib$distributions`` is a package of its own in Python, TensorFlow
-# Probability, which is installed with this one.
+# ``installTF()`` has no counterpart: pip installs TensorFlow with this package. What R has at ``tf$distributions`` or
+# ``tf$contrib$distributions`` is a package of its own in Python, TensorFlow Probability, which is installed too. A few
+# names there are new: ``WishartCholesky`` and ``WishartFull`` are ``tfd.WishartTriL(df, scale_tril)``, which takes the
+# Cholesky factor of the scale, and with ``input_output_cholesky=True`` that of the matrix as well.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -88,9 +90,15 @@ params = {"bias": 0.0, "beta": np.zeros(3)}
 #        return(tf$reduce_sum(distn$log_prob(params$beta)) + distn$log_prob(params$bias))
 #    }
 #
-# The functions have the same arguments in the same order. ``$`` is ``[""]`` for an entry and ``.`` for anything else.
-# Operations of TensorFlow 1 may have moved: ``tf$log`` is ``tf.math.log``. An integer is ``1``, not ``1L``, and
-# counting starts at 0: ``params$beta[1]`` is ``params["beta"][0]``.
+# The functions have the same arguments in the same order. ``$`` is ``[""]`` for an entry of a list,
+# ``params["beta"]``, and ``.`` for anything else, ``tf.matmul``. Operations of TensorFlow 1 may have moved:
+# ``tf$log`` is ``tf.math.log``. An integer is ``1``, not ``1L``, and counting starts at 0: ``params$beta[1]`` is
+# ``params["beta"][0]``. So does counting of groups: ids that go from 1 in R, and are used by ``tf.gather``, are to be
+# made ``ids - 1``, and named in ``integers``, since all other data become float32.
+#
+# A number in a formula, ``0.5 * x``, takes the type of the tensor. An array does not if it is made a tensor first:
+# ``tf.constant(np.eye(3))`` is float64, and clashes with parameters of float32. Write ``tf.constant(np.eye(3),
+# tf.float32)``, ``tf.eye(3)``, or give the sampler ``dtype="float64"``.
 
 
 def logLik(params, dataset):
@@ -115,7 +123,21 @@ def logPrior(params):
 #
 # All names, their order and their defaults are R's, so arguments without a name work as well. What Python has in
 # addition must be named: ``nChains``, ``thin``, ``burnIn``, ``storage`` and others. Where R takes a list with one entry
-# for each parameter or one number for all, so does this package.
+# for each parameter or one number for all, so does this package; ``seed = 13``, a double, may be ``13.0``.
+#
+# R gives arguments with names their places first, and then the others what is left. Python goes by position: after an
+# argument that is named, out of its place, all others must be named too.
+#
+# .. code-block:: r
+#
+#    sgld(logLik, dataset, params, stepsize, 100, logPrior = logPrior)      # 100 is minibatchSize
+#
+# is here ``sgld(logLik, dataset, params, stepsize, minibatchSize=100, logPrior=logPrior)``. Written as in R it is a
+# ``TypeError``: *multiple values for argument 'logPrior'*.
+#
+# Some examples of R have ``optStepsize = 1e-1``. That is a learning rate for Adam, on the scale of the parameters. As
+# the factor of a gradient that is summed over all observations it is too large, and the search ends with a
+# ``ModeSearchError``. Say ``optimizer="adam"``, or divide by the order of N.
 
 stepsize = {"bias": 5e-6, "beta": 5e-6}
 out = sgldcv(
@@ -134,8 +156,10 @@ out = sgldcv(
 #    apply(beta, 2, sd)
 #    plot(out$bias, type = "l")
 #
-# Iterations are along the first axis, as in R. ``out`` is a dictionary that can do more: drop the burn-in, show a
-# table, draw the traces.
+# Iterations are along the first axis, as in R. ``out$beta`` is ``out["beta"]``; ``out.beta`` is an error that says
+# so. ``out`` is a dictionary that can do more: drop the burn-in, show a table, draw the traces, predict. To shorten
+# one of its arrays in place, as by ``out$bias = out$bias[-(1:1000)]``, is refused, since the others, and what belongs
+# to the draws, would stay long: ``out = out.burnIn(1000)`` shortens all.
 
 print(out["beta"].shape)
 beta = out["beta"][1000:]
@@ -161,6 +185,12 @@ print(out.burnIn(1000)["beta"].shape, "after the burn-in, by the method")
 # The three functions are the same. TensorFlow 2 has neither sessions nor placeholders: ``sess`` is only what says where
 # the chain stands, and what would be declared before and run later is simply computed. Several iterations in one call,
 # with ``nSteps``, are quicker than as many calls.
+#
+# Of the fields of R's samplers ``params``, ``data``, ``N``, ``n``, ``stepsize``, ``alpha``, ``L``, ``a``,
+# ``paramsOpt`` and ``logPostOptGrad`` are here. ``estLogPost``, a tensor to be run in R, is the number that the last
+# iteration estimated. There are no ``placeholders``, which TensorFlow 2 has not, and no ``dynamics``, a list of
+# operations to be run: an iteration is one compiled program. ``logLik`` and ``logPrior`` are your own functions, and
+# can be called as they are.
 
 sampler = sgldcvSetup(
     logLik, dataset, params, stepsize, optStepsize=1e-5, logPrior=logPrior, minibatchSize=100, verbose=False
@@ -170,6 +200,7 @@ for _ in range(100):
     sgmcmcStep(sampler, sess, nSteps=10)
 print(getParams(sampler, sess)["beta"])
 print(tf.reduce_sum(sampler.params["beta"] ** 2).numpy())
+print(sampler.estLogPost)
 
 # %%
 # What is different
@@ -219,6 +250,10 @@ print(tf.reduce_sum(sampler.params["beta"] ** 2).numpy())
 #      - a constant
 #      - the same scale; or a schedule such as ``polynomial``
 #      - with one that falls, for b in (0.5, 1], the bias vanishes if averages are weighted by it
+#    * - a ``stepsize`` for each element
+#      - an array of the shape of the parameter
+#      - one for each parameter; give elements that need another one a name of their own, or divide them by their scale
+#      - the temperatures, tables and checks are by parameter
 #    * - mode search
 #      - gradient ascent
 #      - the same; or ``optimizer="adam"``

@@ -47,6 +47,7 @@ SUBSAMPLING: dict[str, Callable[[int, int], Minibatch]] = {
     "withReplacement": with_replacement,
     "reshuffled": reshuffled,
 }
+EXACT = 2**53  # up to here a float is one integer
 SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations by which schedules are compared
 
 
@@ -88,7 +89,10 @@ class Choices:
         """`seed`, or a fresh one."""
         if self.seed is None:
             return random.fresh_seed()
-        if not is_integer(self.seed) or not 0 <= self.seed < 2**64:
+        seed: Any = self.seed  # R's numbers are doubles
+        if not (is_integer(seed) and 0 <= seed < 2**64) and not (
+            isinstance(seed, float) and seed.is_integer() and 0 <= seed < EXACT
+        ):
             raise self.refuse("seed", "be None or an integer from 0 to 2**64 - 1", repr(self.seed))
         return int(self.seed)
 

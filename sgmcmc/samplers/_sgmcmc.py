@@ -71,6 +71,18 @@ class Sgmcmc:
         )
 
     @property
+    def estLogPost(self) -> Any:
+        """The log posterior as the last iteration estimated it from its minibatch, or (nChains,) of them.
+
+        It is NaN before the first step. For SGLD and SGNHT it is that of the position before the step.
+        """
+        if self.session is None or self._loop is None or self._prepared is None:
+            raise ValueError("estLogPost needs a session, which initSess begins.")
+        state, _ = self._loop.unflatten(self.session.leaves)
+        of_chains = self._prepared.transition.log_density(state).numpy()
+        return of_chains[0] if self._prepared.n_chains is None else of_chains
+
+    @property
     def data(self) -> Any:
         """The dataset as the sampler holds it, {name: [N, ...]}: views, not copies; data on disk as they were given."""
         data = self._sampler.data

@@ -16,7 +16,8 @@ many there are (unless `logPrior` uses the whole parameter).""",
     "dataset": (
         "dict of str to array_like, or an object",
         """The data: NumPy arrays, lists, pandas Series and DataFrames or tensors of any rank, with the N observations
-on the first axis. All numbers become `dtype`, except entries named in `integers`. Memory-mapped arrays
+on the first axis. All numbers become `dtype`, except entries named in `integers`; a column that loses by
+this what tells its observations apart, such as times in seconds since 1970, is warned of. Memory-mapped arrays
 (``np.load(path, mmap_mode="r")``), Zarr arrays and HDF5 datasets stay on disk: rows are read when they are needed, and
 checked to be finite then. So does what an object of your own holds that has ``__len__()``, the number of observations,
 and ``take(indices)``, which returns those at an int64 array of indices, in this order, as a dict of arrays.""",
@@ -165,7 +166,7 @@ RETURNS = {
     (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
     interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.""",
     "{sampler}": """Sgmcmc
-    For `initSess`, `sgmcmcStep` and `getParams`. Its fields `params`, `N`, `data`, `n`, `stepsize`, `seed`, those
+    For `initSess`, `sgmcmcStep` and `getParams`. Its fields `params`, `N`, `data`, `n`, `stepsize`, `estLogPost`, those
     named as the settings of the method, and with control variates `paramsOpt` and `logPostOptGrad` are R's.""",
 }
 INVALID = """ValueError

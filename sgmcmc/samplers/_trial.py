@@ -109,7 +109,7 @@ class Trial:
         require_pure(f"{argument} of {self.sampler}", concrete.graph, OTHER_NOISE)
         output = concrete.structured_outputs
         if output.dtype != self.dtype:
-            remedy = self._remedy(f"{output.dtype.name} does not match")
+            remedy = self._remedy(f"{output.dtype.name} is not {self.dtype.name}")
             raise ValueError(
                 f"{argument} of {self.sampler} must return {self.dtype.name}; got {output.dtype.name}{remedy}"
             )
@@ -123,7 +123,9 @@ class Trial:
                 f". An entry of dataset that serves as indices is to be named in integers: integers={names or [...]}."
             )
         other = OTHER_TYPE[self.dtype.name]
-        if re.search(rf"{other}.*(match|same dtype)|(match|same dtype).*{other}|a double tensor", error):
+        if (
+            other in error and self.dtype.name in error and "allowed values" not in error
+        ) or "a double tensor" in error:
             choice = f", or dtype={other!r} chosen" if other == "float64" else ""
             return f". A constant of {other} is to be made tf.constant(..., tf.{self.dtype.name}){choice}."
         return ""

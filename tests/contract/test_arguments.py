@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 import sgmcmc
 
@@ -190,6 +191,11 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "nIters fractional", {"nIters": 10.5}, "nIters of sgld must be an integer of at least 1; got 10.5."),
     ("sgld", "seed negative", {"seed": -1}, "seed of sgld must be None or an integer from 0 to 2**64 - 1; got -1."),
     ("sgld", "seed fractional", {"seed": 1.5}, "got 1.5."),
+    ("sgld", "a float seed that stands for several integers", {"seed": 2.0**53},
+     "seed of sgld must be None or an integer from 0 to 2**64 - 1; got 9007199254740992.0."),
+    ("sgld", "a float64 array in a distribution",
+     {"logPrior": lambda p: tfp.distributions.WishartTriL(3.0, np.eye(1)).log_prob(tf.ones([1, 1]) * p["theta"])},
+     "A constant of float64 is to be made tf.constant(..., tf.float32), or dtype='float64' chosen."),
     ("sgld", "dtype unknown", {"dtype": "float16"}, "dtype of sgld must be 'float32' or 'float64'; got 'float16'."),
     ("sgld", "verbose a string", {"verbose": "no"}, "verbose of sgld must be True or False; got 'no'."),
     ("sgld", "subsampling unknown", {"subsampling": "bootstrap"},
@@ -292,6 +298,21 @@ def test_what_rounding_takes_away_is_warned_of(what: str) -> None:
             call(**GOOD | arguments)
         assert len(caught) == 1 and sentence in str(caught[0].message)
         assert Path(caught[0].filename) == Path(__file__)
+
+
+def test_a_seed_may_be_a_whole_float() -> None:
+    sampler = sgmcmc.sgldSetup(**GOOD, seed=13.0)
+    assert sampler.seed == 13 and isinstance(sampler.seed, int)
+
+
+def test_positions_are_not_skipped_as_in_r() -> None:
+    with pytest.raises(TypeError, match=r"sgld\(\) multiple values for argument 'logPrior'"):
+        sgmcmc.sgld(log_lik, GOOD["dataset"], GOOD["params"], 1e-4, 100, logPrior=lambda params: 0.0)
+
+
+def test_a_search_that_diverges_names_the_other_optimizer() -> None:
+    with pytest.raises(sgmcmc.ModeSearchError, match=r"try decreasing optStepsize, or optimizer='adam'"):
+        sgmcmc.sgldcv(**GOOD, optStepsize=0.1, verbose=False, nItersOpt=200, seed=1)
 
 
 def test_errors_of_the_users_function_are_chained() -> None:

@@ -60,6 +60,17 @@ def test_params_compute_in_the_users_own_functions(run: Run) -> None:
     np.testing.assert_allclose(log_loss(), -run.problem.logLik(sampler.params, held_out) / 50.0, rtol=1e-5)
 
 
+def test_the_log_posterior_step_by_step_is_that_of_one_call(run: Run) -> None:
+    sampler = run.sampler
+    sess = sgmcmc.initSess(sampler, verbose=False)
+    assert np.isnan(sampler.estLogPost)
+    for made in (1, 3, N_ITERS):
+        sgmcmc.sgmcmcStep(sampler, sess, nSteps=made - sess.iteration)
+        assert sampler.estLogPost == run.draws.logPosterior[made - 1]
+        assert repr(sess).startswith(f"<session after {made} iterations: ")
+        assert all(f"{name} {np.shape(theta)}" in repr(sess) for name, theta in run.problem.params.items())
+
+
 def test_params_hold_the_start_before_the_session_begins() -> None:
     start = {"theta": [[1.0, 2.0]]}
     sampler = sgmcmc.sgldSetup(
@@ -70,6 +81,8 @@ def test_params_hold_the_start_before_the_session_begins() -> None:
         minibatchSize=5,
     )
     np.testing.assert_array_equal(sampler.params["theta"], start["theta"])
+    with pytest.raises(ValueError, match="estLogPost needs a session, which initSess begins"):
+        _ = sampler.estLogPost
 
 
 @pytest.mark.parametrize("entry", [e for e in CATALOGUE if "paramsOpt" in e.fields], ids=lambda e: e.name)
