@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-# Their sources and licences are described beside them, in sgmcmc/data/README.md.
+# Their sources and licences are described beside them, in data/README.md.
 FILES = {"breastCancer": "breast_cancer.csv", "digits": "digits.csv", "wine": "wine.csv"}
 
 
 def read(name: str) -> dict[str, Any]:
     """The features X, the labels y and the names of the features."""
-    with files("sgmcmc").joinpath("data", FILES[name]).open(encoding="utf-8") as lines:
+    installed = files("sgmcmc").joinpath("data")
+    folder = installed if installed.is_dir() else Path(__file__).parents[2] / "data"  # a checkout has it beside
+    with folder.joinpath(FILES[name]).open(encoding="utf-8") as lines:
         columns = next(lines).rstrip("\n").split(",")
         table = np.loadtxt(lines, delimiter=",")
     return {"X": table[:, 1:].copy(), "y": table[:, 0].astype(np.int64), "names": columns[1:]}

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,14 @@ def test_no_file_is_a_link() -> None:
     assert [path for path in (ROOT / "sgmcmc").rglob("*") if path.is_symlink()] == []
     listed = subprocess.run(["git", "ls-files", "-s"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     assert [line for line in listed.splitlines() if line.startswith("120000")] == []
+
+
+def test_all_folders_are_installed() -> None:
+    """They are listed one by one, since the data come from beside the package."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    folders = {"sgmcmc." + path.parent.name for path in (ROOT / "sgmcmc").glob("*/__init__.py")}
+    assert set(settings["packages"]) == {"sgmcmc", "sgmcmc.data"} | folders
+    assert settings["package-dir"] == {"sgmcmc.data": "data"} and (ROOT / "data").is_dir()
 
 
 def test_no_module_of_posix_is_imported_with_the_package() -> None:

@@ -1,4 +1,4 @@
-"""The bundled data are those that sgmcmc/data/README.md names."""
+"""The bundled data are those that data/README.md names."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
-DATA = Path(__file__).resolve().parents[2] / "sgmcmc" / "data"
+DATA = Path(__file__).resolve().parents[2] / "data"
 
 
 def test_breast_cancer_equals_the_copy_of_scikit_learn():
