@@ -57,20 +57,22 @@ class Trial:
             # The user knows how long a minibatch is, and is told of that if it fails too.
             self._output_shape("logLik", function, self.n)
             raise
-        if shape not in (shapes := {(): Returns.SUM, (TRACED_ROWS,): Returns.TERMS}):
-            n = self.n
+        if shape.rank == 0:
+            return Returns.SUM
+        if shape.rank != 1 or shape[0] != TRACED_ROWS:
+            n = TRACED_ROWS
             with contextlib.suppress(ValueError):
-                shape, n = self._output_shape("logLik", function, n), n
+                shape, n = self._output_shape("logLik", function, self.n), self.n
             raise ValueError(
                 f"logLik of {self.sampler} must return a scalar, the sum over the observations, or a vector with one "
                 f"term for each; got shape {shape} for a minibatch of n = {n} observations."
             )
-        return shapes[shape]
+        return Returns.TERMS
 
     def log_prior(self, function: LogPrior) -> None:
         """It must return a scalar."""
         shape = self._output_shape("logPrior", function, None)
-        if np.prod(shape, dtype=int) != 1:
+        if shape.num_elements() != 1:
             raise ValueError(f"logPrior of {self.sampler} must return a scalar; got shape {shape}.")
 
     def uses_all_parameters(self, model: Model) -> None:
@@ -92,7 +94,7 @@ class Trial:
                 f"{sorted(unused)}."
             )
 
-    def _output_shape(self, argument: str, function: Callable, n_rows: int | None) -> tuple[int, ...]:
+    def _output_shape(self, argument: str, function: Callable, n_rows: int | None) -> tf.TensorShape:
         must = f"be a function in TensorFlow operations of {self.dtype.name} tensors"
         if n_rows == TRACED_ROWS != self.n:
             must = f"take any number of observations, not only the n = {self.n} of a minibatch"
@@ -113,15 +115,13 @@ class Trial:
             raise ValueError(
                 f"{argument} of {self.sampler} must return {self.dtype.name}; got {output.dtype.name}{remedy}"
             )
-        return tuple(output.shape)
+        return output.shape
 
     def _remedy(self, error: str) -> str:
         """What helps against the mistakes that are made most."""
         if re.search(r"float(32|64) not in list of allowed values: .*int32|valid indices, got .*float", error):
             names = self._whole_numbers()
-            return (
-                f". An entry of dataset that serves as indices is to be named in integers: integers={names or [...]}."
-            )
+            return f". An entry of dataset that serves as indices is to be named in integers: integers={names}."
         other = OTHER_TYPE[self.dtype.name]
         if (
             other in error and self.dtype.name in error and "allowed values" not in error
@@ -133,7 +133,8 @@ class Trial:
     def _whole_numbers(self) -> list[str]:
         """The float entries that could be indices."""
         words = aligned_zeros(min(self.data.size, LOOKED_AT), self.data.layout.width)
-        self.data.read(0, words)
+        with contextlib.suppress(Exception):  # data elsewhere may not be there; this is said of another error
+            self.data.read(0, words)
         views = self.data.layout.views(words)
         return sorted(name for name, x in views.items() if x.dtype.kind == "f" and (x == np.floor(x)).all())
 

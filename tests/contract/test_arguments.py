@@ -129,6 +129,11 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "logLik of a wrong shape", {"logLik": lambda p, d: tf.tile(d["x"] - p["theta"], [2])},
      "logLik of sgld must return a scalar, the sum over the observations, or a vector with one term for each; "
      "got shape (20,) for a minibatch of n = 10 observations."),
+    ("sgld", "logLik of an unknown length", {"logLik": lambda p, d: tf.boolean_mask(d["x"], d["x"] > 0) * p["theta"]},
+     "or a vector with one term for each; got shape (None,) for a minibatch of n = 10 observations."),
+    ("sgld", "logPrior of an unknown length",
+     {"logPrior": lambda p: tf.boolean_mask(tf.fill([2], p["theta"]), tf.fill([2], p["theta"]) > 0)},
+     "logPrior of sgld must return a scalar; got shape (None,)."),
     ("sgld", "logLik of minibatches only", {"logLik": lambda p, d: tf.reshape(d["x"], [10]) - p["theta"]},
      "logLik of sgld must take any number of observations, not only the n = 10 of a minibatch; on"),
     ("sgld", "logLik that takes the minibatch for the data",
