@@ -226,7 +226,7 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sghmc", "alpha 0", {"alpha": 0.0}, "alpha of sghmc must be a number in (0, 1]; got 0.0."),
     ("sghmc", "wrong keys in alpha", {"alpha": {"beta": 0.1}}, "alpha of sghmc must have the keys of params"),
     ("sghmc", "L 0", {"L": 0}, "L of sghmc must be an integer of at least 1; got 0."),
-    ("sgnht", "a negative", {"a": -0.01}, "a of sgnht must be a positive number; got -0.01."),
+    ("sgnht", "a negative", {"a": -0.01}, "a of sgnht must be a positive number below 0.5, from where on"),
     ("sgldcv", "optimizer unknown", MODE | {"optimizer": "lbfgs"},
      "optimizer of sgldcv must be one of ['adam', 'sgd']; got 'lbfgs'."),
     ("sgldcv", "optimizer a list", MODE | {"optimizer": ["sgd"]}, "must be one of ['adam', 'sgd']; got ['sgd']."),

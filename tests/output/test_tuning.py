@@ -204,7 +204,9 @@ def test_a_large_diffusion_is_refused_or_warned_of(name: str) -> None:
     given |= {"optStepsize": 1e-3, "nItersOpt": 1} if "cv" in name else {}
     given |= {} if "Setup" in name else {"nIters": 2, "verbose": False}
     for a in (0.5, 0.7, {"beta": 0.5}, 0.0):
-        with pytest.raises(ValueError, match=r"^a(\['beta'\])? of sgnht(cv)? must be a number in \(0, 0\.5\).*; got "):
+        with pytest.raises(
+            ValueError, match=r"^a(\['beta'\])? of sgnht(cv)? must be a positive number below 0\.5, .*; got "
+        ):
             function(**given, a=a)
     said = r"a of sgnht(cv)? should be at most 0\.1, .* with 0\.3 the variance .* 0\.82 times what it is"
     with pytest.warns(UserWarning, match=said) as caught:
