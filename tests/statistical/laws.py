@@ -50,7 +50,7 @@ from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Recorder
 
 SUITE_RATE = 1e-6
-MAX_COMPARISONS = 500
+MAX_COMPARISONS = 600
 QUANTILE = float(norm.isf(SUITE_RATE / MAX_COMPARISONS / 4))  # 6.1
 
 _comparisons = 0
