@@ -76,6 +76,10 @@ class Elsewhere:
         for name, view in self.layout.views(out).items():
             if name not in fetched:
                 raise ValueError(f"take of dataset must return {name!r} as at first; got {sorted(fetched)}.")
+            if np.ma.is_masked(fetched[name]):
+                raise ValueError(
+                    f"dataset[{name!r}] must come without masked values; got {np.ma.count_masked(fetched[name])} masked."
+                )
             array = np.asarray(fetched[name])
             if array.shape != view.shape:
                 raise ValueError(

@@ -191,6 +191,16 @@ def test_rows_are_checked_when_they_come() -> None:
     with pytest.raises(ValueError, match=r"take of dataset must return 'y' as at first; got \['group', 'x'\]"):
         draws(Short())
 
+    class Masked(Source):
+        def take(self, indices: np.ndarray) -> Mapping[str, Any]:
+            return {
+                name: np.ma.masked_array(array[indices], array[indices] == bad["x"][9, 0])
+                for name, array in DATA.items()
+            }
+
+    with pytest.raises(ValueError, match=r"dataset\['x'\] must come without masked values; got 1 masked"):
+        draws(Masked())
+
 
 def test_no_thread_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "choose", lambda data: Fetch.AHEAD)
