@@ -77,9 +77,8 @@ class Elsewhere:
             if name not in fetched:
                 raise ValueError(f"take of dataset must return {name!r} as at first; got {sorted(fetched)}.")
             if np.ma.is_masked(fetched[name]):
-                raise ValueError(
-                    f"dataset[{name!r}] must come without masked values; got {np.ma.count_masked(fetched[name])} masked."
-                )
+                masked = np.ma.count_masked(fetched[name])
+                raise ValueError(f"dataset[{name!r}] must come without masked values; got {masked} masked.")
             array = np.asarray(fetched[name])
             if array.shape != view.shape:
                 raise ValueError(
