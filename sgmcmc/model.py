@@ -122,14 +122,20 @@ class Model:
         Rows that are gathered whatever the observations, or by the log prior, are not visited as the data are.
         """
         params = {name: tf.TensorSpec(shape, self.dtype) for name, shape in shapes.items()}
-        found: list[dict[str, int]] = []
+        found: list[dict[str, int | None]] = []
 
         def trace(params: Tree, data: Tree) -> None:
             found.append({name: rows.shape[0] for name, rows in self.rows(params, data).items()})
 
         for n in TRACED:
             tf.function(trace, autograph=False).get_concrete_function(params, self.data.layout.specs([n]))
-        return frozenset(name for name, k in found[0].items() if k * TRACED[1] == found[1].get(name, 0) * TRACED[0])
+        few, more = found
+
+        def goes_with_data(name: str) -> bool:
+            k, m = few[name], more.get(name)
+            return k is not None and m is not None and k * TRACED[1] == m * TRACED[0]
+
+        return frozenset(filter(goes_with_data, few))
 
 
 def _dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:

@@ -7,7 +7,7 @@ To Zarr, a chunk without a file has the fill value in all places; so draws that 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,7 @@ def open_draws(path: Path) -> xr.DataTree:
     """
     # As a whole path: the draws are found again when the working directory has changed.
     tree = xr.open_datatree(WholeStore(path.absolute()), engine="zarr", consolidated=True)
-    if tree.attrs.get("format") != FORMAT:
-        raise ValueError(f"it has format {tree.attrs.get('format')!r}; this version reads format {FORMAT}")
+    require_format(tree.attrs)
     lengths = set()
     for group in tree.children.keys() - NOT_DRAWS:
         for name, array in tree[group].data_vars.items():
@@ -89,6 +88,12 @@ def open_draws(path: Path) -> xr.DataTree:
     if len(lengths) > 1:
         raise ValueError(f"its arrays have different numbers of draws, {sorted(lengths)}")
     return tree
+
+
+def require_format(attributes: Mapping[str, Any]) -> None:
+    """Refuse a store of another version, or one whose metadata are lost."""
+    if attributes.get("format") != FORMAT:
+        raise ValueError(f"it has format {attributes.get('format')!r}; this version reads format {FORMAT}")
 
 
 def require_chunks(path: Path, name: str, shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> None:

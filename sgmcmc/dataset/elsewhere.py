@@ -47,12 +47,12 @@ class Elsewhere:
         self.size, self._source = len(source), source
         self.layout = Layout(entries)
         self._attempt: Callable[[Mapping[str, np.ndarray]], None] | None = None
-        self._tried: dict[str, tuple[float, float]] = {}
+        self._tried: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def watch(self, attempt: Callable[[Mapping[str, np.ndarray]], None]) -> None:
         """Have observations tried, as they come, that hold a lower or a higher index than any before.
 
-        `attempt` is given two observations, {name: [2, ...]}, and raises ValueError if it refuses them.
+        `attempt` is given two or more, {name: [m, ...]}, and raises ValueError if it refuses them.
         """
         self._attempt, self._tried = attempt, {}
 
@@ -101,12 +101,13 @@ class Elsewhere:
         for name, entry in views.items():
             if not may_be_index(entry):
                 continue
-            low, high = self._tried.get(name, (np.inf, -np.inf))
-            least, greatest = entry.min(), entry.max()
-            if least < low or greatest > high:
+            columns = entry.reshape(len(entry), -1)
+            least, greatest = columns.min(axis=0), columns.max(axis=0)
+            low, high = self._tried.get(name, (least + 1, greatest - 1))
+            if (least < low).any() or (greatest > high).any():
                 at = extremes(entry)
                 self._attempt({key: array[at] for key, array in views.items()})  # type: ignore[misc]
-                self._tried[name] = (min(low, least), max(high, greatest))
+                self._tried[name] = (np.minimum(low, least), np.maximum(high, greatest))
 
     def read(self, start: int, out: np.ndarray) -> None:
         """Write the packed observations from `start` on to `out`, [m, width]."""

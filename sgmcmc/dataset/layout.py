@@ -82,9 +82,10 @@ def may_be_index(entry: np.ndarray) -> bool:
 
 
 def extremes(entry: np.ndarray) -> np.ndarray:
-    """The observations with the least and with the greatest number of an entry."""
-    width = max(entry[0].size, 1)
-    return np.array([int(entry.argmin()) // width, int(entry.argmax()) // width])
+    """The observations with the least and the greatest number of each column of an entry; two at least."""
+    columns = entry.reshape(len(entry), -1)
+    at = np.unique(np.concatenate([columns.argmin(axis=0), columns.argmax(axis=0)]))
+    return np.resize(at, max(len(at), 2))
 
 
 def aligned_zeros(n_rows: int, n_words: int) -> np.ndarray:

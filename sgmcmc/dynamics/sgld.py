@@ -22,7 +22,8 @@ def sgld() -> Dynamics:
 
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
         ratio = 1.0 + tf.reduce_mean(0.25 * given.eps * given.gradient**2)
-        theta = theta + 0.5 * given.eps * given.gradient + tf.sqrt(given.eps) * given.noise
+        # In brackets: the drift of a step is far smaller than its noise, and must not be rounded away alone.
+        theta = theta + (0.5 * given.eps * given.gradient + tf.sqrt(given.eps) * given.noise)
         return theta, {"variance_ratio": ratio}
 
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:

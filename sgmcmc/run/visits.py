@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
-from tqdm.auto import tqdm
 
 from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.types import Tree
+from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.data import block_size
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 from sgmcmc.model import Model
+from sgmcmc.run.progress import Progress
 
 
 def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tree:
@@ -32,7 +32,7 @@ def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tre
 
     counts = {name: np.zeros(start[name].shape[0], np.int64) for name in names}
     starts, of_block = range(0, data.size, size), Compiled(rows)
-    with tqdm(total=data.size, desc="Counting rows", unit="observation", disable=not verbose or len(starts) < 2) as bar:
+    with Progress(data.size, "Counting rows", "observation", verbose and len(starts) > 1) as progress:
         for first in starts:
             n = min(size, data.size - first)
             if n < size:  # a shorter last block has a program of its own
@@ -41,12 +41,11 @@ def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tre
             data.read(first, words)
             for name, of_name in zip(names, of_block(shared_tensor(words)), strict=True):
                 counts[name] += np.bincount(of_name.numpy(), minlength=len(counts[name]))
-            bar.update(n)
+            progress.reached(first + n)
     for name, count in counts.items():
         if not count.all():
-            warnings.warn(
-                f"no observation gathers row {int(np.argmin(count))} of {name!r} (and {int((count == 0).sum()) - 1} "
-                f"others), and logPrior does not see it: such rows stay where they begin.",
-                stacklevel=2,
+            warn_user(
+                f"no observation gathers {int((count == 0).sum())} of the rows of {name!r}, such as row "
+                f"{int(np.argmin(count))}, and logPrior does not see them: they stay where they begin."
             )
     return {name: tf.constant(np.maximum(count, 1), model.dtype) for name, count in counts.items()}

@@ -91,9 +91,10 @@ class ZarrStore:
         """The root, and the arrays to write to, after a look at whether all is there that they should have."""
         import zarr
 
-        from sgmcmc.core.store import require_chunks
+        from sgmcmc.core.store import require_chunks, require_format
 
         root = zarr.open_group(path, mode="r+", use_consolidated=False)
+        require_format(root.attrs.asdict())
         for name in (
             *{group for group, *_ in self._specs},
             "checkpoint",

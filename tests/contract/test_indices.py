@@ -63,6 +63,27 @@ def test_in_an_entry_of_several_integers_and_in_float_entries() -> None:
         set_up(log_lik=cast, x=np.where(np.arange(N) == 9, 7.0, 1.0))
 
 
+def test_each_column_of_an_entry_is_looked_at() -> None:
+    """The first column indexes the larger table, and would hide the second."""
+    pairs = np.stack([TAGS[:, 0] % 4, USER], axis=1)
+    pairs[11] = [5, 3]
+
+    def of_pairs(params: dict, dataset: dict) -> tf.Tensor:
+        of_tag = tf.gather(params["tag"], dataset["tags"][:, 0])
+        return -0.5 * tf.reduce_sum((dataset["x"] - of_tag - tf.gather(params["user"], dataset["tags"][:, 1])) ** 2)
+
+    with pytest.raises(ValueError, match=refused(4, "5, which is in dataset['tags']").replace("sgld", "sghmc")):
+        set_up("sghmc", log_lik=of_pairs, tags=np.concatenate([pairs[:59], [[0, 4]]]))
+
+
+def test_rows_of_a_number_that_is_known_late_move_with_the_whole_parameter() -> None:
+    def masked(params: dict, dataset: dict) -> tf.Tensor:
+        with_zero = tf.concat([tf.zeros(1), params["user"][1:]], axis=0)
+        return -0.5 * tf.reduce_sum((dataset["x"] - tf.gather(with_zero, dataset["user"])) ** 2) - params["tag"][0] ** 2
+
+    assert set_up(log_lik=masked)._sampler.model.by_rows == frozenset()
+
+
 def test_an_index_that_log_lik_computes() -> None:
     def shifted(params: dict, dataset: dict) -> tf.Tensor:
         return log_lik(params, dataset | {"user": dataset["user"] + 100})

@@ -97,14 +97,6 @@ def test_sgnht_begins_with_momentum_of_variance_eps_and_thermostat_a(arrays):
     assert sgnht(A).refresh is None and sgnht(A).drift is None and sgnht(A).leaps == 1
 
 
-def test_sgnht_averages_by_the_mean_it_is_given(arrays):
-    """So that of a sparse parameter only the rows that move count, each once."""
-    theta, u, grad, noise = map(tensor, arrays)
-    memory = {"momentum": u, "thermostat": tensor(0.0)}
-    memory = sgnht(A).step(theta, memory, Given(tensor(EPS), noise, grad, lambda x: tensor(7.0)))[1]
-    close(memory["thermostat"].numpy(), 7 - EPS)
-
-
 def test_what_is_recorded_of_a_momentum_is_its_temperature(arrays):
     """The mean of momentum^2 over eps, over all elements whatever the rank; and the thermostat as it is."""
     _, u, _, _ = arrays

@@ -209,7 +209,7 @@ def run(dynamics, minibatch, estimator, given, chains, start, fetch=None, length
     """
     n_chains, schedules = len(chains), {k: eps for k, eps in STEPSIZE.items() if callable(eps)}
     transition = build(Product(MODEL, minibatch, estimator, dynamics, schedules, SHAPES, n_chains, **settings))
-    given = constants(SEED, STEPSIZE, given, tf.float64, chains)
+    given = constants(SEED, STEPSIZE, {"estimator": given}, tf.float64, chains)
     state = transition.init(given, {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES})
     recorder = Recorder(record(transition) if record else lambda constants, state, supplied: transition.params(state))
     loop = Loop(Prepared(transition, given, state, MODEL.data, n_chains), recorder, fetch, length)

@@ -241,7 +241,7 @@ def begun(
     shapes = {name: tuple(theta.shape[1:]) for name, theta in params.items()}
     n_chains = next(iter(params.values())).shape[0]
     transition = build(Product(model, minibatch, gradient, dynamics, schedules, shapes, n_chains))
-    given = constants(seed, eps, gradient.prepare(mode), model.dtype, range(n_chains))
+    given = constants(seed, eps, {"estimator": gradient.prepare(mode)}, model.dtype, range(n_chains))
     return Prepared(transition, given, transition.init(given, params), model.data, n_chains)
 
 

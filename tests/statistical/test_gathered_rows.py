@@ -90,7 +90,7 @@ def test_rows_have_the_exact_mean_and_variance_however_seldom_they_are_visited(
 
 def test_rows_that_no_observation_gathers_are_told_of() -> None:
     with pytest.warns(
-        UserWarning, match=r"no observation gathers row 3 of 'mu' \(and 1 others\).*stay where they begin"
+        UserWarning, match="no observation gathers 2 of the rows of 'mu', such as row 3,.*stay where they begin"
     ):
         out = sgmcmc.sgld(
             log_lik,
