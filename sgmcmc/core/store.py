@@ -90,7 +90,7 @@ def open_draws(path: Path) -> xr.DataTree:
     return tree
 
 
-def require_format(attributes: Mapping[str, Any]) -> None:
+def require_format(attributes: Mapping[Any, Any]) -> None:
     """Refuse a store of another version, or one whose metadata are lost."""
     if attributes.get("format") != FORMAT:
         raise ValueError(f"it has format {attributes.get('format')!r}; this version reads format {FORMAT}")
