@@ -8,7 +8,6 @@ function that has come to mean something else has another graph.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import tensorflow as tf
 
 from sgmcmc.core import process
 from sgmcmc.core.fingerprint import fingerprint
+from sgmcmc.core.warn import warn_user
 
 Program = Callable[..., list[tf.Tensor]]
 
@@ -61,10 +61,9 @@ class Compiled:
         except tf.errors.OpError as error:
             program = self.traced(tensors, jit_compile=False)
             results = program(*tensors)  # a fault of the model, not of XLA, is raised again here
-            warnings.warn(
+            warn_user(
                 "XLA cannot compile this logLik or logPrior, so the plain TensorFlow graph is used, which is slower. "
-                f"XLA's reason: {_first_line(error)}",
-                stacklevel=2,
+                f"XLA's reason: {_first_line(error)}"
             )
         self._program = program
         return results

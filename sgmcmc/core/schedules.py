@@ -11,6 +11,11 @@ Schedule = Callable[[tf.Tensor], tf.Tensor]
 """From the iteration (a float scalar, 0 for the first) to the stepsize of that iteration."""
 
 
+def first(stepsize: float | Schedule, dtype: tf.DType) -> float:
+    """The stepsize of the first iteration."""
+    return float(stepsize(tf.constant(0, dtype))) if callable(stepsize) else stepsize
+
+
 @dataclass(frozen=True)
 class polynomial:  # noqa: N801 - reads as a function where it is used
     """Polynomially decreasing stepsizes, h_k = h (1 + k/a)^(-b) for iterations k = 0, 1, 2, ...

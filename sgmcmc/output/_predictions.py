@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core import process
+from sgmcmc.samplers._dataset import in_memory
+
 if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
 
-BLOCK = 2**22  # numbers: of results that are computed together, and of columns whose quantiles are
+BLOCK = 2**22  # numbers: in the draws and results that are computed together, and in columns whose quantiles are
 
 
 def predictions(
@@ -20,6 +23,7 @@ def predictions(
     """The results described in `Draws.predict`."""
     if not draws or not len(draws.iterations):
         raise ValueError("predict needs draws, and there are none.")
+    process.use()
     names = _names(quantiles)
     params = draws.groups["posterior"]  # [C, T, ...]; may lie on disk
     given = () if dataset is None else (_tensors(dataset, draws.settings),)
@@ -27,7 +31,7 @@ def predictions(
     of_block, shape = _compiled(function, specs, given)
     n_chains, n_draws = draws.nChains or 1, len(draws.iterations)
     size = int(np.prod(shape))
-    step = max(1, BLOCK // max(1, size))
+    step = max(1, BLOCK // max(1, size, *(int(np.prod(array.shape[2:])) for array in params.values())))
     count, mean, squares = 0, np.zeros(shape), np.zeros(shape)
     kept: list[np.ndarray] = []
     for chain in range(n_chains):
@@ -66,12 +70,8 @@ def _tensors(dataset: Any, settings: Mapping[str, Any]) -> dict[str, tf.Tensor]:
     if not isinstance(dataset, Mapping):
         raise ValueError(f"dataset of predict must be None or a dict of arrays; got {type(dataset).__name__}.")
     integers, dtype = settings.get("integers", ()), np.dtype(settings.get("dtype", "float32"))
-    arrays = {name: np.asarray(entry) for name, entry in dataset.items()}
-    if bad := {name: str(array.dtype) for name, array in arrays.items() if array.dtype.kind not in "biuf"}:
-        raise ValueError(f"dataset of predict must hold arrays of real numbers; got {bad}.")
     return {
-        name: tf.constant(array if name in integers else array.astype(dtype, copy=False))
-        for name, array in arrays.items()
+        name: tf.constant(in_memory("predict", name, entry, name in integers, dtype)) for name, entry in dataset.items()
     }
 
 

@@ -151,6 +151,8 @@ class Draws(dict[str, Any]):
         """The array of a parameter; given a slice, the draws that it selects."""
         if not isinstance(key, slice):
             return super().__getitem__(key)
+        if key.step is not None and key.step < 1:
+            raise ValueError(f"draws stay in order: the step of a slice of them must be positive; got {key.step}.")
         groups = {
             group: {name: array[:, key] for name, array in members.items()} for group, members in self.groups.items()
         }

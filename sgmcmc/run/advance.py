@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
@@ -12,6 +11,7 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import DivergenceError
 from sgmcmc.core.types import Tree
+from sgmcmc.core.warn import warn_user
 from sgmcmc.run.loop import Loop, Outcome
 from sgmcmc.run.plan import Pace, Plan, Stretch
 from sgmcmc.run.progress import Progress
@@ -145,4 +145,4 @@ def _culprit(loop: Loop, outcome: Outcome) -> tuple[int, str, bool]:
 
 def warn_interrupted(stored: int, n_rows: int) -> None:
     """Say that a result is shorter than was asked for."""
-    warnings.warn(f"interrupted: returning the {stored} draws of {n_rows} made so far.", stacklevel=6)
+    warn_user(f"interrupted: returning the {stored} draws of {n_rows} made so far.")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.fingerprint import fingerprint
+from sgmcmc.core.warn import warn_user
 
 OTHER = 1e-3  # differences, relative to the values, beyond which two functions are not the same
 ROUNDING = {"float32": 1e-5, "float64": 1e-10}  # and what rounding may make of one
@@ -50,7 +50,7 @@ def _graph(function: Callable[..., Any], *specs: Any) -> str | None:
     return digest.hexdigest()[:16]
 
 
-def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: str, stacklevel: int = 2) -> None:
+def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: str) -> None:
     """Refuse to go on with settings `here` from what was made with those `there`, named by `then`.
 
     Raises
@@ -78,25 +78,27 @@ def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: s
             found = "is another program, though it gives the same values at some points"
         else:
             continue
-        warnings.warn(
+        warn_user(
             f"{key} of {name} must be what it was when {then}; it {found}. If it has changed, the draws before and "
-            "after belong to different posteriors.",
-            stacklevel=stacklevel,
+            "after belong to different posteriors."
         )
 
 
 def _alike(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         if "probes" in a and "probes" in b:
-            x, y = np.array(a["probes"]), np.array(b["probes"])
-            size = max(
-                1.0, np.abs(y[np.isfinite(y)]).max(initial=0.0)
-            )  # a small value may be a difference of large ones
-            return x.shape == y.shape and np.allclose(
-                x, y, rtol=tolerance, atol=tolerance * 1e-3 * size, equal_nan=True
-            )
+            size = max(1.0, *(abs(y) for y in b["probes"] if np.isfinite(y)))
+            # A small value may be a difference of large ones.
+            return _close(a["probes"], b["probes"], tolerance, tolerance * 1e-3 * size)
+        if "schedule" in a and "schedule" in b:
+            return _close(a["schedule"], b["schedule"], tolerance)
         return a.keys() == b.keys() and all(_alike(a[key], b[key], tolerance) for key in a)
     return a == b
+
+
+def _close(a: list[float | None], b: list[float | None], relative: float, absolute: float = 0.0) -> bool:
+    x, y = np.array(a, float), np.array(b, float)
+    return x.shape == y.shape and np.allclose(x, y, rtol=relative, atol=absolute, equal_nan=True)
 
 
 def _graphs(tree: Any) -> list[str | None]:

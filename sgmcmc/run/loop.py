@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.compiled import Compiled
+from sgmcmc.core.process import OneThread
 from sgmcmc.core.types import State, Supply, Tree
 from sgmcmc.dataset.layout import Layout, aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.run.feed import Feed, Fetch
@@ -66,6 +67,7 @@ class Loop:
         row_bytes = sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_specs))
         self.capacity = int(np.clip(MAX_BYTES // max(row_bytes, 1), 1, min(MAX_ROWS, self.feed.length)))
         self._compiled, self._begun = Compiled(self._advance), False
+        self.alone = OneThread()  # what a call is given is written in place
         # Written in place where that can be: to make a tensor of a few numbers takes as long as an iteration.
         self._orders = aligned_zeros(1, N_ORDERS)
         self._shared_orders = None if on_gpu() else shared_tensor(self._orders)

@@ -9,20 +9,17 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
-from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.errors import ModeSearchError
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Dynamics, Minibatch, Mode, Tree
-from sgmcmc.dataset.data import block_size
-from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel import Product, build, constants, moving_by_rows
 from sgmcmc.model import Model
 from sgmcmc.run import advance
+from sgmcmc.run.full_pass import full_pass
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
 from sgmcmc.run.prepared import Prepared
-from sgmcmc.run.progress import Progress
 from sgmcmc.run.recorder import NOTHING
 from sgmcmc.storage.memory import Memory
 
@@ -71,7 +68,7 @@ def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, 
 
 def full_gradient(model: Model, params: Tree, verbose: bool) -> tuple[tf.Tensor, Tree]:
     """The exact log posterior and its gradient at params, by one pass over all data in blocks."""
-    data, names, size = model.data, sorted(params), block_size(model.data)
+    data, names = model.data, sorted(params)
     values = [params[name] for name in names]
 
     def value_and_gradient(words: tf.Tensor | None, *values: tf.Tensor) -> list[tf.Tensor]:
@@ -85,16 +82,7 @@ def full_gradient(model: Model, params: Tree, verbose: bool) -> tuple[tf.Tensor,
         return [tf.cast(tf.convert_to_tensor(x), tf.float64) for x in (value, *(gradient[name] for name in names))]
 
     total = value_and_gradient(None, *values)
-    starts = range(0, data.size, size)
-    of_block = Compiled(value_and_gradient)
-    with Progress(data.size, "Full pass", "observation", verbose and len(starts) > 1) as progress:
-        for start in starts:
-            n = min(size, data.size - start)
-            if n < size:  # a shorter last block has a program of its own
-                of_block = Compiled(value_and_gradient)
-            words = aligned_zeros(n, data.layout.width)
-            data.read(start, words)
-            total = [t + x for t, x in zip(total, of_block(shared_tensor(words), *values), strict=True)]
-            progress.reached(start + n)
+    for of_block in full_pass(data, value_and_gradient, values, "Full pass", verbose):
+        total = [t + x for t, x in zip(total, of_block, strict=True)]
     value, *gradient = (tf.cast(x, model.dtype) for x in total)
     return value, dict(zip(names, gradient, strict=True))

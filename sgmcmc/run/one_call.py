@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import DivergenceError, reason
 from sgmcmc.core.types import Tree
+from sgmcmc.core.warn import warn_user
 from sgmcmc.output import tuning
 from sgmcmc.output.draws import Draws, iterations_of
 from sgmcmc.run import advance, batch_means
@@ -186,10 +186,9 @@ class Run:
             except Exception as error:
                 reduced[label] = _of_each_chain(None, accumulated.reduced[label], several)
                 with unheard_warnings():
-                    warnings.warn(
+                    warn_user(
                         f"the result of reduce[{label!r}] of {self.sampler.name} must be a dict of arrays; it raised "
-                        f"{reason(error)}. What it has accumulated is returned in its place.",
-                        stacklevel=7,
+                        f"{reason(error)}. What it has accumulated is returned in its place."
                     )
         return reduced
 

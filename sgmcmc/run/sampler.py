@@ -13,8 +13,9 @@ import tensorflow as tf
 from sgmcmc.core import random
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.parameters import numbered, split
+from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.schedules import Schedule, first
 from sgmcmc.core.types import Dynamics, Given, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
@@ -108,6 +109,8 @@ class Sampler:
         mode = None
         if self.search is not None:
             mode = find_mode(self.model, self.minibatch, self.search, self.start, self.seed, verbose)
+            stepsizes = {name: first(eps, self.dtype) for name, eps in self.stepsize.items()}
+            warn_of_lost_noise(self.name, stepsizes, {name: theta.numpy() for name, theta in mode.params.items()})
         found = {"estimator": self.gradient.prepare(mode), "gathered": counted(self.model, self.start, verbose)}
         return self.prepared(found, mode, monitored)
 

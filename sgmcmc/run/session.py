@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core import process
 from sgmcmc.run.advance import stretches
 from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.loop import Loop
@@ -45,7 +43,6 @@ class Session:
         self._pace = Pace(loop.feed.length)
         self._pace.length = loop.feed.length
         self._at = (list(leaves), iteration, False)
-        self._stepping: dict[str, threading.Thread] = {}
         self._write()
 
     def __repr__(self) -> str:
@@ -65,33 +62,21 @@ class Session:
         DivergenceError
             If the state is no longer finite.
         RuntimeError
-            If another thread is stepping this session, or in a forked process.
+            If another thread is using a session of this sampler, or in a forked process.
         """
-        process.use()
-        thread = threading.current_thread()
-        # An interrupt may have left the name of a thread here, this one or one that has ended.
-        stepping = self._stepping.setdefault("thread", thread)
-        if stepping is not thread and stepping.is_alive():
-            raise RuntimeError(
-                f"sess of sgmcmcStep must be stepped by one thread at a time; {stepping.name!r} is stepping it. Give "
-                "each thread a sampler and a session of its own."
-            )
-        self._stepping["thread"] = thread
-        try:
-            self._step(n_steps)
-        finally:
-            self._stepping.pop("thread", None)
+        with self._loop.alone:
+            leaves, done = self._current(), self.iteration
+            for _, outcome in stretches(self._loop, leaves, Plan(done + n_steps, thin=None), self._pace, done):
+                leaves = outcome.leaves
+            self._at = (list(leaves), done + n_steps, False)
+            self._write()
 
-    def _step(self, n_steps: int) -> None:
-        leaves, done = self.leaves, self.iteration
-        for _, outcome in stretches(self._loop, leaves, Plan(done + n_steps, thin=None), self._pace, done):
-            leaves = outcome.leaves
-        self._at = (list(leaves), done + n_steps, False)
-        self._write()
+    def standing(self) -> tuple[list[tf.Tensor], int]:
+        """The leaves of the state, at the position that the variables now hold, and the iterations made."""
+        with self._loop.alone:
+            return self._current(), self.iteration
 
-    @property
-    def leaves(self) -> list[tf.Tensor]:
-        """The leaves of the state, at the position that the variables now hold."""
+    def _current(self) -> list[tf.Tensor]:
         self._write()
         leaves = list(self._at[0])
         for name, position in self._positions.items():
@@ -101,8 +86,9 @@ class Session:
 
     def params(self) -> dict[str, np.ndarray]:
         """The current position, {name: [...]}."""
-        self._write()
-        return {name: variable.numpy() for name, variable in self.variables.items()}
+        with self._loop.alone:
+            self._write()
+            return {name: variable.numpy() for name, variable in self.variables.items()}
 
     def _write(self) -> None:
         """Give the variables the position, if they do not have it yet: an interrupt may have come in between."""
@@ -115,8 +101,8 @@ class Session:
 
 def saved(session: Session, prepared: Prepared, settings: dict[str, Any]) -> bytes:
     """Where a session stands, with what was settled before it began, and a checksum of both."""
-    leaves = [leaf.numpy() for leaf in session.leaves]
-    state = Checkpoint(session.iteration, 0, leaves).encode()
+    leaves, iteration = session.standing()
+    state = Checkpoint(iteration, 0, [leaf.numpy() for leaf in leaves]).encode()
     beginning = Beginning.of(settings, prepared).encode()
     contents = len(state).to_bytes(8, "little") + state + beginning
     return hashlib.sha256(contents).digest() + contents

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
-from sgmcmc.dataset.data import block_size
-from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 from sgmcmc.model import Model
-from sgmcmc.run.progress import Progress
+from sgmcmc.run.full_pass import full_pass
 
 
 def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tree:
@@ -21,7 +18,7 @@ def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tre
 
     Which rows are gathered must depend on the data alone, as it does where they are indices in the dataset.
     """
-    names, data, size = sorted(model.by_rows), model.data, block_size(model.data)
+    names, data = sorted(model.by_rows), model.data
     if not names:
         return {}
     params = {name: tf.constant(theta, model.dtype) for name, theta in start.items()}
@@ -31,17 +28,9 @@ def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tre
         return [found[name] for name in names]
 
     counts = {name: np.zeros(start[name].shape[0], np.int64) for name in names}
-    starts, of_block = range(0, data.size, size), Compiled(rows)
-    with Progress(data.size, "Counting rows", "observation", verbose and len(starts) > 1) as progress:
-        for first in starts:
-            n = min(size, data.size - first)
-            if n < size:  # a shorter last block has a program of its own
-                of_block = Compiled(rows)
-            words = aligned_zeros(n, data.layout.width)
-            data.read(first, words)
-            for name, of_name in zip(names, of_block(shared_tensor(words)), strict=True):
-                counts[name] += np.bincount(of_name.numpy(), minlength=len(counts[name]))
-            progress.reached(first + n)
+    for of_block in full_pass(data, rows, (), "Counting rows", verbose):
+        for name, of_name in zip(names, of_block, strict=True):
+            counts[name] += np.bincount(of_name.numpy(), minlength=len(counts[name]))
     for name, count in counts.items():
         if not count.all():
             warn_user(

@@ -5,19 +5,14 @@ All errors have one shape: *argument* of *function* must be *what would work*; g
 
 from __future__ import annotations
 
-import functools
-import sys
-import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 LAST_STEP = 2**32
-PACKAGE = str(Path(__file__).parents[1])
 
 Rule = tuple[Callable[[float], bool], str]
 """Which numbers are allowed, and how to say it."""
@@ -51,11 +46,11 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, Integral | np.integer) and not isinstance(value, bool)
 
 
-def require_count(argument: str, of: str, value: Any, at_least: int) -> int:
+def require_count(argument: str, of: str, value: Any, at_least: int, why: str = "") -> int:
     """An integer; floats such as 1e4 that are one are welcome."""
     whole = is_integer(value) or (isinstance(value, float) and np.isfinite(value) and value == int(value))
     if not whole or value < at_least:
-        raise ValueError(f"{argument} of {of} must be an integer of at least {at_least}; got {value!r}.")
+        raise ValueError(f"{argument} of {of} must be an integer of at least {at_least}{why}; got {value!r}.")
     return int(value)
 
 
@@ -132,11 +127,3 @@ def first_non_finite(array: np.ndarray) -> str:
     """Which number it is, and where."""
     where = np.argwhere(~np.isfinite(array))[0]
     return f"{array[tuple(where)]} at index {tuple(int(i) for i in where)}"
-
-
-def warn(message: str) -> None:
-    """A warning in the line of the user's that called the package."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((PACKAGE, functools.__file__)):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from sgmcmc.core import process, random
 from sgmcmc.core.checksum import checksum
-from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.precision import require_held, warn_of_lost_noise
+from sgmcmc.core.schedules import Schedule, first
 from sgmcmc.core.types import Minibatch
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import Elsewhere
@@ -34,8 +35,7 @@ from sgmcmc.samplers._checks import (
     require_number,
 )
 from sgmcmc.samplers._dataset import checked_dataset
-from sgmcmc.samplers._indices import attempt, require_in_range
-from sgmcmc.samplers._precision import require_held, warn_of_lost_noise
+from sgmcmc.samplers._indices import attempt, gathers, require_in_range
 from sgmcmc.samplers._trial import Trial
 
 Stepsize = float | Schedule | Mapping[str, float | Schedule]
@@ -123,7 +123,7 @@ class Choices:
         stepsizes = self._for_each("stepsize", self.stepsize, self._stepsize)
         positions = self.chain_starts if isinstance(self.chain_starts, dict) else self.start
         warn_of_lost_noise(
-            self.sampler, {name: _first(eps, self.float_type) for name, eps in stepsizes.items()}, positions
+            self.sampler, {name: first(eps, self.float_type) for name, eps in stepsizes.items()}, positions
         )
         return stepsizes
 
@@ -253,14 +253,15 @@ class Choices:
             trial.log_prior(self.logPrior)
         model = Model(self.logLik, self.logPrior, self.data, returns, self.float_type)
         trial.uses_all_parameters(model)
-        self._require_in_range()
+        if gathers(self.logLik, params, self.data.layout.specs([self.n])):
+            self._require_in_range()
         return model
 
     def _require_in_range(self) -> None:
         """Of data elsewhere, as they come."""
         attempting = attempt(self.sampler, self.logLik, self.start)
         if isinstance(self.data, InMemory):
-            require_in_range(attempting, self.data.arrays())
+            require_in_range(attempting, self.data)
         elif isinstance(self.data, Elsewhere):
             self.data.watch(attempting)
 
@@ -283,11 +284,6 @@ class Choices:
             "starts": {k: checksum(v) for k, v in starts.items()} if isinstance(starts, dict) else starts,
             "sharedMinibatch": self.shared_minibatch,
         }
-
-
-def _first(stepsize: float | Schedule, dtype: tf.DType) -> float:
-    """The stepsize of the first iteration."""
-    return float(stepsize(tf.constant(0, dtype))) if callable(stepsize) else stepsize
 
 
 def _described(stepsize: float | Schedule, dtype: tf.DType) -> Any:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.precision import warn_of_rounded
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry, Takes, is_on_disk
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.samplers._checks import described, first_non_finite, numeric
-from sgmcmc.samplers._precision import warn_of_rounded
 
 PROBED = 2  # observations by which the entries of a dataset of the user's own are known
 
@@ -51,7 +51,7 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
             )
     on_disk = any(is_on_disk(entry) for entry in dataset.values())
     arrays = {
-        name: entry if is_on_disk(entry) else _in_memory(of, name, entry, name in integers, dtype)
+        name: entry if is_on_disk(entry) else in_memory(of, name, entry, name in integers, dtype)
         for name, entry in dataset.items()
     }
     _require_one_length(of, arrays)
@@ -127,7 +127,8 @@ def _integer_type(label: str, dtype: np.dtype) -> np.dtype:
     return np.dtype(np.int64 if wide else np.int32)
 
 
-def _in_memory(of: str, name: str, value: Any, is_integer: bool, float_type: np.dtype) -> np.ndarray:
+def in_memory(of: str, name: str, value: Any, is_integer: bool, float_type: np.dtype) -> np.ndarray:
+    """An entry as an array of the type that it is to have, without loss."""
     label = f"dataset[{name!r}]"
     array = numeric(label, of, value)
     if is_integer:

@@ -95,7 +95,7 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
         ) from error
     if not seeded:
         run = replace(run, sampler=run.sampler.with_seed(saved.beginning.settings["seed"]))
-    require_same(name, run.identity, saved.beginning.settings, f"{str(path)!r} was begun", stacklevel=7)
+    require_same(name, run.identity, saved.beginning.settings, f"{str(path)!r} was begun")
     done = saved.checkpoint.iteration
     if run.n_iterations < done:
         raise ValueError(

@@ -1,7 +1,7 @@
 """Indices in the data that point outside of what they index.
 
 XLA gathers without a word from wherever such an index comes to lie. TensorFlow's own operations on the CPU refuse; so
-the log likelihood is tried with them, on the observations that hold the least and the greatest index.
+a log likelihood that gathers is tried with them, on all observations.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.types import Tree
-from sgmcmc.dataset.layout import extremes, may_be_index
+from sgmcmc.dataset.data import block_size
+from sgmcmc.dataset.layout import may_be_index
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.samplers._trial import operations
 
+GATHERING = re.compile(".*(Gather|Scatter|Segment).*")  # operations
 OUT_OF_RANGE = re.compile(r"= \[?(-?\d+)\]? (?:is not in|is out of range|does not index)[^\[]*\[(?:0, )?(\d+)")
 
 Try = Callable[[Mapping[str, np.ndarray]], None]
@@ -37,24 +41,32 @@ def attempt(of: str, log_lik: Callable, start: Mapping[str, np.ndarray]) -> Try:
     return tried
 
 
-def require_in_range(tried: Try, arrays: Mapping[str, np.ndarray]) -> None:
-    """Try the extremes of every entry that may hold indices.
+def gathers(log_lik: Callable, params: Tree, rows: Tree) -> bool:
+    """Whether it uses indices, given specs of its arguments."""
+    graph = tf.function(log_lik, autograph=False).get_concrete_function(params, rows).graph
+    return any(GATHERING.fullmatch(operation) for operation in operations(graph))
+
+
+def require_in_range(tried: Try, data: InMemory) -> None:
+    """Try all observations, in blocks.
 
     Raises
     ------
     ValueError
         Naming the entry, the index and the size.
     """
-    for entry in arrays.values():
-        if may_be_index(entry):
-            at = extremes(entry)
-            tried({name: array[at] for name, array in arrays.items()})
+    arrays, size = data.arrays(), block_size(data)
+    for start in range(0, data.size, size):
+        tried({name: array[start : start + size] for name, array in arrays.items()})
 
 
 def _said(of: str, observations: Mapping[str, Any], message: str) -> str:
     found = OUT_OF_RANGE.search(message)
     if found is None:
-        return f"logLik of {of} must be defined for every observation; on two of them it raised: {message}"
+        must = f"logLik of {of} must be defined for every observation"
+        if "does not index" in message:  # several at once, of tf.gather_nd
+            must = f"dataset of {of} must hold indices that logLik can use"
+        return f"{must}; on some it raised: {message}"
     index, size = int(found[1]), int(found[2])
     holding = [name for name, entry in observations.items() if may_be_index(entry) and (entry == index).any()]
     where = ", ".join(f"dataset[{name!r}]" for name in holding)

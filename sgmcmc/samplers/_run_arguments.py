@@ -17,6 +17,9 @@ from sgmcmc.run.sampler import Sampler
 from sgmcmc.samplers._checks import require_count, require_counter, require_flag
 from sgmcmc.samplers._destination import in_store, require_memory
 from sgmcmc.samplers._options import RunOptions
+from sgmcmc.samplers._trial import require_repeatable
+
+NO_NOISE = "Random numbers can be drawn afterwards, from the draws."
 
 
 def checked_run(sampler: Sampler, seeded: bool, nIters: int, verbose: bool, options: RunOptions) -> Run:
@@ -77,12 +80,13 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
         return {key: tf.convert_to_tensor(value, dtype_hint=dtype) for key, value in outputs.items()}
 
     try:
-        traced = tf.function(of_params, autograph=False).get_concrete_function(params).structured_outputs
-        outputs = {key: tf.TensorSpec(value.shape, value.dtype) for key, value in traced.items()}
+        traced = tf.function(of_params, autograph=False).get_concrete_function(params)
+        outputs = {key: tf.TensorSpec(value.shape, value.dtype) for key, value in traced.structured_outputs.items()}
     except Exception as error:
         raise ValueError(
             f"{must}, that returns a dict of tensors; it raised {type(error).__name__}: {error}"
         ) from error
+    require_repeatable(f"collect of {sampler.name}", traced.graph, NO_NOISE)
     for key, spec in outputs.items():
         if not spec.shape.is_fully_defined():
             raise ValueError(
@@ -145,19 +149,21 @@ def _accumulator(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]
     try:
         before = tf.function(init, autograph=False).get_concrete_function().structured_outputs
         update = tf.function(lambda x, y: reducer.update(x, y), autograph=False)
-        after = update.get_concrete_function(before, dict(draw)).structured_outputs
+        traced = update.get_concrete_function(before, dict(draw))
+        after = traced.structured_outputs
         tf.nest.assert_same_structure(before, after)
         if not tf.nest.flatten(before):
             raise TypeError("its accumulator holds no tensor")
         for x, y in zip(tf.nest.flatten(before), tf.nest.flatten(after), strict=True):
             if (x.shape, x.dtype) != (y.shape, y.dtype):
                 raise TypeError(f"update turns {x.dtype.name}{x.shape} into {y.dtype.name}{y.shape}")
-        return tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), before)
     except Exception as error:
         raise ValueError(
             f"{label} must keep an accumulator of fixed shapes by TensorFlow operations; "
             f"it raised {type(error).__name__}: {error}"
         ) from error
+    require_repeatable(label, traced.graph, NO_NOISE)
+    return tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), before)
 
 
 def _try_results(name: str, reducers: Mapping[str, Reducer], accumulators: Accumulators) -> None:

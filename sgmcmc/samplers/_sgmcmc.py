@@ -78,7 +78,7 @@ class Sgmcmc:
         """
         if self.session is None or self._loop is None or self._prepared is None:
             raise ValueError("estLogPost needs a session, which initSess begins.")
-        state, _ = self._loop.unflatten(self.session.leaves)
+        state, _ = self._loop.unflatten(self.session.standing()[0])
         of_chains = self._prepared.transition.log_density(state).numpy()
         return of_chains[0] if self._prepared.n_chains is None else of_chains
 
@@ -111,7 +111,7 @@ class Sgmcmc:
         sampler, seed = self._sampler, beginning.settings.get("seed", self.seed)
         if not self._seeded and seed != self.seed:
             sampler = sampler.with_seed(seed)
-        require_same(sampler.name, sampler.identity, beginning.settings, f"{path!r} was saved", stacklevel=4)
+        require_same(sampler.name, sampler.identity, beginning.settings, f"{path!r} was saved")
         prepared = sampler.prepared(beginning.found, beginning.mode)
         loop = Loop(prepared, NOTHING)
         try:

@@ -144,20 +144,24 @@ def require_pure(label: str, graph: Any, instead: str) -> None:
 
     `instead` says where random numbers may come from.
     """
-    operations = set(_operations(graph))
-    if drawn := sorted(filter(RANDOM.fullmatch, operations)):
-        raise ValueError(
-            f"{label} must not draw random numbers by itself, since seed does not govern them and no run could be "
-            f"repeated; got {', '.join(drawn)}. {instead}"
-        )
-    if called := sorted(operations & PYTHON):
+    require_repeatable(label, graph, instead)
+    if called := sorted(PYTHON.intersection(operations(graph))):
         raise ValueError(
             f"{label} must be in TensorFlow operations alone; got {', '.join(called)}, a call of Python "
             f"(tf.py_function, tf.numpy_function), which cannot be compiled, nor mapped over chains."
         )
 
 
-def _operations(graph: Any) -> Iterator[str]:
+def require_repeatable(label: str, graph: Any, instead: str) -> None:
+    """Refuse random numbers outside the seed."""
+    if drawn := sorted(filter(RANDOM.fullmatch, set(operations(graph)))):
+        raise ValueError(
+            f"{label} must not draw random numbers by itself, since seed does not govern them and no run could be "
+            f"repeated; got {', '.join(drawn)}. {instead}"
+        )
+
+
+def operations(graph: Any) -> Iterator[str]:
     """The types of all operations, also in the functions that are called: branches, loops, other tf.functions."""
     definition = graph.as_graph_def()
     yield from (node.op for node in definition.node)

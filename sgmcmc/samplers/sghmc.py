@@ -15,6 +15,8 @@ from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import controlVariates
 
+ONE_LEAP = ", since the momentum is drawn anew in each iteration and in a single leap no gradient moves the position"
+
 
 @public
 def sghmc(
@@ -253,6 +255,7 @@ def sghmccvSetup(
 
 
 def _set_up_sghmc(choices: Choices, alpha: PerParameter, L: int, gradient: controlVariates | None) -> Sgmcmc:
-    frictions, leaps = choices.per_parameter("alpha", alpha, FRICTION), require_count("L", choices.sampler, L, 1)
+    frictions = choices.per_parameter("alpha", alpha, FRICTION)
+    leaps = require_count("L", choices.sampler, L, 2, ONE_LEAP)
     dynamics = {name: sghmc_dynamics(friction, leaps) for name, friction in frictions.items()}
     return set_up(choices, dynamics, gradient, {"alpha": frictions, "L": leaps})

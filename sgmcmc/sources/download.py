@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
+
+from sgmcmc.core.warn import warn_user
 
 FOLDER = "SGMCMC_DATA"  # the environment variable that names the folder, in place of the user's cache
 
@@ -66,8 +67,7 @@ def fetch(file: RawFile) -> Path:
 def _say_if_another(path: Path, file: RawFile, found: str) -> None:
     # What users put into a folder of their own is theirs: packed anew, perhaps, with the same contents.
     if found != file.sha256:
-        warnings.warn(
+        warn_user(
             f"{path} is not the file that was published: its SHA-256 is {found}, that from {file.urls[0]} has "
-            f"{file.sha256}. It is read as it is; remove it to have the other downloaded.",
-            stacklevel=4,
+            f"{file.sha256}. It is read as it is; remove it to have the other downloaded."
         )

@@ -225,7 +225,8 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sghmc", "alpha above 1", {"alpha": 1.5}, "alpha of sghmc must be a number in (0, 1]; got 1.5."),
     ("sghmc", "alpha 0", {"alpha": 0.0}, "alpha of sghmc must be a number in (0, 1]; got 0.0."),
     ("sghmc", "wrong keys in alpha", {"alpha": {"beta": 0.1}}, "alpha of sghmc must have the keys of params"),
-    ("sghmc", "L 0", {"L": 0}, "L of sghmc must be an integer of at least 1; got 0."),
+    ("sghmc", "L 0", {"L": 0}, "L of sghmc must be an integer of at least 2, since the momentum is "),
+    ("sghmc", "L 1", {"L": 1}, "in a single leap no gradient moves the position; got 1."),
     ("sgnht", "a negative", {"a": -0.01}, "a of sgnht must be a positive number below 0.5, from where on"),
     ("sgldcv", "optimizer unknown", MODE | {"optimizer": "lbfgs"},
      "optimizer of sgldcv must be one of ['adam', 'sgd']; got 'lbfgs'."),
@@ -270,14 +271,14 @@ TIMES = 1.7e9 + np.linspace(0.0, 86_400.0, 1000)
 WARNED: dict[str, tuple[dict[str, Any], str]] = {
     "steps that float32 rounds away": (
         {"stepsize": 1e-10, "params": {"theta": -1e3}},
-        "params['theta'] starts at 1000, where float32 has steps of 6.1e-05, and its noise has sd sqrt(stepsize) = "
+        "params['theta'] is at 1000, where float32 has steps of 6.1e-05, and its noise has sd sqrt(stepsize) = "
         "1e-05: sgld will hardly move it. To help, use dtype='float64', or shift the parameter to lie near 0.",
     ),
     "a schedule": (
-        {"stepsize": sgmcmc.polynomial(1e-10, 1.0, 0.0), "params": {"theta": 1e3}}, "params['theta'] starts at 1000",
+        {"stepsize": sgmcmc.polynomial(1e-10, 1.0, 0.0), "params": {"theta": 1e3}}, "params['theta'] is at 1000",
     ),
     "starts": (
-        {"stepsize": 1e-10, "nChains": 2, "starts": {"theta": [0.0, 1e3]}}, "params['theta'] starts at 1000",
+        {"stepsize": 1e-10, "nChains": 2, "starts": {"theta": [0.0, 1e3]}}, "params['theta'] is at 1000",
     ),
     "even float64": (
         {"stepsize": 1e-10, "params": {"theta": 1e12}, "dtype": "float64"},

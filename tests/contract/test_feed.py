@@ -492,8 +492,13 @@ def test_a_session_is_stepped_by_one_thread_at_a_time() -> None:
     other = threading.Thread(target=lambda: told.append(sgmcmc.sgmcmcStep(sampler, sess, nSteps=5)), name="other")
     other.start()
     assert reached.wait(60)
-    with pytest.raises(RuntimeError, match="sess of sgmcmcStep must be stepped by one thread at a time; 'other' is"):
+    with pytest.raises(RuntimeError, match="sessions of one sampler must be used by one thread at a time; 'other' is"):
         sgmcmc.sgmcmcStep(sampler, sess)
+    with pytest.raises(RuntimeError, match="one thread at a time"):
+        sgmcmc.getParams(sampler, sess)
+    with pytest.raises(RuntimeError, match="one thread at a time"):
+        sgmcmc.sgmcmcStep(sampler, sgmcmc.initSess(sampler))
+    sampler.session = sess
     go_on.set()
     other.join(60)
     sgmcmc.sgmcmcStep(sampler, sess, nSteps=25)

@@ -178,6 +178,7 @@ BAD_COLLECT: list[tuple[Any, str]] = [
     (lambda params: {"theta": params["tehta"]}, "it raised KeyError: 'tehta'"),
     (failing, "it raised RuntimeError: no such thing"),
     (changing, r"collect of sgld must return tensors of one shape for every draw; got 'positive' of the"),
+    (lambda params: {"x": tf.random.normal([2])}, "collect of sgld must not draw random numbers by itself"),
     (lambda params: {"s": tf.strings.as_string(params["theta"])}, "must return numbers; got 's' of string"),
 ]  # fmt: skip
 

@@ -1,15 +1,21 @@
 """What the help pages of R's package show, line by line in Python: one test for each page.
 
-| page | in Python | what differs |
+| page, vignette or test | in Python | what differs |
 |---|---|---|
 | sgld, sghmc, sgnht | the same | nothing |
 | sgldcv, sghmccv, sgnhtcv | the same | an optStepsize of 0.1 is for Adam, and diverges without: the error says so |
 | sgldSetup to sgnhtcvSetup | the same | nothing; the fields that are tested below are R's |
 | initSess, sgmcmcStep, getParams | the same loop | TensorFlow 2 has no session: what was run in it is computed |
+| getDataset | the same, test_datasets.py | nothing |
+| vignettes mvGauss, gaussMixture, logisticRegression, nn | vignettes/ | the models; text and data are ours |
+| burn-in in them, one parameter after the other | out.burnIn(k) | for all parameters at once; alone it is an error |
+| test losses in them, by a placeholder and sess.run | a function of getParams | TensorFlow 2 has neither |
+| tests, one and three dimensions, Cholesky | test_r_scenarios.py | assertions on the posterior, R's only run |
+| tests of errors | test_arguments.py | the error names the argument |
 
-getDataset is tested in test_datasets.py, and the vignettes are ported in vignettes/. The data are 1000 standard
-normals, the model their mean. The posterior has the sd 0.03, the chains 0.03 to 0.1 with the noise of minibatches of
-10; their averages have standard errors below 0.008, so that the bound of 0.05 is six of them at least.
+The data are 1000 standard normals, the model their mean. The posterior has the sd 0.03, the chains 0.03 to 0.1 with the
+noise of minibatches of 10; their averages have standard errors below 0.008, so that the bound of 0.05 is six of them at
+least.
 """
 
 from __future__ import annotations

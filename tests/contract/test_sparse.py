@@ -38,8 +38,8 @@ def one_hot(params: dict, dataset: dict) -> tf.Tensor:
 
 
 def one_iteration(entry: Entry, log_lik: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The position after one iteration of a single leap, and the memory of the dynamics."""
-    settings = entry.settings | ({"L": 1} if "L" in entry.settings else {})
+    """The position after one iteration, of two leaps at most, and the memory of the dynamics."""
+    settings = entry.settings | ({"L": 2} if "L" in entry.settings else {})
     settings |= {"nItersOpt": 0} if "nItersOpt" in settings else {}
     sampler = entry.setup(
         log_lik,

@@ -224,7 +224,7 @@ def test_the_statistics_of_sghmc_are_those_at_each_draw() -> None:
     sess = sgmcmc.initSess(sampler)
     for t in range(40):
         sgmcmc.sgmcmcStep(sampler, sess)
-        memory = sess._loop.unflatten(sess.leaves)[0].memory
+        memory = sess._loop.unflatten(sess.standing()[0])[0].memory
         squares = [np.mean(memory[name]["momentum"].numpy() ** 2) for name in ("phi", "theta")]
         np.testing.assert_allclose(out.sampleStats["kinetic_temperature"][t], squares / steps[t], rtol=1e-10)
 
@@ -462,7 +462,10 @@ BAD_PREDICTIONS: list[tuple[tuple, str]] = [
     ((5,), "function of predict must be one of params in TensorFlow operations; got 5."),
     ((lambda p: p["psi"],), "in TensorFlow operations; it raised KeyError: 'psi'"),
     ((lambda p, d: p["phi"], [1.0]), "dataset of predict must be None or a dict of arrays; got list."),
-    ((lambda p, d: p["phi"], {"x": ["a"]}), "dataset of predict must hold arrays of real numbers; got {'x': '<U1'}."),
+    ((lambda p, d: p["phi"], {"x": ["a"]}), "dataset['x'] of predict must be an array of real numbers; got dtype <U1."),
+    ((lambda p, d: p["phi"], {"x": [np.nan]}), "dataset['x'] of predict must be finite in float32; got nan at"),
+    ((lambda p, d: p["phi"], {"x": [2**24 + 1]}), "dataset['x'] of predict must hold integers that float32 represents"),
+    ((lambda p, d: p["phi"], {"x": np.ma.masked_equal([1, 2], 1)}), "without masked values; got 1 masked."),
     ((lambda p: p["phi"], None, [5]), "quantiles of predict must be numbers in (0, 1), or none of them; got [5]."),
     ((lambda p: p["phi"], None, 0.5), "quantiles of predict must be numbers in (0, 1), or none of them; got 0.5."),
 ]

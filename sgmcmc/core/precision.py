@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from sgmcmc.samplers._checks import warn
+from sgmcmc.core.warn import warn_user
 
 ROUNDED = 1e-4  # of the range of a column: rounding by more is warned of
 SINGLE = np.dtype(np.float32)
@@ -23,20 +24,23 @@ def require_held(label: str, of: str, value: float, dtype: np.dtype) -> float:
     return value
 
 
-def warn_of_lost_noise(of: str, first_stepsizes: Mapping[str, float], starts: Mapping[str, np.ndarray]) -> None:
-    """Say so where the noise of a step would be lost in rounding: the chain then stands still, or moves in jumps."""
+def warn_of_lost_noise(of: str, first_stepsizes: Mapping[str, float], position: Mapping[str, Any]) -> None:
+    """Say so where the noise of a step would be lost in rounding: the chain then stands still, or moves in jumps.
+
+    `position` has arrays, {name: [...]}.
+    """
     lost = []
     for name, eps in first_stepsizes.items():
-        largest = np.abs(starts[name]).max()
+        largest = np.abs(position[name]).max()
         resolution = float(np.spacing(largest))
         if np.sqrt(eps) < resolution:
             lost.append(
-                f"params[{name!r}] starts at {largest:.6g}, where {largest.dtype} has steps of {resolution:.2g}, and "
+                f"params[{name!r}] is at {largest:.6g}, where {largest.dtype} has steps of {resolution:.2g}, and "
                 f"its noise has sd sqrt(stepsize) = {np.sqrt(eps):.2g}"
             )
             remedy = "use dtype='float64', or " if largest.dtype == SINGLE else ""
     if lost:
-        warn(f"{'; '.join(lost)}: {of} will hardly move it. To help, {remedy}shift the parameter to lie near 0.")
+        warn_user(f"{'; '.join(lost)}: {of} will hardly move it. To help, {remedy}shift the parameter to lie near 0.")
 
 
 def warn_of_rounded(label: str, of: str, array: np.ndarray, converted: np.ndarray) -> None:
@@ -52,7 +56,7 @@ def warn_of_rounded(label: str, of: str, array: np.ndarray, converted: np.ndarra
         if error > ROUNDED * spread[tuple(place)]:
             column = f"[:, {', '.join(map(str, place))}]" if len(place) else ""
             remedy = "subtract its mean before" + (", or use dtype='float64'" if converted.dtype == SINGLE else "")
-            warn(
+            warn_user(
                 f"{label}{column} of {of} loses what tells observations apart: {converted.dtype} rounds it by up to "
                 f"{error:.2g}, and its range is {spread[tuple(place)]:.2g}; {remedy}."
             )
