@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from sgmcmc.core import random
 from sgmcmc.core.chains import over_chains
+from sgmcmc.core.coordinates import of_gradient, to_theta
 from sgmcmc.core.parameters import Elements, numbered, split
 from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.rows import has_rows, put, take, take_memory
@@ -37,7 +38,7 @@ from sgmcmc.model import Model
 
 MINIBATCH, MONITOR = "minibatch", "monitor"  # what observations are fetched for
 NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # what else is made ahead
-FOUND = ("estimator", "gathered")  # constants that are worked out before the first iteration
+FOUND = ("estimator", "gathered", "preconditioner")  # constants that are worked out before the first iteration
 OF_CHAINS = (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR)
 
 
@@ -85,7 +86,8 @@ class Product(NamedTuple):
 def constants(seed: int, stepsize: Mapping[str, float | Schedule], found: Tree, dtype: tf.DType, chains: range) -> Tree:
     """What the transition of a product is given besides the state; a stepsize that changes counts as NaN here.
 
-    `found` is what was worked out before: the constants of the "estimator", and how often each row is "gathered".
+    `found` is what was worked out before: the constants of the "estimator", how often each row is "gathered", and the
+    root of the "preconditioner", in whose coordinates the dynamics then move.
     """
     fixed = [np.nan if callable(stepsize[name]) else stepsize[name] for name in sorted(stepsize)]
     return {key: found.get(key, {}) for key in FOUND} | {
@@ -160,11 +162,24 @@ def build(product: Product) -> Transition:
                 draws[MONITOR + WEIGHTS] = weights[:, None]
         return Supply(fetched, draws)
 
+    def origin(constants: Tree, params: Tree) -> Tree:
+        """Where the dynamics begin a step: at params, or at zero in the coordinates of a preconditioner."""
+        return {name: tf.zeros_like(theta) for name, theta in params.items()} if constants["preconditioner"] else params
+
+    def moved(constants: Tree, params: Tree, reached: Tree) -> Tree:
+        """The params, after the dynamics have reached this from the origin."""
+        root = constants["preconditioner"]
+        if not root:
+            return reached
+        step = to_theta(reached, root, elements)
+        return {name: params[name] + step[name] for name in elements}
+
     def init(constants: Tree, params: Tree) -> ProductState:
+        at = origin(constants, params)
         eps = stepsizes(constants, tf.constant(0, tf.uint32))
         flat = stream(constants, Purpose.INITIAL).normal(tf.zeros([1], tf.uint32), _numbers(elements), model.dtype)
         z = split(flat[0], elements)
-        memory = {name: _over_parts(dynamics[name].init, n_chains)(params[name], eps[name], z[name]) for name in params}
+        memory = {name: _over_parts(dynamics[name].init, n_chains)(at[name], eps[name], z[name]) for name in params}
         estimator = over_chains(lambda params: gradient.init(params, constants["estimator"]), n_chains)(params)
         return ProductState(params, memory, estimator, tf.fill([n_chains], tf.constant(np.nan, model.dtype)))
 
@@ -197,24 +212,26 @@ def build(product: Product) -> Transition:
             estimator = estimator | {key: tf.gather(estimator[key], places(of_batch), batch_dims=1)}
         return estimator
 
-    def renewed(state: ProductState, eps: Tree, supplied: Supplied) -> dict[str, Memory]:
+    def renewed(constants: Tree, state: ProductState, eps: Tree, supplied: Supplied) -> dict[str, Memory]:
         if not refreshed:
             return state.memory
+        at = origin(constants, state.params)
         z = split(supplied.draws(REFRESH), _renumbered(refreshed))
         renew = {
             name: _over_parts(dynamics[name].refresh, n_chains)(  # type: ignore[arg-type]
-                state.params[name], eps[name], z[name], state.memory[name]
+                at[name], eps[name], z[name], state.memory[name]
             )
             for name in refreshed
         }
         return state.memory | renew
 
-    def drifted(state: ProductState) -> Tree:
+    def drifted(constants: Tree, state: ProductState) -> Tree:
         drifting = {name: d.drift for name, d in sorted(dynamics.items()) if d.drift}
-        return state.params | {
-            name: over_chains(drift, n_chains)(state.params[name], state.memory[name])
-            for name, drift in drifting.items()
-        }
+        if not drifting:
+            return state.params
+        at = origin(constants, state.params)
+        reached = {name: over_chains(drift, n_chains)(at[name], state.memory[name]) for name, drift in drifting.items()}
+        return moved(constants, state.params, at | reached)
 
     def noise(constants: Tree, supplied: Supplied, leap: int | tf.Tensor, grad: Tree) -> Tree:
         """Standard normals for all that moves: whole parameters, [C, *shape], or gathered rows, [C, k, ...].
@@ -233,11 +250,11 @@ def build(product: Product) -> Transition:
 
     def step(constants: Tree, state: ProductState, supplied: Supplied) -> ProductState:
         eps = stepsizes(constants, supplied.iteration)
-        state = state._replace(memory=renewed(state, eps, supplied))
+        state = state._replace(memory=renewed(constants, state, eps, supplied))
 
         def leap(number: int | tf.Tensor, state: ProductState) -> ProductState:
             of_batch = batch(supplied, number)
-            params = drifted(state)
+            params = drifted(constants, state)
 
             def estimate(batch: Batch, params: Tree, memory: Any) -> Estimate:
                 return gradient.estimate(params, batch, constants["estimator"], memory)
@@ -248,14 +265,17 @@ def build(product: Product) -> Transition:
                 # The product with zero makes XLA read the rows before it writes them, and so write them in place.
                 after = after | {key: put(state.estimator[key], places(of_batch), after[key] + 0.0 * before[key])}
             z = noise(constants, supplied, number, grad)
+            at = origin(constants, params)
+            if constants["preconditioner"]:
+                grad = of_gradient(grad, constants["preconditioner"], elements)
             updates = {
                 name: (_moved_rows if name in by_rows else _moved)(
-                    dynamics[name], n_chains, eps[name], params[name], state.memory[name], grad[name], z.get(name)
+                    dynamics[name], n_chains, eps[name], at[name], state.memory[name], grad[name], z.get(name)
                 )
                 for name in elements
             }
             return ProductState(
-                {name: theta for name, (theta, _) in updates.items()},
+                moved(constants, params, {name: theta for name, (theta, _) in updates.items()}),
                 {name: memory for name, (_, memory) in updates.items()},
                 after,
                 value,

@@ -105,6 +105,18 @@ class Model:
 
         return mapped(term, data)
 
+    def term_gradients(self, params: Tree, data: Tree) -> Tree:
+        """The gradient of the log likelihood of each observation in `data`, {name: [n, *shape]}."""
+
+        def of_term(row: Tree) -> Tree:
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(params)
+                value = self.log_lik(params, {name: entry[None] for name, entry in row.items()})
+            gradient = tape.gradient(value, params, unconnected_gradients="zero")
+            return {name: _dense(g) for name, g in gradient.items()}
+
+        return mapped(of_term, data)
+
     def rows(self, params: Tree, data: Tree) -> dict[str, tf.Tensor]:
         """Which rows of which parameters `log_lik` gathers for `data`, with repeats, [k].
 

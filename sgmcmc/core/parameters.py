@@ -39,3 +39,8 @@ def split(flat: tf.Tensor, elements: Mapping[str, Elements]) -> Tree:
     lead = flat.shape[:-1]
     parts = tf.split(flat, [e.size for e in elements.values()], axis=-1)
     return {name: tf.reshape(part, [*lead, *e.shape]) for (name, e), part in zip(elements.items(), parts, strict=True)}
+
+
+def joined(tree: Tree) -> tf.Tensor:
+    """The parameters {name: [m, *shape]} side by side, [m, D]: the inverse of `split`."""
+    return tf.concat([tf.reshape(tree[name], [tree[name].shape[0], -1]) for name in sorted(tree)], axis=1)

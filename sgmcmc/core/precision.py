@@ -31,7 +31,7 @@ def warn_of_lost_noise(of: str, first_stepsizes: Mapping[str, float], position: 
     """
     lost = []
     for name, eps in first_stepsizes.items():
-        largest = np.abs(position[name]).max()
+        largest = np.abs(np.asarray(position[name])).max()
         resolution = float(np.spacing(largest))
         if np.sqrt(eps) < resolution:
             lost.append(

@@ -30,6 +30,7 @@ class Purpose(enum.IntEnum):
     MONITOR = 5
     MODE = 6
     START = 7
+    CURVATURE = 8
 
 
 def _u32(x: int | tf.Tensor) -> tf.Tensor:

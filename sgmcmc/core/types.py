@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import tensorflow as tf
 
 Tree = dict[str, Any]
@@ -52,6 +53,7 @@ class Mode(NamedTuple):
 
     params: Tree
     gradient: Tree
+    precision: np.ndarray | None = None  # minus the Hessian there, if it is known, [D, D] or its diagonal [D]
 
 
 class Minibatch(NamedTuple):
@@ -64,6 +66,7 @@ class Minibatch(NamedTuple):
     size: int
     draw: Callable[..., tuple[tf.Tensor, tf.Tensor | None]]
     scale: float | None = None
+    without_replacement: bool = False
 
 
 class Gradient(NamedTuple):
@@ -74,6 +77,8 @@ class Gradient(NamedTuple):
     ``estimate(params, batch, constants, memory) -> Estimate``. `tables` names the entries of a memory, then a dict,
     that have a row for each observation, [N, ...]; `estimate` is given the rows of its minibatch, [n, ...], and returns
     them as they are to be, equal ones for an observation that the minibatch has twice.
+    ``terms(params, data, constants) -> {name: [n, *shape]}`` is what each observation adds to the sum over all N that a
+    minibatch estimates; without it the noise of the estimate cannot be told beforehand.
     """
 
     estimate: Callable[[Tree, Batch, Tree, Any], Estimate]
@@ -81,6 +86,7 @@ class Gradient(NamedTuple):
     init: Callable[[Tree, Tree], Any] = lambda params, constants: ()
     wants_mode: bool = False
     tables: tuple[str, ...] = ()
+    terms: Callable[[Tree, Tree, Tree], Tree] | None = None
 
 
 class Given(NamedTuple):
@@ -103,6 +109,13 @@ class Given(NamedTuple):
     eps: tf.Tensor
     noise: tf.Tensor = None
     gradient: tf.Tensor = None
+
+
+class Stationary(NamedTuple):
+    """The distribution in which a chain settles on a Gaussian posterior, for each of some directions, [D] float64."""
+
+    variance: np.ndarray  # infinite where it does not settle
+    iterations: np.ndarray  # per independent draw: the integrated autocorrelation time, at least 1
 
 
 class Dynamics(NamedTuple):
@@ -137,6 +150,10 @@ class Dynamics(NamedTuple):
         on average: the right distribution for a step that carries no momentum or noise on to the next. By default the
         whole parameter moves, which is right for every step. `step` is given the rows, with `given.eps` [rows, 1, ...],
         and what in the memory has the parameter's shape is cut to them.
+    stationary : callable, optional
+        ``stationary(eps, precision, noise) -> Stationary``, in NumPy: where the rule settles on a Gaussian posterior
+        with these precisions in independent directions, [D], and gradients whose noise has these variances, [D]. It is
+        what ``stepsize="auto"`` goes by, and refused without.
 
     Examples
     --------
@@ -151,6 +168,7 @@ class Dynamics(NamedTuple):
     leaps: int = 1
     wants_noise: bool = True
     by_rows: bool = False
+    stationary: Callable[[float, np.ndarray, np.ndarray], Stationary] | None = None
 
 
 class Supply(NamedTuple):

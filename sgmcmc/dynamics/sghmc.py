@@ -8,13 +8,18 @@ An iteration draws nu ~ N(0, eps) and then makes L leaps, each with a minibatch 
 alpha is the friction; eps is a squared leapfrog step, and the variance of nu. The kinetic temperature, the mean of
 nu^2/eps, is 1 in the first leap and tends to 1/(1 - alpha/2) in later ones, where the positions are right, unless the
 noise of the gradients heats the chain.
+
+On a Gaussian of precision lambda, with gradients of noise variance v, an iteration takes theta to F theta + noise. With
+g_k how far theta has come after k leaps from a momentum of 1 (g_0 = 0, g_1 = 1), and s = 2 alpha eps + eps^2 v, the
+variance of that noise is eps g_L^2 + s (g_0^2 + ... + g_{L-1}^2).
 """
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics, Given, Memory
+from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
 
 
 def sghmc(alpha: float, L: int) -> Dynamics:  # noqa: N803 - the paper's name
@@ -35,4 +40,19 @@ def sghmc(alpha: float, L: int) -> Dynamics:  # noqa: N803 - the paper's name
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
         return {"kinetic_temperature": tf.reduce_mean(memory["momentum"] ** 2) / given.eps}
 
-    return Dynamics(step, init=init, refresh=refresh, drift=drift, stats=stats, leaps=L)
+    def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:
+        def leap(theta: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            theta = theta + nu
+            return theta, (1 - alpha) * nu - eps * precision * theta
+
+        one, zero = np.ones_like(precision), np.zeros_like(precision)
+        of_theta, of_nu, squares = (one, zero), (zero, one), zero
+        for _ in range(L):
+            squares = squares + of_nu[0] ** 2
+            of_theta, of_nu = leap(*of_theta), leap(*of_nu)
+        F, added = of_theta[0], eps * of_nu[0] ** 2 + (2 * alpha * eps + eps**2 * noise) * squares  # noqa: N806
+        settles = np.abs(F) < 1
+        F = np.where(settles, F, 0.0)  # noqa: N806
+        return Stationary(np.where(settles, added / (1 - F**2), np.inf), np.maximum((1 + F) / (1 - F), 1.0))
+
+    return Dynamics(step, init=init, refresh=refresh, drift=drift, stats=stats, leaps=L, stationary=stationary)

@@ -7,13 +7,17 @@ One update, with eps the stepsize:
 Under the posterior the mean of -(theta - m) * grad is 1 for each element. In a chain that has settled E (theta - m)^2
 does not change, so it is there 1 + eps/4 E grad^2 whatever the posterior, with the noise of grad. For a Gaussian that
 is the variance relative to the posterior's. It is known from the gradients alone, far more precisely than from theta.
+
+On a Gaussian of precision lambda, with gradients of noise variance v, theta is an autoregression with the coefficient
+1 - eps lambda/2 and the variance (1 + eps v/4) / (1 - eps lambda/4) / lambda.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics, Given, Memory
+from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
 
 
 def sgld() -> Dynamics:
@@ -29,4 +33,9 @@ def sgld() -> Dynamics:
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
         return memory
 
-    return Dynamics(step, init=init, stats=stats, by_rows=True)
+    def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:
+        speed = eps * precision
+        variance = (1 + eps * noise / 4) / np.where(speed < 4, 1 - speed / 4, np.nan) / precision
+        return Stationary(np.where(speed < 4, variance, np.inf), np.maximum(4 / speed - 1, 1.0))
+
+    return Dynamics(step, init=init, stats=stats, by_rows=True, stationary=stationary)

@@ -10,13 +10,21 @@ elements, <., .> the inner product over all of them whatever the rank.
 In equilibrium E u^2 = eps, whatever a; but of a Gaussian the variance is 1 - alpha/2 times the posterior's, and alpha
 tends to 1 - sqrt(1 - 2 a) as eps falls: a small a is right. From 2 a + eps V = 1 on, with V the variance of grad, no
 friction takes away what the noises bring, and alpha grows without end.
+
+With alpha at rest at xi, on a Gaussian of precision lambda_j in direction j, with gradients of noise variance v_j:
+
+    E u_j^2     = (2 a eps + eps^2 v_j) / (xi (2 - xi - eps lambda_j/2)),   whose mean is eps: this gives xi
+    E theta_j^2 = E u_j^2/eps (1 - xi/2) / lambda_j,   E theta_j u_j = E u_j^2/2
 """
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics, Given, Memory
+from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
+
+BISECTIONS = 60
 
 
 def sgnht(a: float) -> Dynamics:
@@ -32,4 +40,30 @@ def sgnht(a: float) -> Dynamics:
         temperature = tf.reduce_mean(memory["momentum"] ** 2) / given.eps
         return {"kinetic_temperature": temperature, "thermostat": memory["thermostat"]}
 
-    return Dynamics(step, init=init, stats=stats)
+    def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:
+        speed = eps * precision
+
+        def temperatures(xi: float) -> np.ndarray:
+            return (2 * a + eps * noise) / (xi * (2 - xi - speed / 2))
+
+        # The mean falls from infinity at 0 to where xi is half of what bounds it in the fastest direction.
+        low, high = 0.0, 1 - speed.max() / 4
+        if high <= 0 or temperatures(high).mean() > 1:
+            return Stationary(np.full_like(precision, np.inf), np.ones_like(precision))
+        for _ in range(BISECTIONS):
+            xi = (low + high) / 2
+            low, high = (low, xi) if temperatures(xi).mean() < 1 else (xi, high)
+        hot = temperatures(high)
+        variance = hot * (1 - high / 2) / precision
+        return Stationary(variance, _iterations(speed, high, variance / (eps * hot)))
+
+    return Dynamics(step, init=init, stats=stats, stationary=stationary)
+
+
+def _iterations(speed: np.ndarray, xi: float, ratio: np.ndarray) -> np.ndarray:
+    """The autocorrelation time of theta in the autoregression of (theta, u), with `ratio` E theta^2 / E u^2."""
+    # theta' = (1 - speed) theta + (1 - xi) u, u' = -speed theta + (1 - xi) u: the sum of all powers, times covariances.
+    F = np.stack([np.stack([1 - speed, 0 * speed + 1 - xi], -1), np.stack([-speed, 0 * speed + 1 - xi], -1)], -2)  # noqa: N806
+    covariance = np.stack([ratio, 0 * ratio + 0.5], -1)[..., None]
+    later = np.linalg.solve(np.eye(2) - F, F @ covariance)[..., 0, 0]
+    return np.maximum(1 + 2 * later / ratio, 1.0)

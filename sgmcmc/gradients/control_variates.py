@@ -28,7 +28,11 @@ def control_variates(model: Model) -> Gradient:
         there = model.gradient(constants["centre"], batch)
         return Estimate(value, {name: _corrected(constants["full"][name], here[name], there[name]) for name in params})
 
-    return Gradient(estimate, prepare, wants_mode=True)
+    def terms(params: Tree, data: Tree, constants: Tree) -> Tree:
+        here, there = model.term_gradients(params, data), model.term_gradients(constants["centre"], data)
+        return {name: here[name] - there[name] for name in params}
+
+    return Gradient(estimate, prepare, wants_mode=True, terms=terms)
 
 
 def _corrected(full: tf.Tensor, here: Any, there: Any) -> tf.Tensor | RowGradient:

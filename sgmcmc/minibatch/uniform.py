@@ -14,7 +14,7 @@ def without_replacement(n_data: int, size: int) -> Minibatch:
     def draw(stream: Stream, counters: tf.Tensor) -> tuple[tf.Tensor, None]:
         return stream.permutation(counters, tf.range(size)[None], n_data), None
 
-    return Minibatch(size, draw, scale=n_data / size)
+    return Minibatch(size, draw, scale=n_data / size, without_replacement=True)
 
 
 def with_replacement(n_data: int, size: int) -> Minibatch:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import process
-from sgmcmc.samplers._dataset import in_memory
+from sgmcmc.dataset.entry import converted
 
 if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
@@ -71,7 +71,7 @@ def _tensors(dataset: Any, settings: Mapping[str, Any]) -> dict[str, tf.Tensor]:
         raise ValueError(f"dataset of predict must be None or a dict of arrays; got {type(dataset).__name__}.")
     integers, dtype = settings.get("integers", ()), np.dtype(settings.get("dtype", "float32"))
     return {
-        name: tf.constant(in_memory("predict", name, entry, name in integers, dtype)) for name, entry in dataset.items()
+        name: tf.constant(converted("predict", name, entry, name in integers, dtype)) for name, entry in dataset.items()
     }
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sgmcmc.output import tuning
+from sgmcmc.output._elements import label
 from sgmcmc.output._table import table
 
 if TYPE_CHECKING:
@@ -38,6 +41,13 @@ def _of_tuning(draws: Draws, labels: list[str]) -> dict[str, list[float]]:
     if wide := tuning.variance_ratios(averages, settings):
         names = [_owner(label, wide) or max(wide, key=lambda name: abs(wide[name].mean - 1)) for label in labels]
         columns |= _band("variance_ratio", "variance_ratio", [wide[name] for name in names])
+    if expected := settings.get("expected"):
+        ratios = {
+            label(name, index): float(ratio)
+            for name, values in expected["sdRatio"].items()
+            for index, ratio in np.ndenumerate(np.asarray(values))
+        }
+        columns["expected_sd_ratio"] = [ratios.get(row, np.nan) for row in labels]
     return columns
 
 

@@ -147,8 +147,8 @@ def _of_temperature(band: Band, name: str, thermostat: bool, settings: Mapping[s
             remedy += ", or make the gradients less noisy: increase minibatchSize"
     elif band.mean > right:
         remedy = (
-            "the noise of the gradients or the size of the steps heats it; decrease stepsize, or increase minibatchSize "
-            "or alpha"
+            "the noise of the gradients or the size of the steps heats it; decrease stepsize, or increase "
+            "minibatchSize or alpha"
         )
     else:
         remedy = "run longer, or decrease stepsize"

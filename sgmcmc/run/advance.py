@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.progress import Progress
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.run.loop import Loop, Outcome
 from sgmcmc.run.plan import Pace, Plan, Stretch
-from sgmcmc.run.progress import Progress
 
 
 class Storage(Protocol):

@@ -16,7 +16,7 @@ import tensorflow as tf
 from sgmcmc.core.tree import from_paths, with_paths
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.kernel import FOUND
-from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.prepared import TUNING, Prepared
 
 FORMAT = 1
 
@@ -73,11 +73,13 @@ class Beginning(NamedTuple):
     @classmethod
     def of(cls, settings: dict[str, Any], prepared: Prepared) -> Beginning:
         """That of these chains."""
-        return cls(settings, {key: prepared.constants[key] for key in FOUND}, prepared.mode)
+        found = {key: prepared.constants[key] for key in FOUND} | {TUNING: prepared.tuning}
+        return cls(settings, found, prepared.mode)
 
     def encode(self) -> bytes:
         """As bytes."""
-        tree = {"found": self.found, "mode": self.mode._asdict() if self.mode else {}}
+        mode = {"params": self.mode.params, "gradient": self.mode.gradient} if self.mode else {}
+        tree = {"found": self.found, "mode": mode}
         leaves = with_paths(tree)
         header = {"format": FORMAT, "settings": self.settings, "paths": [path for path, _ in leaves]}
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)

@@ -14,9 +14,10 @@ from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Dynamics, Minibatch, Mode, Tree
 from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel import Product, build, constants, moving_by_rows
+from sgmcmc.laplace import search as automatic
+from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.model import Model
 from sgmcmc.run import advance
-from sgmcmc.run.full_pass import full_pass
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
 from sgmcmc.run.prepared import Prepared
@@ -33,8 +34,19 @@ class ModeSearch(NamedTuple):
     verbose: bool = True
 
 
+class AutomaticSearch(NamedTuple):
+    """A search that needs no setting, with progress or not."""
+
+    verbose: bool = True
+
+
 def find_mode(
-    model: Model, minibatch: Minibatch, search: ModeSearch, start: Mapping[str, np.ndarray], seed: int, verbose: bool
+    model: Model,
+    minibatch: Minibatch,
+    search: ModeSearch | AutomaticSearch,
+    start: Mapping[str, np.ndarray],
+    seed: int,
+    verbose: bool,
 ) -> Mode:
     """The last point of the search from `start`, and the exact gradient there.
 
@@ -45,11 +57,17 @@ def find_mode(
     ModeSearchError
         If it reaches NaN or infinity.
     """
-    show = verbose and search.verbose
+    show, precision = verbose and search.verbose, None
     params = {name: tf.constant(theta, model.dtype) for name, theta in start.items()}
-    if search.n_iterations > 0:
+    if isinstance(search, AutomaticSearch):
+        posterior = _posterior(model, params)
+        at, precision = automatic.find_mode(
+            posterior, posterior.flat(params), random.child_seed(seed, Purpose.MODE), show
+        )
+        params = posterior.tree(at)
+    elif search.n_iterations > 0:
         params = _climb(model, minibatch, search, params, random.child_seed(seed, Purpose.MODE), show)
-    return Mode(params, full_gradient(model, params, show)[1])
+    return Mode(params, full_gradient(model, params, show)[1], precision)
 
 
 def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, seed: int, verbose: bool) -> Tree:
@@ -68,21 +86,10 @@ def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, 
 
 def full_gradient(model: Model, params: Tree, verbose: bool) -> tuple[tf.Tensor, Tree]:
     """The exact log posterior and its gradient at params, by one pass over all data in blocks."""
-    data, names = model.data, sorted(params)
-    values = [params[name] for name in names]
+    posterior = _posterior(model, params)
+    value, gradient = posterior.value_and_gradient(posterior.flat(params), "Full pass", verbose)
+    return tf.constant(value, model.dtype), posterior.tree(gradient)
 
-    def value_and_gradient(words: tf.Tensor | None, *values: tf.Tensor) -> list[tf.Tensor]:
-        at = dict(zip(names, values, strict=True))
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(at)
-            value = model.log_prior(at) if words is None else model.log_lik(at, data.layout.unpack(words))
-        gradient = tape.gradient(value, at, unconnected_gradients="zero")
-        # Blocks are added up in float64, so that the gradient near the mode, a small difference of large sums, is as
-        # precise as its terms.
-        return [tf.cast(tf.convert_to_tensor(x), tf.float64) for x in (value, *(gradient[name] for name in names))]
 
-    total = value_and_gradient(None, *values)
-    for of_block in full_pass(data, value_and_gradient, values, "Full pass", verbose):
-        total = [t + x for t, x in zip(total, of_block, strict=True)]
-    value, *gradient = (tf.cast(x, model.dtype) for x in total)
-    return value, dict(zip(names, gradient, strict=True))
+def _posterior(model: Model, params: Tree) -> Posterior:
+    return Posterior(model, {name: tuple(theta.shape) for name, theta in params.items()})

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.errors import DivergenceError, reason
+from sgmcmc.core.progress import unheard_warnings
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.output import tuning
@@ -21,7 +22,6 @@ from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
 from sgmcmc.run.prepared import Prepared
-from sgmcmc.run.progress import unheard_warnings
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.storage.memory import Memory
@@ -106,7 +106,7 @@ class Run:
         timings = {"sampling": now - sampling, "total": now - started}
         if self.sampler.search is not None:
             timings["modeSearch"] = sampling - started
-        draws = self._draws(loop, storage, timings, diverged)
+        draws = self._draws(prepared, loop, storage, timings, diverged)
         if diverged:
             raise diverged.with_draws(draws, storage.stored) from None
         with unheard_warnings():
@@ -131,13 +131,19 @@ class Run:
         return batch_means.of_second_half(accumulated.averages) if accumulated.averages else {}
 
     def _draws(
-        self, loop: Loop, storage: advance.Storage, timings: dict[str, float], diverged: DivergenceError | None
+        self,
+        prepared: Prepared,
+        loop: Loop,
+        storage: advance.Storage,
+        timings: dict[str, float],
+        diverged: DivergenceError | None,
     ) -> Draws:
+        settings = self.settings | prepared.settings
         return Draws(
             storage.result(),
             nChains=self.sampler.n_chains,
-            iterations=iterations_of(self.settings, storage.stored if self.keep.stores else 0),
-            settings=self.settings,
+            iterations=iterations_of(settings, storage.stored if self.keep.stores else 0),
+            settings=settings,
             reduced=self._reduced(loop, storage.leaves),
             timings=timings,
             divergence={k: getattr(diverged, k) for k in ("iteration", "chain", "parameter")} if diverged else None,
@@ -172,7 +178,9 @@ class Run:
 
         if self.saved is None:
             beginning = Beginning.of(self.identity, prepared)
-            create(self.path, loop.row_specs, encode(0, 0, leaves), beginning.encode(), self.settings)
+            create(
+                self.path, loop.row_specs, encode(0, 0, leaves), beginning.encode(), self.settings | prepared.settings
+            )
         stored = self.saved.checkpoint.stored if self.saved else 0
         return ZarrStore(self.path, loop.row_specs, stored, leaves, encode)
 

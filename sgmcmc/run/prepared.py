@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from sgmcmc.core.types import Mode, State, Transition, Tree
 from sgmcmc.dataset.data import Data
+
+TUNING = "tuning"  # beside the constants, in what is found before a chain begins
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,8 @@ class Prepared:
         None is a single chain whose draws have no chain axis.
     mode : Mode or None
         The mode, where it was sought.
+    tuning : Tree
+        What was worked out of the stepsize, where it was to be found.
     """
 
     transition: Transition
@@ -32,6 +39,16 @@ class Prepared:
     data: Data
     n_chains: int | None = None
     mode: Mode | None = None
+    tuning: Tree = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was worked out of the stepsize, as users know it, and as JSON."""
+        if not self.tuning:
+            return {}
+        told = {name: np.asarray(value).tolist() for name, value in self.tuning.items() if name != "ratios"}
+        ratios = {name: np.asarray(value).tolist() for name, value in self.tuning["ratios"].items()}
+        return {"stepsize": dict.fromkeys(ratios, told["stepsize"]), "expected": told | {"sdRatio": ratios}}
 
     @property
     def chains(self) -> int:

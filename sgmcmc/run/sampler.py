@@ -18,12 +18,13 @@ from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule, first
 from sgmcmc.core.types import Dynamics, Given, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.data import Data
-from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
+from sgmcmc.dataset.some import some_rows
 from sgmcmc.kernel import Product, build, constants
 from sgmcmc.model import Model
+from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.identity import told
-from sgmcmc.run.mode import ModeSearch, find_mode
-from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.mode import AutomaticSearch, ModeSearch, find_mode
+from sgmcmc.run.prepared import TUNING, Prepared
 from sgmcmc.run.visits import counted
 
 PROBE_SCALES = (0.0, 0.1, 1.0, 10.0)
@@ -44,12 +45,14 @@ class Sampler:
     dynamics : mapping of str to Dynamics
         One for each parameter.
     stepsize : mapping of str to float or Schedule
-        One for each parameter.
+        One for each parameter; NaN if it is to be found.
     start : mapping of str to numpy.ndarray
         Where the chain, or the mode search before it, begins.
     seed : int
-    search : ModeSearch or None
-        How to find the mode, if the gradient estimator wants it.
+    search : ModeSearch, AutomaticSearch or None
+        How to find the mode, if the gradient estimator or the curvature wants it.
+    curvature : Curvature
+        What is taken from the curvature there.
     n_chains : int or None
         None is a single chain whose draws have no chain axis.
     starts : float, mapping of str to numpy.ndarray, or None
@@ -69,7 +72,8 @@ class Sampler:
     stepsize: Mapping[str, float | Schedule]
     start: Mapping[str, np.ndarray]
     seed: int
-    search: ModeSearch | None = None
+    search: ModeSearch | AutomaticSearch | None = None
+    curvature: Curvature = field(default_factory=Curvature)
     n_chains: int | None = None
     starts: float | Mapping[str, np.ndarray] | None = None
     shared_minibatch: bool = False
@@ -102,16 +106,27 @@ class Sampler:
         return told
 
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
-        """Chains about to begin; for control variates at the mode or around it, which is sought here.
+        """Chains about to begin; where the mode is wanted at the mode or around it, which is sought here.
 
         `monitored` chains can tell the estimated gradient at a draw.
         """
         mode = None
         if self.search is not None:
             mode = find_mode(self.model, self.minibatch, self.search, self.start, self.seed, verbose)
-            stepsizes = {name: first(eps, self.dtype) for name, eps in self.stepsize.items()}
-            warn_of_lost_noise(self.name, stepsizes, {name: theta.numpy() for name, theta in mode.params.items()})
-        found = {"estimator": self.gradient.prepare(mode), "gathered": counted(self.model, self.start, verbose)}
+        estimator = self.gradient.prepare(mode if self.gradient.wants_mode else None)
+        root, tuning = self.curvature.worked_out(
+            self.name,
+            self.model,
+            {name: theta.shape for name, theta in self.start.items()},
+            mode,
+            self.gradient,
+            estimator,
+            next(iter(self.dynamics.values())),
+            self.minibatch,
+            self.seed,
+        )
+        gathered = counted(self.model, self.start, verbose)
+        found = {"estimator": estimator, "gathered": gathered, "preconditioner": root, TUNING: tuning}
         return self.prepared(found, mode, monitored)
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
@@ -130,10 +145,24 @@ class Sampler:
                 monitored,
             )
         )
-        given = constants(self.seed, self.stepsize, found, self.model.dtype, chains)
+        tuning = found.get(TUNING, {})
+        stepsize = dict.fromkeys(self.stepsize, float(tuning["stepsize"])) if tuning else self.stepsize
+        given = constants(self.seed, stepsize, found, self.model.dtype, chains)
         centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
         state = transition.init(given, self._chain_starts(centre if mode is None else mode.params))
-        return Prepared(transition, given, state, self.model.data, self.n_chains, mode)
+        prepared = Prepared(transition, given, state, self.model.data, self.n_chains, mode, tuning)
+        self._warn_of_lost_noise(prepared)
+        return prepared
+
+    def _warn_of_lost_noise(self, prepared: Prepared) -> None:
+        """Where a search has led; without one it is said at set-up."""
+        if prepared.mode is not None and not prepared.constants["preconditioner"]:
+            first_of_all = prepared.constants["stepsize"].numpy()[:, 0]
+            stepsizes = {
+                name: first(eps, self.dtype) if callable(eps) else float(at)
+                for (name, eps), at in zip(sorted(self.stepsize.items()), first_of_all, strict=True)
+            }
+            warn_of_lost_noise(self.name, stepsizes, prepared.mode.params)
 
     def first_positions(self) -> dict[str, np.ndarray]:
         """Where the chains begin as far as it is known without a search, in the shape of a draw."""
@@ -175,7 +204,7 @@ class Sampler:
     def identity(self) -> dict[str, Any]:
         """What tells a chain of this sampler from others, as JSON."""
         data = self.model.data
-        some = self._some_rows()
+        some = some_rows(data, PROBE_ROWS)
         log_lik = [self.model.log_lik(point, some) for point in self.probes]
         log_prior = [self.model.log_prior(point) for point in self.probes]
         params, rows = (
@@ -187,12 +216,3 @@ class Sampler:
             "logLik": told(log_lik, self.model.log_lik, params, rows),
             "logPrior": told(log_prior, self.model.log_prior, params),
         }
-
-    def _some_rows(self) -> Tree:
-        """Observations from all over the data."""
-        data = self.model.data
-        n = min(PROBE_ROWS, data.size)
-        words = aligned_zeros(n, data.layout.width)
-        for k, row in enumerate(np.linspace(0, data.size - 1, n).astype(np.int64)):
-            data.read(int(row), words[k : k + 1])
-        return data.layout.unpack(shared_tensor(words))

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
+from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.model import Model
-from sgmcmc.run.full_pass import full_pass
 
 
 def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tree:
@@ -28,7 +28,7 @@ def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tre
         return [found[name] for name in names]
 
     counts = {name: np.zeros(start[name].shape[0], np.int64) for name in names}
-    for of_block in full_pass(data, rows, (), "Counting rows", verbose):
+    for of_block in FullPass(data, rows)(title="Counting rows", verbose=verbose):
         for name, of_name in zip(names, of_block, strict=True):
             counts[name] += np.bincount(of_name.numpy(), minlength=len(counts[name]))
     for name, count in counts.items():

@@ -18,27 +18,27 @@ from sgmcmc.core.schedules import Schedule, first
 from sgmcmc.core.types import Minibatch
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import Elsewhere
+from sgmcmc.dataset.entry import described, first_non_finite, numeric
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.model import Model
+from sgmcmc.run.curvature import Curvature
 from sgmcmc.samplers._checks import (
     STEPSIZE,
     Rule,
-    described,
-    first_non_finite,
     is_integer,
-    numeric,
     require_count,
     require_flag,
     require_number,
 )
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._indices import attempt, gathers, require_in_range
+from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
 from sgmcmc.samplers._trial import Trial
 
-Stepsize = float | Schedule | Mapping[str, float | Schedule]
+Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
@@ -72,6 +72,8 @@ class Choices:
     nChains: int | None
     starts: Any
     sharedMinibatch: bool
+    preconditioner: Any
+    tolerance: float
 
     def refuse(self, argument: str, must: str, got: Any) -> ValueError:
         """The error for a bad argument."""
@@ -117,9 +119,30 @@ class Choices:
             raise self.refuse(label, f"be finite in {self.dtype}", first_non_finite(array))
         return array
 
+    @property
+    def automatic(self) -> bool:
+        """Whether the stepsize is to be found."""
+        return isinstance(self.stepsize, str) and self.stepsize == AUTO
+
+    @cached_property
+    def curvature(self) -> Curvature:
+        """`preconditioner` and `tolerance`."""
+        preconditioner = checked_preconditioner(self.sampler, self.preconditioner, self.start, self.automatic)
+        rule = (lambda x: 1e-3 <= x <= 1, "a number from 0.001 to 1")
+        tolerance = require_number("tolerance", self.sampler, self.tolerance, rule)
+        return Curvature(preconditioner, tolerance if self.automatic else None)
+
     @cached_property
     def stepsizes(self) -> dict[str, float | Schedule]:
-        """`stepsize`, one for each parameter."""
+        """`stepsize`, one for each parameter; NaN if it is to be found."""
+        if self.automatic:
+            return dict.fromkeys(self.start, np.nan)
+        if isinstance(self.stepsize, str):
+            raise self.refuse(
+                "stepsize",
+                "be 'auto', a positive number, or a schedule such as polynomial(h, a, b)",
+                repr(self.stepsize),
+            )
         stepsizes = self._for_each("stepsize", self.stepsize, self._stepsize)
         positions = self.chain_starts if isinstance(self.chain_starts, dict) else self.start
         warn_of_lost_noise(
@@ -270,12 +293,17 @@ class Choices:
         """What the user chose, by R's names and as JSON."""
         starts = self.chain_starts
         weights = None if isinstance(self.subsampling, str) else np.asarray(self.subsampling, np.float64)
+        given = self.curvature.preconditioner
         return {
             "sampler": self.sampler,
             "parameters": sorted(self.start),
             "N": self.data.size,
             "minibatchSize": self.n,
-            "stepsize": {name: _described(eps, self.float_type) for name, eps in self.stepsizes.items()},
+            "stepsize": AUTO
+            if self.automatic
+            else {name: _described(eps, self.float_type) for name, eps in self.stepsizes.items()},
+            "tolerance": self.curvature.tolerance,
+            "preconditioner": f"root {checksum(given)}" if isinstance(given, np.ndarray) else given,
             "seed": self.random_seed,
             "subsampling": self.subsampling if weights is None else f"weights {checksum(weights)}",
             "integers": sorted(self.integers),

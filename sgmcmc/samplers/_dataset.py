@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.precision import warn_of_rounded
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry, Takes, is_on_disk
+from sgmcmc.dataset.entry import converted, described, integer_type, numeric
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.samplers._checks import described, first_non_finite, numeric
 
 PROBED = 2  # observations by which the entries of a dataset of the user's own are known
 
@@ -51,7 +50,7 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
             )
     on_disk = any(is_on_disk(entry) for entry in dataset.values())
     arrays = {
-        name: entry if is_on_disk(entry) else in_memory(of, name, entry, name in integers, dtype)
+        name: entry if is_on_disk(entry) else converted(of, name, entry, name in integers, dtype)
         for name, entry in dataset.items()
     }
     _require_one_length(of, arrays)
@@ -117,34 +116,4 @@ def _entry(
     label = f"dataset[{name!r}] of {of}"
     if np.dtype(dtype).kind not in "biuf":
         raise ValueError(f"{label} must be an array of real numbers; got dtype {dtype}.")
-    return Entry(_integer_type(label, np.dtype(dtype)) if is_integer else float_type, tuple(shape))
-
-
-def _integer_type(label: str, dtype: np.dtype) -> np.dtype:
-    if dtype.kind not in "biu":
-        raise ValueError(f"{label} must have an integer type, since it is named in integers; got dtype {dtype}.")
-    wide = dtype.newbyteorder("=") in (np.int64, np.uint32, np.uint64)
-    return np.dtype(np.int64 if wide else np.int32)
-
-
-def in_memory(of: str, name: str, value: Any, is_integer: bool, float_type: np.dtype) -> np.ndarray:
-    """An entry as an array of the type that it is to have, without loss."""
-    label = f"dataset[{name!r}]"
-    array = numeric(label, of, value)
-    if is_integer:
-        integer_type = _integer_type(f"{label} of {of}", array.dtype)
-        if array.dtype.newbyteorder("=") == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-            raise ValueError(f"{label} of {of} must fit into int64; got values up to {array.max()}.")
-        return array.astype(integer_type, copy=False)
-    exact = 2 ** (np.finfo(float_type).nmant + 1)
-    if array.dtype.kind in "iu" and array.size and max(-int(array.min()), int(array.max())) > exact:
-        raise ValueError(
-            f"{label} of {of} must hold integers that {float_type} represents exactly, up to {exact} (or name it in "
-            f"integers=, or use dtype='float64'); got values up to {max(-int(array.min()), int(array.max()))}."
-        )
-    with np.errstate(over="ignore"):
-        converted = array.astype(float_type, copy=False)
-    if not np.isfinite(converted).all():
-        raise ValueError(f"{label} of {of} must be finite in {float_type}; got {first_non_finite(converted)}.")
-    warn_of_rounded(label, of, array, converted)
-    return converted
+    return Entry(integer_type(label, np.dtype(dtype)) if is_integer else float_type, tuple(shape))

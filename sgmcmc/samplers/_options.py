@@ -27,6 +27,8 @@ class SetupOptions(TypedDict, total=False):
     nChains: int | None
     starts: float | Mapping[str, Any] | None
     sharedMinibatch: bool
+    preconditioner: Any
+    tolerance: float
 
 
 class RunOptions(TypedDict, total=False):
@@ -52,6 +54,8 @@ SETUP_DEFAULTS: SetupOptions = {
     "nChains": None,
     "starts": None,
     "sharedMinibatch": False,
+    "preconditioner": "auto",
+    "tolerance": 0.05,
 }
 RUN_DEFAULTS: RunOptions = {
     "thin": 1,

@@ -14,10 +14,12 @@ from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel import moving_by_rows
 from sgmcmc.run.identity import summed, told
-from sgmcmc.run.mode import ModeSearch
+from sgmcmc.run.mode import AutomaticSearch, ModeSearch
 from sgmcmc.run.sampler import Sampler
+from sgmcmc.samplers._automatic import require_automatic
 from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag
 from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._preconditioner import AUTO
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._trial import require_pure
 from sgmcmc.samplers.estimators import controlVariates
@@ -42,7 +44,13 @@ def set_up(
     search, searching = _mode_search(choices, gradient)
     seed, minibatch, model = choices.random_seed, choices.minibatch, choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}
-    model = model.giving_rows(moving_by_rows(model, minibatch, each, shapes))
+    curvature = choices.curvature
+    by_rows = moving_by_rows(model, minibatch, each, shapes)
+    model = model.giving_rows(by_rows if curvature.preconditioner is None else frozenset())
+    if search is None and curvature.at_mode:
+        search = AutomaticSearch()
+    if choices.automatic:
+        require_automatic(choices, model, each, own)
     estimator: Gradient = plain(model) if gradient is None else control_variates(model)
     sampler = Sampler(
         name=choices.sampler,
@@ -54,6 +62,7 @@ def set_up(
         start=choices.start,
         seed=seed,
         search=search,
+        curvature=curvature,
         n_chains=choices.n_chains,
         starts=choices.chain_starts,
         shared_minibatch=choices.shared_minibatch,
@@ -62,7 +71,7 @@ def set_up(
     return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
 
 
-def _mode_search(choices: Choices, gradient: Any) -> tuple[ModeSearch | None, dict[str, Any]]:
+def _mode_search(choices: Choices, gradient: Any) -> tuple[ModeSearch | AutomaticSearch | None, dict[str, Any]]:
     """How the mode is sought, and the settings of that as the user knows them."""
     name = choices.sampler
     if gradient is None:
@@ -74,8 +83,13 @@ def _mode_search(choices: Choices, gradient: Any) -> tuple[ModeSearch | None, di
     optimizer = gradient.optimizer
     if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer of {name} must be one of {sorted(OPTIMIZERS)}; got {optimizer!r}.")
-    stepsize = choices.number("optStepsize", gradient.optStepsize, POSITIVE)
     n_iterations = require_count("nItersOpt", name, gradient.nItersOpt, at_least=0)
+    if isinstance(gradient.optStepsize, str) and gradient.optStepsize == AUTO and n_iterations > 0:
+        return AutomaticSearch(require_flag("verbose", name, gradient.verbose)), {"optStepsize": AUTO}
+    if isinstance(gradient.optStepsize, str) and gradient.optStepsize != AUTO:
+        raise choices.refuse("optStepsize", "be 'auto' or a positive number", repr(gradient.optStepsize))
+    stepsize = 1.0 if n_iterations == 0 and gradient.optStepsize == AUTO else gradient.optStepsize
+    stepsize = choices.number("optStepsize", stepsize, POSITIVE)
     search = ModeSearch(
         OPTIMIZERS[optimizer](), stepsize, n_iterations, require_flag("verbose", name, gradient.verbose)
     )
@@ -108,7 +122,27 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
                 f"TensorFlow operations; it raised {type(error).__name__}: {error}"
             ) from error
         require_pure(f"dynamics of {choices.sampler}", traced.graph, "given.noise has standard normals.")
+        if choices.curvature.preconditioner is not None:
+            _require_the_same_everywhere(choices, one, name)
     return dict(each)
+
+
+def _require_the_same_everywhere(choices: Choices, dynamics: Dynamics, name: str) -> None:
+    """With a preconditioner a dynamics makes its steps from the origin of its coordinates."""
+    rng, shape = np.random.default_rng(0), choices.start[name].shape
+    zero, shift, noise, gradient = (tf.constant(x, choices.float_type) for x in (0.0, *rng.normal(size=(3, *shape))))
+    eps = tf.constant(0.01, choices.float_type)
+    reached = []
+    for theta in (zero * shift, shift):
+        memory = dynamics.init(theta, Given(eps, noise))
+        theta_, memory_ = dynamics.step(theta, memory, Given(eps, noise, gradient))
+        drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
+        reached.append(tf.nest.flatten((theta_ - theta, drifted - theta, memory_)))
+    if not all(np.allclose(x, y, rtol=1e-3, atol=1e-4) for x, y in zip(*reached, strict=True)):
+        raise ValueError(
+            f"dynamics of {choices.sampler} must move {name!r} by steps that do not depend on where it is, for a "
+            "preconditioner, in whose coordinates each step begins at 0; got one that does."
+        )
 
 
 def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -35,7 +35,9 @@ class Sgmcmc:
     n : int
         Observations per minibatch.
     stepsize : dict of float or schedule
-        One for each parameter.
+        One for each parameter; given "auto", NaN until `initSess` has found it.
+    expected : dict
+        Given "auto", what is expected of the chain, as in ``out.settings["expected"]``; empty until `initSess`.
     seed : int
         The seed in use.
     alpha, L : dict of float, int
@@ -53,11 +55,12 @@ class Sgmcmc:
         self._loop: Loop | None = None  # compiled once for all sessions
         self.N = sampler.data.size
         self.n = sampler.minibatch.size
-        self.stepsize: dict[str, float | Schedule] = dict(sampler.stepsize)
+        self.stepsize: dict[str, float | Schedule] = dict(sampler.stepsize)  # NaN until a session finds it
+        self.expected: dict[str, Any] = {}
         self.seed = sampler.seed
         self.session: Session | None = None  # the latest, whose position `params` are
         self.params = _variables(sampler.first_positions())
-        if sampler.search is not None:
+        if sampler.gradient.wants_mode:
             self.paramsOpt = _variables(sampler.start)
             self.logPostOptGrad = _variables({name: np.zeros_like(theta) for name, theta in sampler.start.items()})
         for name, value in settings.items():
@@ -131,7 +134,9 @@ class Sgmcmc:
     def _begun(self, session: Session) -> Session:
         self.session = session
         mode = self._prepared.mode if self._prepared else None
-        if mode is not None:
+        if self._prepared is not None and self._prepared.tuning:
+            self.stepsize, self.expected = self._prepared.settings["stepsize"], self._prepared.settings["expected"]
+        if mode is not None and hasattr(self, "paramsOpt"):
             for name in self.params:
                 self.paramsOpt[name].assign(mode.params[name])
                 self.logPostOptGrad[name].assign(mode.gradient[name])

@@ -28,15 +28,34 @@ and ``take(indices)``, which returns those at an int64 array of indices, in this
 parameter.""",
     ),
     "stepsize": (
-        "float, schedule, or dict of str to either",
+        'float, schedule, or dict of str to either, default "auto"',
         """The variance eps of the noise injected by one SGLD update, ``theta + eps/2 * gradient + N(0, eps)``, on the
-scale of `params`; for the samplers with momentum, the variance of the momentum. A number or schedule (see
-`polynomial`) holds for all parameters, a dict gives one for each.""",
+scale of `params`, or relative to the `preconditioner`; for the samplers with momentum, the variance of the momentum. A
+number or schedule (see `polynomial`) holds for all parameters, a dict gives one for each. "auto" finds it: the largest
+with which every standard deviation is expected to be within `tolerance` of the posterior's, by the curvature at the
+mode and the noise of the gradients around it. What was found and what is expected is in ``out.settings``. For at most
+2000 elements of `params`; beyond, see `tune`.""",
+    ),
+    "preconditioner": (
+        '"auto", "dense", "diagonal", None, array_like or dict of str to array_like, default "auto"',
+        """A matrix M over all elements of `params`, in order of name, in whose coordinates the chain moves: for SGLD
+``theta + eps/2 * M gradient + N(0, eps M)``, and likewise the momentum. The stepsize is then relative to M. "dense" is
+the inverse of the curvature at the mode, of at most 2000 elements, "diagonal" the inverse of its diagonal (by squared
+gradients of observations, for more than 2000); for both the mode is sought, where the chain then begins. An array is M
+itself; a dict has for each parameter its diagonal, in the parameter's shape, or a matrix. Rows that `logLik` fetches
+then move together. "auto" is "dense" where the stepsize is "auto" ("diagonal" for more than 500 elements), else
+None.""",
+    ),
+    "tolerance": (
+        "float, default 0.05",
+        """For ``stepsize="auto"``: the error of every standard deviation that is allowed, relative to the posterior's,
+from 0.001 to 1.""",
     ),
     "optStepsize": (
-        "float",
+        'float or "auto", default "auto"',
         """The stepsize of the search for the mode: the factor of the gradient of the log posterior, summed over all N,
-in ``theta + optStepsize * gradient``; with ``optimizer="adam"``, Adam's learning rate on the scale of `params`.""",
+in ``theta + optStepsize * gradient``; with ``optimizer="adam"``, Adam's learning rate on the scale of `params`. "auto"
+is a search that needs none: SciPy's trust regions in whitened coordinates, on more and more observations.""",
     ),
     "logPrior": (
         "callable, optional",
@@ -53,8 +72,8 @@ a dict with one for each.""",
     ),
     "L": (
         "int, default 5",
-        """Leaps per iteration, each with a minibatch of its own. At least 2 to be of use: what the last leap adds
-to the momentum is lost when the next iteration renews it.""",
+        """Leaps per iteration, each with a minibatch of its own. At least 2: what the last leap adds to the
+momentum is lost when the next iteration renews it.""",
     ),
     "a": (
         "float or dict of str to float, default 0.01",
@@ -68,7 +87,7 @@ and the thermostat starts at `a`. However small the stepsize, the variance of th
     ),
     "nItersOpt": (
         "int, default 10**4",
-        """Minibatches in the search for the mode. 0 takes `params` as the mode.""",
+        """Minibatches in the search for the mode, unless that is automatic. 0 takes `params` as the mode.""",
     ),
     "verbose": (
         "bool, default True",

@@ -15,13 +15,14 @@ class controlVariates:  # noqa: N801 - reads as a function where it is used
 
     Parameters
     ----------
-    optStepsize : float
+    optStepsize : float or "auto", default "auto"
         The stepsize of the search for the mode: the factor of the gradient of the log posterior, summed over all N,
         in ``theta + optStepsize * gradient``; with ``optimizer="adam"``, Adam's learning rate on the scale of `params`.
+        "auto" is a search that needs none: SciPy's trust regions, on more and more observations.
     nItersOpt : int, default 10**4
-        Minibatches in the search for the mode. 0 takes `params` as the mode.
+        Minibatches in the search for the mode, unless that is automatic. 0 takes `params` as the mode.
     optimizer : {"sgd", "adam"}, default "sgd"
-        The search for the mode: gradient ascent with constant stepsize, as in R, or Adam.
+        The search with a stepsize: gradient ascent with constant stepsize, as in R, or Adam.
     verbose : bool, default True
         Show the progress of the search, unless the sampler is told otherwise.
 
@@ -46,7 +47,7 @@ class controlVariates:  # noqa: N801 - reads as a function where it is used
     True
     """
 
-    optStepsize: float
+    optStepsize: float | str = "auto"
     nItersOpt: int = 10**4
     optimizer: str = "sgd"
     verbose: bool = True

@@ -1,0 +1,52 @@
+"""Passes over all observations, in blocks, so that their memory is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.compiled import Compiled
+from sgmcmc.core.progress import Progress
+from sgmcmc.dataset.data import Data, block_size
+from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
+
+
+class FullPass:
+    """``of_block(words, *values)``, compiled, for the packed rows of one block after the other.
+
+    Parameters
+    ----------
+    data : Data
+    of_block : callable
+    size : int, optional
+        Observations in a block; by default what a few megabytes hold.
+    """
+
+    def __init__(self, data: Data, of_block: Callable[..., list[tf.Tensor]], size: int | None = None) -> None:
+        self._data, self._size = data, min(size or block_size(data), data.size)
+        # A shorter last block has a program of its own.
+        lengths = {self._size, data.size % self._size or self._size}
+        self._programs = {n: Compiled(of_block) for n in lengths}
+        self._blocks = {n: aligned_zeros(n, data.layout.width) for n in lengths}
+
+    def __call__(
+        self, values: Sequence[tf.Tensor] = (), title: str = "", verbose: bool = False
+    ) -> Iterator[list[tf.Tensor]]:
+        """The results of the blocks; each is to be used before the next."""
+        starts = range(0, self._data.size, self._size)
+        with Progress(self._data.size, title, "observation", verbose and len(starts) > 1) as progress:
+            for start in starts:
+                n = min(self._size, self._data.size - start)
+                self._data.read(start, self._blocks[n])
+                yield self._programs[n](shared_tensor(self._blocks[n]), *values)
+                progress.reached(start + n)
+
+    def summed(self, values: Sequence[tf.Tensor] = (), title: str = "", verbose: bool = False) -> list[np.ndarray]:
+        """The sums of the results over all blocks, in float64."""
+        total: list[np.ndarray] = []
+        for results in self(values, title, verbose):
+            arrays = [np.asarray(x.numpy(), np.float64) for x in results]
+            total = [t + x for t, x in zip(total, arrays, strict=True)] if total else arrays
+        return total

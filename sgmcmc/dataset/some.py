@@ -1,0 +1,48 @@
+"""Some observations in memory, which stand for all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sgmcmc.core.checksum import checksum
+from sgmcmc.core.types import Tree
+from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
+
+
+class Some:
+    """Observations of `data` at sorted `indices`, [m]; m is `size`."""
+
+    def __init__(self, data: Data, indices: np.ndarray) -> None:
+        self.size, self.layout = len(indices), data.layout
+        self._words = aligned_zeros(self.size, self.layout.width)
+        data.take(indices, self._words)
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Write the packed observations at `indices`, [k], to `out`, [k, width]."""
+        np.take(self._words, indices, axis=0, out=out, mode="clip")
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        """Write the packed observations from `start` on to `out`, [k, width]."""
+        out[...] = self._words[start : start + len(out)]
+
+    def checksum(self) -> str:
+        """Equal for equal data."""
+        return checksum(self._words)
+
+
+def some_of(data: Data, size: int, seed: int) -> Data:
+    """So many observations, drawn without replacement; `data` itself if it has no more."""
+    if size >= data.size:
+        return data
+    rng = np.random.default_rng(seed)
+    return Some(data, np.sort(rng.choice(data.size, size, replace=False)))
+
+
+def some_rows(data: Data, size: int) -> Tree:
+    """So many observations from all over the data, as tensors."""
+    n = min(size, data.size)
+    words = aligned_zeros(n, data.layout.width)
+    for k, row in enumerate(np.linspace(0, data.size - 1, n).astype(np.int64)):
+        data.read(int(row), words[k : k + 1])
+    return data.layout.unpack(shared_tensor(words))

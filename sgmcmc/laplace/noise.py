@@ -1,0 +1,53 @@
+"""The covariance of the noise of the estimated gradient at draws from the Laplace approximation, before a chain is run.
+
+An estimate from n observations adds up terms t_i, N/n times: the gradients of the observations, or what control
+variates leave of them. With C their covariance over all observations the noise has the covariance
+
+    N^2/n C        drawn with replacement
+    N^2/n C (N - n)/(N - 1)        without
+
+on average over the draws, in the whitened coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.parameters import joined
+from sgmcmc.core.types import Tree
+from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.dataset.some import some_of
+from sgmcmc.laplace.posterior import BLOCK, Posterior
+from sgmcmc.laplace.whitening import Whitening
+
+DRAWS = 16
+FLOPS = 1e11  # of all draws together, N D^2 each; some observations are taken where that is more
+FEWEST = 2000
+
+Terms = Callable[[Tree, Tree], Tree]
+"""(params, data) -> {name: [n, *shape]}: what each observation adds to the estimated log likelihood gradient."""
+
+
+def noise_of_one(
+    posterior: Posterior, terms: Terms, centre: np.ndarray, white: Whitening, sd: float, seed: int
+) -> np.ndarray:
+    """N^2 C, [D, D]: that of an estimate from one observation, at draws with `sd` times the sd of the approximation."""
+    d, n_data = posterior.size, posterior.model.data.size
+    some = some_of(posterior.model.data, int(max(FEWEST, FLOPS / (DRAWS * d**2))), seed)
+    root = tf.constant(white.root if white.root.ndim == 2 else np.diag(white.root), posterior.model.dtype)
+
+    def moments(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor) -> list[tf.Tensor]:
+        params, data = posterior.split(theta), some.layout.unpack(words)
+        t = tf.matmul(joined(terms(params, data)), root)  # [n, D], A^T t for each
+        return [tf.cast(tf.reduce_sum(t, axis=0), tf.float64), tf.cast(tf.matmul(t, t, transpose_a=True), tf.float64)]
+
+    of_all, rng = FullPass(some, moments, max(16, BLOCK // d)), np.random.default_rng(seed)
+    total = np.zeros((d, d))
+    for _ in range(DRAWS):
+        theta = centre + white.to_theta(sd * rng.normal(size=d))
+        first, second = of_all.summed([tf.constant(theta, posterior.model.dtype), root])
+        total += second / some.size - np.outer(first, first) / some.size**2
+    return n_data**2 * total / DRAWS

@@ -1,0 +1,100 @@
+"""What `stepsize="auto"` works out before a chain is run: its stepsize, and what is expected of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgmcmc.core.types import Dynamics, Tree
+from sgmcmc.laplace.noise import Terms, noise_of_one
+from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.laplace.stepsize import Directions, Predicted, directions, largest
+from sgmcmc.laplace.whitening import Whitening, whitening
+
+PAYS = 2.0  # times as large a stepsize, from which a larger minibatch is spoken of
+
+
+class Tuning(NamedTuple):
+    """What was worked out."""
+
+    stepsize: float
+    error: float  # the largest relative error of an sd that is expected, in any direction
+    iterations: float  # per independent draw, in the slowest direction
+    minibatch_size: (
+        int  # whose noise would cost no more than half of what the stepsize does; n if that is small already
+    )
+    ratios: np.ndarray  # [D]: the sd of the chain over that of the posterior, of each element
+
+    def as_tree(self, posterior: Posterior) -> Tree:
+        """As arrays, for a checkpoint."""
+        told = {"stepsize": self.stepsize, "error": self.error, "iterations": self.iterations}
+        arrays: dict[str, Any] = {name: np.float64(value) for name, value in told.items()}
+        ratios = {name: self.ratios[e.start : e.stop].reshape(e.shape) for name, e in posterior.elements.items()}
+        return arrays | {"minibatchSize": np.int64(self.minibatch_size), "ratios": ratios}
+
+
+def tuned(
+    posterior: Posterior,
+    mode: np.ndarray,
+    precision: np.ndarray,
+    root: Whitening,
+    terms: Terms,
+    dynamics: Dynamics,
+    n: int,
+    without_replacement: bool,
+    tolerance: float,
+    seed: int,
+) -> Tuning:
+    """The tuning of chains in the coordinates of `root`, for minibatches of n.
+
+    The noise is looked at where the chain will be with all the error that is tolerated.
+    """
+    white = whitening(precision)
+    of_one = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed)
+    # From the coordinates in which the posterior is white to those of the chain.
+    change = _solved(white.root, root.root)
+    of_one = change.T @ of_one @ change
+    in_root = root.of_gradient(root.of_gradient(precision).T)
+    n_data = posterior.model.data.size
+
+    def at(size: int) -> Directions:
+        left = (n_data - size) / max(n_data - 1, 1) if without_replacement else 1.0
+        return directions(in_root, of_one * left / size)
+
+    where = at(n)
+    chosen = largest(dynamics, where, tolerance)
+    return Tuning(
+        chosen.stepsize,
+        chosen.error,
+        chosen.iterations,
+        _that_pays(dynamics, at, chosen, n, n_data, tolerance),
+        _of_elements(root, where, chosen),
+    )
+
+
+def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
+    """The least doubling of n after which another one would not make the stepsize PAYS times as large."""
+    size, stepsize = n, chosen.stepsize
+    while size < n_data:
+        larger = min(2 * size, n_data)
+        there = largest(dynamics, at(larger), tolerance).stepsize
+        if there < PAYS * stepsize * 0.9:
+            break
+        size, stepsize = larger, there
+    return size
+
+
+def _of_elements(root: Whitening, where: Directions, chosen: Predicted) -> np.ndarray:
+    """Standard deviations of the elements of theta in the chain, over those of the posterior."""
+    axes = root.to_theta(where.vectors.T)  # [directions, D]
+    of_posterior, of_chain = (
+        axes**2 / where.precision[:, None],
+        (axes * chosen.ratios[:, None]) ** 2 / where.precision[:, None],
+    )
+    return np.sqrt(of_chain.sum(axis=0) / of_posterior.sum(axis=0))
+
+
+def _solved(white: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """white^-1 root, both [D, D] or diagonals [D]."""
+    return np.linalg.solve(white, root if root.ndim == 2 else np.diag(root))

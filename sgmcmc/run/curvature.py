@@ -1,0 +1,108 @@
+"""What a sampler takes from the curvature at the mode: its preconditioner, and the stepsize if it is to find one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sgmcmc.core import coordinates, random
+from sgmcmc.core.coordinates import DENSE, DIAGONAL
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.types import Dynamics, Gradient, Minibatch, Mode, Tree
+from sgmcmc.core.warn import warn_user
+from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.laplace.search import distance
+from sgmcmc.laplace.tuning import tuned
+from sgmcmc.laplace.whitening import Whitening, curvature, whitening
+from sgmcmc.model import Model
+
+FAR = 0.1  # posterior standard deviations
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """What is wanted of it.
+
+    Parameters
+    ----------
+    preconditioner : {"dense", "diagonal"}, numpy.ndarray or None
+        An array is the root A of the preconditioner, [D, D] or its diagonal [D], and nothing is to be worked out.
+    tolerance : float or None
+        The error of standard deviations that the stepsize may make; None if the stepsize is given.
+    """
+
+    preconditioner: str | np.ndarray | None = None
+    tolerance: float | None = None
+
+    @property
+    def at_mode(self) -> bool:
+        """Whether the mode is wanted."""
+        return isinstance(self.preconditioner, str) or self.tolerance is not None
+
+    def worked_out(
+        self,
+        of: str,
+        model: Model,
+        shapes: Mapping[str, tuple[int, ...]],
+        mode: Mode | None,
+        gradient: Gradient,
+        estimator: Tree,
+        dynamics: Dynamics,
+        minibatch: Minibatch,
+        seed: int,
+    ) -> tuple[Tree, Tree]:
+        """The root of the preconditioner, and the tuning, as trees of arrays; empty where they are not wanted."""
+        posterior, seed = Posterior(model, shapes), random.child_seed(seed, Purpose.CURVATURE)
+        if not self.at_mode:
+            given = self.preconditioner
+            known = coordinates.root_of(given, posterior.elements, model.dtype) if isinstance(given, np.ndarray) else {}
+            return known, {}
+        assert mode is not None
+        at = posterior.flat(mode.params)
+        precision = curvature(posterior, at, seed) if mode.precision is None else mode.precision
+        white = whitening(precision)
+        _warn(of, posterior, white, distance(white, posterior.flat(mode.gradient)))
+        root = self._root(precision, white)
+        constants = (
+            {} if self.preconditioner is None else coordinates.root_of(root.root, posterior.elements, model.dtype)
+        )
+        if self.tolerance is None:
+            return constants, {}
+        assert gradient.terms is not None
+        terms = gradient.terms
+        tuning = tuned(
+            posterior,
+            at,
+            precision,
+            root,
+            lambda params, data: terms(params, data, estimator),
+            dynamics,
+            minibatch.size,
+            minibatch.without_replacement,
+            self.tolerance,
+            seed,
+        )
+        return constants, tuning.as_tree(posterior) | {"distance": distance(white, posterior.flat(mode.gradient))}
+
+    def _root(self, precision: np.ndarray, white: Whitening) -> Whitening:
+        if self.preconditioner is None:
+            return Whitening(np.ones(len(precision)))
+        if isinstance(self.preconditioner, str):
+            return {DENSE: white, DIAGONAL: whitening(precision, diagonal=True)}[self.preconditioner]
+        return Whitening(self.preconditioner)
+
+
+def _warn(of: str, posterior: Posterior, white: Whitening, far: float) -> None:
+    if white.not_concave:
+        warn_user(
+            f"the log posterior is not concave at the mode that {of} found, in {white.not_concave} of {posterior.size} "
+            "directions; there the size of the curvature is taken. The search may have stopped early, or the posterior "
+            "may be flat or have several modes, and a preconditioner or a stepsize from one point says little of it."
+        )
+    elif far > FAR:
+        warn_user(
+            f"the search for the mode of {of} stopped about {far:.2g} posterior standard deviations away from it; "
+            "search longer, with another optStepsize, or optStepsize='auto'."
+        )

@@ -1,0 +1,100 @@
+"""The argument `preconditioner`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.coordinates import DENSE, DIAGONAL
+from sgmcmc.core.parameters import numbered
+from sgmcmc.dataset.entry import described, numeric
+from sgmcmc.laplace.whitening import DENSE as MOST_DENSE
+
+AUTO = "auto"
+USUALLY_DENSE = 500  # elements of the parameters up to which "auto" takes the whole matrix
+SYMMETRIC = 1e-5  # relative
+FORMS = f"None, {DIAGONAL!r}, {DENSE!r}, a matrix over all elements of params, or a dict with an array for each"
+
+
+def checked_preconditioner(
+    of: str, value: Any, start: Mapping[str, np.ndarray], automatic: bool
+) -> str | np.ndarray | None:
+    """None, "dense", "diagonal", or a root of the matrix that was given, [D, D] or its diagonal [D].
+
+    Raises
+    ------
+    ValueError
+        If it is no positive definite matrix of the right shape.
+    """
+    size = sum(theta.size for theta in start.values())
+    if value is None or (isinstance(value, str) and value == AUTO and not automatic):
+        return None
+    if isinstance(value, str) and value == AUTO:
+        return DENSE if size <= USUALLY_DENSE else DIAGONAL
+    if isinstance(value, str):
+        if value not in (DENSE, DIAGONAL):
+            raise ValueError(f"preconditioner of {of} must be {FORMS}; got {value!r}.")
+        if value == DENSE and size > MOST_DENSE:
+            raise ValueError(
+                f"preconditioner of {of} must be 'diagonal' for more than {MOST_DENSE} elements of params; got 'dense' "
+                f"for {size}."
+            )
+        return value
+    if isinstance(value, Mapping):
+        return _of_each(of, value, start)
+    if not isinstance(value, np.ndarray | tf.Tensor | list | tuple):
+        raise ValueError(f"preconditioner of {of} must be {FORMS}; got {described(value)}.")
+    matrix = numeric("preconditioner", of, value).astype(np.float64)
+    if matrix.shape != (size, size):
+        raise ValueError(
+            f"preconditioner of {of} must have shape ({size}, {size}), with all elements of "
+            f"{list(numbered({name: theta.shape for name, theta in start.items()}))} in this order; got {matrix.shape}."
+        )
+    return _root(f"preconditioner of {of}", matrix)
+
+
+def _of_each(of: str, value: Mapping[str, Any], start: Mapping[str, np.ndarray]) -> np.ndarray:
+    if set(value) != set(start):
+        raise ValueError(
+            f"preconditioner of {of} must have the keys of params, {sorted(start)}; got keys {sorted(map(str, value))}."
+        )
+    roots = []
+    for name in numbered({name: theta.shape for name, theta in start.items()}):
+        label, size = f"preconditioner[{name!r}] of {of}", start[name].size
+        array = numeric(f"preconditioner[{name!r}]", of, value[name]).astype(np.float64)
+        if array.shape == start[name].shape:
+            if not (np.isfinite(array).all() and (array > 0).all()):
+                raise ValueError(f"{label} must be positive and finite; got a smallest element of {array.min()}.")
+            roots.append(np.sqrt(array).ravel())
+        elif array.shape == (size, size):
+            roots.append(_root(label, array))
+        else:
+            raise ValueError(
+                f"{label} must have the shape of the parameter, {start[name].shape}, or be a matrix over its elements, "
+                f"({size}, {size}); got shape {array.shape}."
+            )
+    if all(root.ndim == 1 for root in roots):
+        return np.concatenate(roots)
+    total = sum(len(root) for root in roots)
+    joined, at = np.zeros((total, total)), 0
+    for root in roots:
+        end = at + len(root)
+        joined[at:end, at:end] = root if root.ndim == 2 else np.diag(root)
+        at = end
+    return joined
+
+
+def _root(label: str, matrix: np.ndarray) -> np.ndarray:
+    """A with A A^T the matrix."""
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{label} must be finite; got {matrix[~np.isfinite(matrix)][0]}.")
+    if not np.allclose(matrix, matrix.T, rtol=SYMMETRIC, atol=SYMMETRIC * np.abs(matrix).max() * 1e-3):
+        raise ValueError(f"{label} must be symmetric; got differences up to {np.abs(matrix - matrix.T).max():.3g}.")
+    scale = np.sqrt(np.diag(matrix)) if (np.diag(matrix) > 0).all() else np.ones(len(matrix))
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2 / scale[:, None] / scale)
+    if values.min() <= len(matrix) * np.finfo(np.float64).eps * values.max():
+        raise ValueError(f"{label} must be positive definite; got a smallest eigenvalue of {values.min():.3g}.")
+    return scale[:, None] * (vectors * np.sqrt(values)) @ vectors.T
