@@ -238,8 +238,8 @@ class Draws(dict[str, Any]):
             and r_hat. For samplers with momentum also the kinetic temperature of the parameter with a 99% band, and
             the one that is right (`temperature_right`). And variance_ratio with a band: what the gradients or the
             momenta tell of the chain's variance relative to that of a normal posterior, however long the chain. With
-            ``stepsize="auto"``, `expected_sd_ratio`: the chain's sd over the posterior's as expected before the run. What
-            `collect` made has those of the parameter that is off most.
+            ``stepsize="auto"``, `expected_sd_ratio`: the chain's sd over the posterior's, as expected before the run.
+            What `collect` made has those of the parameter that is off most.
 
         Raises
         ------

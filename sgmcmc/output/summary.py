@@ -24,8 +24,8 @@ def summary(draws: Draws, names: str | Sequence[str] | None = None, diagnosed: b
     if not len(draws.iterations):
         raise ValueError("summary needs draws, and there are none.")
     result = table(draws, names, diagnosed)
-    for label, values in _of_tuning(draws, list(result.index)).items():
-        result[label] = values
+    for column, values in _of_tuning(draws, list(result.index)).items():
+        result[column] = values
     return result
 
 
