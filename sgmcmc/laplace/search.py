@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.some import some_of
@@ -75,6 +74,8 @@ def _climbed(posterior: Posterior, theta: np.ndarray, white: Whitening, near: fl
             "params must be where the log posterior is finite, for a search for the mode that needs no setting; there "
             f"it is {posterior.value_and_gradient(theta)[0]}."
         )
+    from scipy import optimize  # which takes long to import, and is not always needed
+
     stuck = _Stuck(np.zeros_like(theta))
     found = optimize.minimize(
         value_and_gradient,

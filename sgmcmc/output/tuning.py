@@ -139,7 +139,9 @@ def warn(averages: Averages, settings: Mapping[str, Any]) -> None:
 def _of_temperature(band: Band, name: str, thermostat: bool, settings: Mapping[str, Any]) -> str | None:
     right = right_temperature(settings, name)
     off = abs(band.mean - right)
-    if off <= TOO_HOT * right or off <= SURE * (band.high - band.mean):
+    # What the user tolerates of an sd is twice as much of a variance, and the positions feel half of the momentum's.
+    too_hot = max(TOO_HOT, 4 * settings["tolerance"]) if "expected" in settings else TOO_HOT
+    if off <= too_hot * right or off <= SURE * (band.high - band.mean):
         return None
     if thermostat:
         remedy = "its thermostat has not settled; run longer"

@@ -179,6 +179,12 @@ def gathered(params: dict, dataset: dict) -> tf.Tensor:
 
 
 GROUPS = {"dataset": {"y": Y, "group": np.arange(N) % 5}, "params": {"level": np.zeros(5)}, "integers": ["group"]}
+
+
+def all_used(params: dict, dataset: dict) -> tf.Tensor:
+    return log_lik(params, dataset) - params["many"][0]
+
+
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgld", {"stepsize": "automatic"}, "stepsize of sgld must be 'auto', a positive number, or a schedule such as"),
     ("sgld", {"tolerance": 0}, "tolerance of sgld must be a number from 0.001 to 1; got 0"),
@@ -192,10 +198,10 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgld", {"preconditioner": {"beta": np.ones(3)}}, "preconditioner of sgld must have the keys of params, ['beta'"),
     ("sgld", {"preconditioner": {"beta": np.ones(2), "level": 1.0}},
      "preconditioner['beta'] of sgld must have the shape of the parameter, (3,), or be a matrix over its elements"),
-    ("sgld", {"preconditioner": {"beta": np.ones(3), "level": 0.0}}, "preconditioner['level'] of sgld must be positive"),
-    ("sgld", {"params": {"beta": np.zeros(3), "level": 0.0, "many": np.zeros(2000)}, "logPrior": lambda p: p["many"][0]},
+    ("sgld", {"preconditioner": {"beta": np.ones(3), "level": 0.0}}, "preconditioner['level'] of sgld must be"),
+    ("sgld", {"params": {"beta": np.zeros(3), "level": 0.0, "many": np.zeros(2000)}, "logLik": all_used},
      "stepsize of sgld must be a number where params have more than 2000 elements, such as tune finds; got 'auto'"),
-    ("sgld", {"subsampling": np.ones(N)}, "subsampling of sgld must be uniform where the stepsize is 'auto'; got weights"),
+    ("sgld", {"subsampling": np.ones(N)}, "subsampling of sgld must be uniform where the stepsize is 'auto'"),
     ("sghmc", {"alpha": {"beta": 0.1, "level": 0.2}}, "alpha of sghmc must be one number where the stepsize is 'auto'"),
     ("sgld", {"logLik": batch_mean}, "logLik of sgld must be a sum over the observations, so that the parts"),
     ("sgld", GROUPS | {"logLik": gathered, "logPrior": None, "preconditioner": None},

@@ -18,8 +18,9 @@ from sgmcmc.samplers._texts import TEXTS
 ROOT = Path(__file__).resolve().parents[2]
 REQUIRED = inspect.Parameter.empty
 
-MODEL = {"logLik": REQUIRED, "dataset": REQUIRED, "params": REQUIRED, "stepsize": REQUIRED}
-MODE = {"optStepsize": REQUIRED}
+# R has no defaults for the stepsizes, and must be given numbers; here they can be found.
+MODEL = {"logLik": REQUIRED, "dataset": REQUIRED, "params": REQUIRED, "stepsize": "auto"}
+MODE = {"optStepsize": "auto"}
 COMMON = {"logPrior": None, "minibatchSize": 0.01}
 RUN = {"nIters": 10**4, "verbose": True, "seed": None}
 TUNING = {"sgld": {}, "sghmc": {"alpha": 0.01, "L": 5}, "sgnht": {"a": 0.01}}
