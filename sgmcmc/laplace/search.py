@@ -37,7 +37,7 @@ def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool)
             part = (
                 posterior.of(some_of(posterior.data, size, seed + stage)) if size < posterior.data.size else posterior
             )
-            white = whitening(curvature(part, theta, seed, ROUGH))
+            white = whitening(curvature(part, theta, seed, ROUGH), posterior.model.dtype)
             theta = _climbed(part, theta, white, NEAR * np.sqrt(posterior.data.size / size * posterior.size))
             progress.reached(stage + 1)
     return _polished(posterior, theta, seed)
@@ -105,7 +105,7 @@ class _Stuck:
 def _polished(posterior: Posterior, theta: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The end of some Newton steps, so short that the curvature is that of where they begin."""
     precision = curvature(posterior, theta, seed)
-    white = whitening(precision)
+    white = whitening(precision, posterior.model.dtype)
     gradient = posterior.value_and_gradient(theta)[1]
     for _ in range(NEWTON):
         if distance(white, gradient) <= NEAR or white.not_concave or precision.ndim == 1:

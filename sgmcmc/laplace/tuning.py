@@ -50,7 +50,7 @@ def tuned(
 
     The noise is looked at where the chain will be with all the error that is tolerated.
     """
-    white = whitening(precision)
+    white = whitening(precision, posterior.model.dtype)
     of_one = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed)
     # From the coordinates in which the posterior is white to those of the chain.
     change = _solved(white.root, root.root)

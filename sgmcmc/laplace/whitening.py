@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from sgmcmc.dataset.some import some_of
 from sgmcmc.laplace.posterior import Posterior
@@ -16,11 +17,11 @@ from sgmcmc.laplace.posterior import Posterior
 DENSE = 2000  # parameters of which the whole matrix is taken at most
 FLOPS = 1e10  # a Hessian of N observations costs N D^2, and some are taken where that is more
 ROUGH = 1e8  # the same where coordinates need be good to a factor only
-FLATTEST = 1e-8  # curvature relative to the largest, of R, below which a direction counts as flat
+FLATTEST = 4.0  # rounding errors: eigenvalues of R below count as none
 
 
 class Whitening(NamedTuple):
-    """A, [D, D] or the diagonal [D]; and how many directions are not concave, in which the curvature's size counts."""
+    """A, [D, D] or the diagonal [D]; and how many directions are flat or not concave: the curvature's size counts."""
 
     root: np.ndarray
     not_concave: int = 0
@@ -46,12 +47,13 @@ def n_rows(d: int, flops: float) -> int:
     return int(max(1000, 10 * min(d, DENSE), flops / min(d, DENSE) ** 2))
 
 
-def whitening(precision: np.ndarray, diagonal: bool = False) -> Whitening:
-    """A for this curvature, [D, D] or [D]; of a matrix by its diagonal alone, if `diagonal`."""
-    size = np.abs(np.diag(precision) if precision.ndim == 2 else precision)
-    scale = 1 / np.sqrt(np.maximum(size, FLATTEST * size.max(initial=1e-300)))
+def whitening(precision: np.ndarray, dtype: tf.DType, diagonal: bool = False) -> Whitening:
+    """A for this curvature, [D, D] or [D], computed in `dtype`; of a matrix by its diagonal alone, if `diagonal`."""
+    on_diagonal = np.diag(precision) if precision.ndim == 2 else precision
+    scale = 1 / np.sqrt(np.maximum(np.abs(on_diagonal), np.finfo(np.float64).tiny))
     if precision.ndim == 1 or diagonal:
-        return Whitening(scale, int((precision <= 0).sum() if precision.ndim == 1 else (np.diag(precision) <= 0).sum()))
+        return Whitening(scale, int((on_diagonal <= 0).sum()))
     values, vectors = np.linalg.eigh(precision * scale[:, None] * scale)
-    lifted = np.maximum(np.abs(values), FLATTEST * np.abs(values).max())
-    return Whitening(scale[:, None] * (vectors / np.sqrt(lifted)) @ vectors.T, int((values <= 0).sum()))
+    flat = FLATTEST * np.finfo(dtype.as_numpy_dtype).eps
+    lifted = np.maximum(np.abs(values), flat)
+    return Whitening(scale[:, None] * (vectors / np.sqrt(lifted)) @ vectors.T, int((values <= flat).sum()))

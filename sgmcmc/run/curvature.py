@@ -62,9 +62,9 @@ class Curvature:
         assert mode is not None
         at = posterior.flat(mode.params)
         precision = curvature(posterior, at, seed) if mode.precision is None else mode.precision
-        white = whitening(precision)
+        white = whitening(precision, model.dtype)
         _warn(of, posterior, white, distance(white, posterior.flat(mode.gradient)))
-        root = self._root(precision, white)
+        root = self._root(model, precision, white)
         constants = (
             {} if self.preconditioner is None else coordinates.root_of(root.root, posterior.elements, model.dtype)
         )
@@ -86,20 +86,21 @@ class Curvature:
         )
         return constants, tuning.as_tree(posterior) | {"distance": distance(white, posterior.flat(mode.gradient))}
 
-    def _root(self, precision: np.ndarray, white: Whitening) -> Whitening:
+    def _root(self, model: Model, precision: np.ndarray, white: Whitening) -> Whitening:
         if self.preconditioner is None:
             return Whitening(np.ones(len(precision)))
         if isinstance(self.preconditioner, str):
-            return {DENSE: white, DIAGONAL: whitening(precision, diagonal=True)}[self.preconditioner]
+            return {DENSE: white, DIAGONAL: whitening(precision, model.dtype, diagonal=True)}[self.preconditioner]
         return Whitening(self.preconditioner)
 
 
 def _warn(of: str, posterior: Posterior, white: Whitening, far: float) -> None:
     if white.not_concave:
         warn_user(
-            f"the log posterior is not concave at the mode that {of} found, in {white.not_concave} of {posterior.size} "
-            "directions; there the size of the curvature is taken. The search may have stopped early, or the posterior "
-            "may be flat or have several modes, and a preconditioner or a stepsize from one point says little of it."
+            f"the log posterior is not concave at the mode that {of} found, or flat, in {white.not_concave} of "
+            f"{posterior.size} directions; there the size of the curvature is taken. The search may have stopped "
+            "early, or the posterior be improper or have several modes: a preconditioner or a stepsize from one point "
+            "says little of it."
         )
     elif far > FAR:
         warn_user(

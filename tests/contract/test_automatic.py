@@ -146,13 +146,23 @@ def test_a_posterior_that_is_not_concave_is_said_to_be() -> None:
     def saddle(params: dict, dataset: dict) -> tf.Tensor:
         return tf.reduce_sum(dataset["y"] * 0.0 + 1e-3 * params["level"] ** 2 - 1e-4 * params["level"] ** 4)
 
-    with pytest.warns(UserWarning, match=r"not concave at the mode that sgld found, in 1 of 1 directions"):
+    with pytest.warns(UserWarning, match=r"not concave at the mode that sgld found, or flat, in 1 of 1 directions"):
         sgmcmc.sgldSetup(
             saddle, DATASET, {"level": 0.0}, 0.01, preconditioner="dense", **{**ARGUMENTS, "logPrior": None}
         )
         sgmcmc.sgld(
             saddle, DATASET, {"level": 0.0}, 0.01, preconditioner="dense", minibatchSize=100, nIters=3, verbose=False
         )  # fmt: skip
+
+
+def test_a_direction_that_the_data_do_not_see_is_said_to_be_flat() -> None:
+    """The sum of the two counts, and no prior tells them apart."""
+
+    def improper(params: dict, dataset: dict) -> tf.Tensor:
+        return -0.5 * tf.reduce_sum((dataset["y"] - params["a"] - params["b"]) ** 2)
+
+    with pytest.warns(UserWarning, match=r"or flat, in 1 of 2 directions"):
+        sgmcmc.sgld(improper, DATASET, {"a": 0.0, "b": 0.0}, nIters=3, verbose=False, seed=1)
 
 
 def test_the_curvature_is_that_of_the_posterior() -> None:
@@ -163,7 +173,7 @@ def test_the_curvature_is_that_of_the_posterior() -> None:
     np.testing.assert_allclose(-posterior.hessian_product(MEAN, np.arange(4.0)), PRECISION @ np.arange(4.0), rtol=1e-8)
     residual = Y - DESIGN @ MEAN
     np.testing.assert_allclose(posterior.squared_gradients(MEAN), (residual**2) @ DESIGN**2 + 0.01, rtol=1e-8)
-    root = whitening(PRECISION).root
+    root = whitening(PRECISION, tf.float64).root
     np.testing.assert_allclose(root.T @ PRECISION @ root, np.eye(4), atol=1e-8)
     at, precision = search.find_mode(posterior, np.zeros(4), 1, verbose=False)
     np.testing.assert_allclose(at, MEAN, rtol=1e-4)
