@@ -30,6 +30,8 @@ class Purpose(enum.IntEnum):
     MONITOR = 5
     MODE = 6
     START = 7
+    RUNG = 8
+    HALF = 9
 
 
 def _u32(x: int | tf.Tensor) -> tf.Tensor:
