@@ -127,11 +127,13 @@ class Tuned:
             x, y = [self._stepsize(row.candidate) for row in finite], [row.ksd for row in finite]
             ax.plot(x, y, marker="o", markersize=4, linewidth=1, label=f"rung {rung}", **style)
             lost = [self._stepsize(row.candidate) for row in rows if not np.isfinite(row.ksd)]
-            at_top = {"transform": ax.get_xaxis_transform(), "linestyle": "none", "clip_on": False}
-            ax.plot(lost, [1.0] * len(lost), marker="x", label="diverged" if lost else None, **at_top, **style)
-            best = [row for row in finite if row.candidate == self._best]
+            if lost:
+                at_top = {"transform": ax.get_xaxis_transform(), "linestyle": "none"}
+                ax.plot(lost, [0.97] * len(lost), marker="x", label="diverged", **at_top, **style)
+        if self._best in candidates:
+            last = max((row for row in self._judged if row.candidate == self._best), key=lambda row: row.rung)
             ring = {"markerfacecolor": "none", "markersize": 10, "linestyle": "none", "color": "black"}
-            ax.plot([self._stepsize(row.candidate) for row in best], [row.ksd for row in best], marker="o", **ring)
+            ax.plot(self._stepsize(self._best), last.ksd, marker="o", label="chosen", **ring)
 
     def _stepsize(self, candidate: int) -> float:
         value = self._candidates[candidate]["stepsize"]

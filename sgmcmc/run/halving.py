@@ -31,7 +31,7 @@ from sgmcmc.run.recorder import Recorder
 from sgmcmc.run.sampler import Sampler
 
 POSITIONS = 200  # of a chain, in the second half of a rung, at which it is judged
-FEWEST_POSITIONS = 20
+FEWEST_POSITIONS, MOST_POSITIONS = 20, 1000
 
 
 class Group(NamedTuple):
@@ -80,7 +80,8 @@ def rungs_of(groups: Sequence[Group], n_gradients: int, eta: int) -> list[Rung]:
     rungs, largest = [], min(groups[0].sampler.data.size, block_size(groups[0].sampler.data))
     for r in range(len(sizes)):
         gradients = int(unit * eta**r / 2)
-        positions = min(POSITIONS, *(gradients // group.cost // 2 for group in groups))
+        wanted = int(np.clip(gradients // largest, POSITIONS, MOST_POSITIONS))  # more, if all data judge each of them
+        positions = min(wanted, *(gradients // group.cost // 2 for group in groups))
         rungs.append(Rung(gradients, positions, int(np.clip(gradients // max(positions, 1), 1, largest))))
     return rungs
 

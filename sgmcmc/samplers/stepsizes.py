@@ -126,10 +126,10 @@ def checkStepsize(
     at_stepsize = sampler(logLik, dataset, params, stepsize, **given)
     given |= {"nIters": 2 * n, "burnIn": 2 * skip, "thin": 2 * thin}
     given["seed"] = random.child_seed(at_stepsize.seed, Purpose.HALF)
-    return changes(at_stepsize, sampler(logLik, dataset, params, halved(stepsize), **given))
+    return changes(at_stepsize, sampler(logLik, dataset, params, _halved(stepsize), **given))
 
 
-def halved(stepsize: Stepsize) -> Stepsize:
+def _halved(stepsize: Stepsize) -> Stepsize:
     """Half of it, such that twice the iterations take as long."""
     if isinstance(stepsize, Mapping):
         return {name: _half(eps) for name, eps in stepsize.items()}
@@ -137,11 +137,11 @@ def halved(stepsize: Stepsize) -> Stepsize:
 
 
 def _half(stepsize: float | Schedule) -> float | Schedule:
-    return Half(stepsize) if callable(stepsize) else stepsize / 2
+    return _Halved(stepsize) if callable(stepsize) else stepsize / 2
 
 
 @dataclass(frozen=True)
-class Half:
+class _Halved:
     """A schedule at half the stepsize, and half as fast."""
 
     schedule: Schedule

@@ -96,8 +96,9 @@ def tune(
     -----
     Candidates that differ in the stepsize alone are chains of one program, which look at the same minibatches. The
     kernel divides each element by its standard deviation in the posterior, as the gradients and positions of all
-    candidates tell it, and by the root of the number of elements. A rung is judged by 200 positions at most, from its
-    second half. With many parameters the discrepancy tells less: it then is mostly that of the mean.
+    candidates tell it, and by the root of the number of elements. A candidate is judged by 200 positions from the
+    second half of a rung: by fewer if it makes few iterations, by up to 1000 if there are gradients for more. With many
+    parameters the discrepancy tells less: it then is mostly that of the mean.
 
     References
     ----------
