@@ -60,11 +60,12 @@ def tune(
         As for the sampler; all candidates start here, or at the mode.
     stepsize : sequence of float or dict of str to float, optional
         What to try. By default, nine from a hundredth to a hundred times the one to begin with where nothing is known
-        of the posterior: for `sgld` n / N^2, for `sgldcv` 1 / 10N, and so on.
+        of the posterior: for `sgld` n / N^2, for `sgldcv` 1 / 10N, and so on. Schedules are not tried, since they are
+        not the same for a short run and for a long one.
     nGradients : int, optional
         How many gradients of single observations may be evaluated, of all candidates together. Half of them move
-        chains, half judge them. By default 1000 N, ten times those of a run with
-        the defaults of the sampler, so that the last rung is about as long as that.
+        chains, half judge them. By default 1000 N, ten times those of a run of `sgld` with its defaults, so that the
+        last rung is about as long as such a run.
     eta : int, default 3
         The best ``1/eta`` of the candidates go on, with `eta` times as many gradients.
     verbose : bool, default True
@@ -173,11 +174,12 @@ def _listed(argument: str, value: Any) -> list[Any]:
 
 def _stepsizes(stepsize: Any) -> list[Any]:
     values = _listed("stepsize", stepsize)
-    if schedules := [eps for eps in values if callable(eps)]:
-        raise ValueError(
-            f"stepsize of tune must be a list of numbers, or of dicts with one for each parameter, since a schedule is "
-            f"not the same for a short run and for a long one; got {schedules[0]!r}."
-        )
+    for eps in values:
+        if any(callable(x) or isinstance(x, str) for x in (eps.values() if isinstance(eps, Mapping) else [eps])):
+            raise ValueError(
+                f"stepsize of tune must be a list of numbers, or of dicts with a number for each parameter; "
+                f"got {eps!r}."
+            )
     return values
 
 

@@ -248,6 +248,8 @@ def test_the_last_rung_decides_unless_all_diverge_in_it():
         ({"stepsize": [1e-4, -1.0]}, r"^stepsize of tune must be a positive number .*; got -1\.0\.$"),
         ({"stepsize": [{"b": 1e-4}]}, r"^stepsize of \w+ must have the keys of params, \['theta'\]; got keys \['b'\]"),
         ({"stepsize": [polynomial(1e-4, 1, 0.5)]}, r"^stepsize of tune must be a list of numbers, .*; got poly"),
+        ({"stepsize": [{"theta": polynomial(1e-4, 1, 0.5)}]}, r"^stepsize of tune must be a list of numbers, .*; got "),
+        ({"stepsize": "auto"}, r"^stepsize of tune must be a list of numbers, or of dicts .*; got 'auto'\.$"),
         ({"minibatchSize": [0]}, r"^minibatchSize of sgld must be an integer in \[1, N\] .*; got 0\.$"),
         ({"minibatchSize": []}, r"^minibatchSize of tune must have something to try; got \[\]\.$"),
         ({"nGradients": 100}, r"^nGradients of tune must be an integer of at least \d+, so that .*; got 100\.$"),
