@@ -6,6 +6,7 @@ from sgmcmc.core.types import Dynamics, Given, Reducer
 from sgmcmc.output.draws import Draws
 from sgmcmc.output.plots import plotRunning, plotTrace
 from sgmcmc.output.plots_distributions import plotMarginals, plotPairs
+from sgmcmc.output.tuned import Tuned
 from sgmcmc.samplers.datasets import getDataset
 from sgmcmc.samplers.estimators import controlVariates
 from sgmcmc.samplers.reducers import runningCovariance, runningMean
@@ -13,7 +14,9 @@ from sgmcmc.samplers.sample import sample, sampleSetup
 from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup
 from sgmcmc.samplers.sgld import sgld, sgldcv, sgldcvSetup, sgldSetup
 from sgmcmc.samplers.sgnht import sgnht, sgnhtcv, sgnhtcvSetup, sgnhtSetup
+from sgmcmc.samplers.stepsizes import checkStepsize
 from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
+from sgmcmc.samplers.tune import tune
 
 __version__ = "0.1.0"
 
@@ -24,6 +27,8 @@ __all__ = [
     "Given",
     "ModeSearchError",
     "Reducer",
+    "Tuned",
+    "checkStepsize",
     "controlVariates",
     "getDataset",
     "getParams",
@@ -52,4 +57,5 @@ __all__ = [
     "sgnhtSetup",
     "sgnhtcv",
     "sgnhtcvSetup",
+    "tune",
 ]

@@ -31,6 +31,8 @@ class Purpose(enum.IntEnum):
     MODE = 6
     START = 7
     CURVATURE = 8
+    RUNG = 9
+    HALF = 10
 
 
 def _u32(x: int | tf.Tensor) -> tf.Tensor:

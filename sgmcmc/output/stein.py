@@ -1,0 +1,92 @@
+"""The kernel Stein discrepancy: how far draws are from a distribution of which only the gradient is known.
+
+With s the gradient of the log posterior and K(x, y) = (1 + |x - y|^2)^(-1/2), the inverse multiquadric kernel of Gorham
+and Mackey (2017), each coordinate j has the Stein kernel
+
+    k_j(x, y) = d^2 K / dx_j dy_j + s_j(x) dK/dy_j + s_j(y) dK/dx_j + s_j(x) s_j(y) K
+
+    KSD = sum_j sqrt( mean of k_j over all pairs of draws )
+
+The mean of k_j over independent pairs is 0 for draws from the posterior, and above 0 for other draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from sgmcmc.output.draws import Draws
+
+BLOCK_NUMBERS = 2**20  # pairs of draws that are looked at together
+
+
+def discrepancy(x: np.ndarray, s: np.ndarray) -> float:
+    """KSD of draws [T, D] with these gradients [T, D], exact or unbiased; in blocks, in memory O(T)."""
+    x, s = np.asarray(x, np.float64), np.asarray(s, np.float64)
+    if not (np.isfinite(x).all() and np.isfinite(s).all()):
+        return np.inf
+    x = x - x.mean(axis=0)  # against cancellation in |x - y|^2
+    squares = (x**2).sum(axis=1)
+    step = max(1, BLOCK_NUMBERS // len(x))
+    total = np.zeros(x.shape[1])
+    for at in range(0, len(x), step):
+        here = slice(at, at + step)
+        base = 1 + np.maximum(squares[here, None] + squares - 2 * x[here] @ x.T, 0)
+        k1, k3, k5 = base**-0.5, base**-1.5, base**-2.5
+        # dK/dy_j = (x_j - y_j) k3, and d^2 K / dx_j dy_j = k3 - 3 (x_j - y_j)^2 k5. Pairs come in both orders, so the
+        # sum of (x_j - y_j)^2 k5 is twice that of x_j (x_j - y_j) k5, and the two terms with one gradient are equal.
+        each = -6 * x[here] * _differences(k5, x, here) + 2 * s[here] * _differences(k3, x, here) + s[here] * (k1 @ s)
+        total += k3.sum() + each.sum(axis=0)
+    return float(np.sqrt(np.maximum(total, 0)).sum() / len(x))
+
+
+def _differences(k: np.ndarray, x: np.ndarray, here: slice) -> np.ndarray:
+    """The sum over y of k(x, y) (x - y), for each x of the block."""
+    return x[here] * k.sum(axis=1, keepdims=True) - k @ x
+
+
+def of_draws(draws: Draws, scale: float | Mapping[str, Any]) -> float:
+    """What `Draws.ksd` returns."""
+    gradients = draws.gradients
+    if gradients is None:
+        raise ValueError("ksd needs the gradients at the draws, which a run with gradients=True stores; got none.")
+    names = sorted(gradients)
+    shapes = {name: (tuple(np.shape(draws[name])) if name in draws else None) for name in names}
+    if other := [name for name in names if shapes[name] != tuple(gradients[name].shape)]:
+        raise ValueError(f"ksd needs the draws of all parameters, without collect; got none of {other}.")
+    if not len(draws.iterations):
+        raise ValueError("ksd needs draws, and there are none.")
+    widths = _widths(scale, names)
+    lead = 1 if draws.nChains is None else 2
+    points, scores = [], []
+    for name in names:
+        shape = shapes[name]
+        assert shape is not None
+        try:
+            width = np.broadcast_to(widths[name], shape[lead:]).reshape(-1)
+        except ValueError as error:
+            raise _refused(f"[{name!r}]", f"numbers of the shape {shape[lead:]}", np.shape(widths[name])) from error
+        n = int(np.prod(shape[:lead]))
+        points.append(np.asarray(draws[name], np.float64).reshape(n, -1) / width)
+        scores.append(np.asarray(gradients[name], np.float64).reshape(n, -1) * width)
+    return discrepancy(np.concatenate(points, axis=1), np.concatenate(scores, axis=1))
+
+
+def _widths(scale: Any, names: list[str]) -> dict[str, np.ndarray]:
+    if isinstance(scale, Mapping) and set(scale) != set(names):
+        raise _refused("", f"a number, or a dict with the keys {names}", f"keys {sorted(map(str, scale))}")
+    found = {}
+    for name in names:
+        value, part = (scale[name], f"[{name!r}]") if isinstance(scale, Mapping) else (scale, "")
+        array = np.asarray(value)
+        if array.dtype.kind not in "iuf" or not (np.isfinite(array).all() and (array > 0).all()):
+            raise _refused(part, "positive and finite", repr(value))
+        found[name] = array.astype(np.float64)
+    return found
+
+
+def _refused(part: str, must: str, got: Any) -> ValueError:
+    return ValueError(f"scale{part} of ksd must be {must}; got {got}.")

@@ -1,0 +1,148 @@
+"""What a search for the settings of a sampler returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sgmcmc.output._panels import COLOURS, legend, panels, require_matplotlib
+from sgmcmc.output.arviz import require_arviz
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Judged(NamedTuple):
+    """A candidate after a rung."""
+
+    candidate: int
+    rung: int
+    gradients: int  # of single observations, evaluated for it in this rung
+    ksd: float  # infinite if it diverged
+    kept: bool
+
+
+def best(judged: Sequence[Judged]) -> int | None:
+    """The candidate with the least discrepancy in the last rung that any passed; none, if all diverged."""
+    lost = {row.candidate for row in judged if not np.isfinite(row.ksd)}
+    passed = [row for row in judged if row.candidate not in lost]
+    return min(passed, key=lambda row: (-row.rung, row.ksd)).candidate if passed else None
+
+
+class Tuned:
+    """The settings that a search chose, and all that it tried.
+
+    Parameters
+    ----------
+    sampler : str
+        `tune` makes these objects.
+    candidates : sequence of dict
+    judged : sequence
+    seed : int
+
+    Attributes
+    ----------
+    settings : dict
+        The best, as arguments of the sampler: ``sgld(logLik, dataset, params, **tuned.settings)``.
+    seed : int
+        The seed in use; the same seed and arguments choose the same.
+    table : pandas.DataFrame
+        A row for each candidate in each rung: its number, its settings, the `rung` (from 1), the `gradients` of single
+        observations evaluated for it there, its `ksd` (infinite if it diverged), and whether it was `kept`.
+
+    Examples
+    --------
+    See `tune`.
+    """
+
+    def __init__(
+        self, sampler: str, candidates: Sequence[Mapping[str, Any]], judged: Sequence[Judged], seed: int
+    ) -> None:
+        self._sampler, self._candidates, self._judged = sampler, [dict(c) for c in candidates], list(judged)
+        self.seed = seed
+        chosen = best(self._judged)
+        assert chosen is not None
+        self._best, self.settings = chosen, dict(self._candidates[chosen])
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """See the class."""
+        require_arviz("table")
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {"candidate": row.candidate, **self._candidates[row.candidate]}
+                | {"rung": row.rung, "gradients": row.gradients, "ksd": row.ksd, "kept": row.kept}
+                for row in self._judged
+            ]
+        )
+
+    def plot(self, axes: Any = None) -> np.ndarray:
+        """The kernel Stein discrepancy of what was tried against the stepsize, a line for each rung.
+
+        There is a panel for each combination of the other settings. Candidates that diverged are crosses at the top; a
+        ring marks the choice. Of a dict of stepsizes the geometric mean is shown.
+
+        Parameters
+        ----------
+        axes : Axes or array of Axes, optional
+            To draw into, one for each panel. By default those of a new figure.
+
+        Returns
+        -------
+        numpy.ndarray of matplotlib.axes.Axes
+            One for each panel.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        plt = require_matplotlib("plot")
+        first, *rest = self._candidates
+        told = [name for name in first if name != "stepsize" and any(c[name] != first[name] for c in rest)]
+        others = [{name: candidate[name] for name in told} for candidate in self._candidates]
+        shown = [other for k, other in enumerate(others) if other not in others[:k]]
+        n_columns = min(len(shown), 3)
+        shape = (-(-len(shown) // n_columns), n_columns)
+        size = (1.2 + 3.2 * n_columns, 0.8 + 2.6 * shape[0])
+        grid = panels(plt, axes, "plot", len(shown), shape, figsize=size, sharey=True)
+        for ax, other in zip(grid, shown, strict=True):
+            self._draw(ax, {k for k, mine in enumerate(others) if mine == other})
+            ax.set(xscale="log", yscale="log", xlabel="stepsize")
+            ax.set_title(", ".join(f"{name}={value}" for name, value in other.items()), loc="left", fontsize="small")
+        grid[0].set_ylabel("kernel Stein discrepancy")
+        legend(grid, axes)
+        return grid
+
+    def _draw(self, ax: Any, candidates: set[int]) -> None:
+        for rung in sorted({row.rung for row in self._judged}):
+            rows = [row for row in self._judged if row.rung == rung and row.candidate in candidates]
+            rows.sort(key=lambda row: self._stepsize(row.candidate))
+            finite = [row for row in rows if np.isfinite(row.ksd)]
+            style = {"color": COLOURS[(rung - 1) % len(COLOURS)]}
+            x, y = [self._stepsize(row.candidate) for row in finite], [row.ksd for row in finite]
+            ax.plot(x, y, marker="o", markersize=4, linewidth=1, label=f"rung {rung}", **style)
+            lost = [self._stepsize(row.candidate) for row in rows if not np.isfinite(row.ksd)]
+            if lost:
+                at_top = {"transform": ax.get_xaxis_transform(), "linestyle": "none"}
+                ax.plot(lost, [0.97] * len(lost), marker="x", label="diverged", **at_top, **style)
+        if self._best in candidates:
+            last = max((row for row in self._judged if row.candidate == self._best), key=lambda row: row.rung)
+            ring = {"markerfacecolor": "none", "markersize": 10, "linestyle": "none", "color": "black"}
+            ax.plot(self._stepsize(self._best), last.ksd, marker="o", label="chosen", **ring)
+
+    def _stepsize(self, candidate: int) -> float:
+        value = self._candidates[candidate]["stepsize"]
+        return float(np.exp(np.mean(np.log(list(value.values()) if isinstance(value, Mapping) else value))))
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        total = sum(row.gradients for row in self._judged)
+        rungs = max(row.rung for row in self._judged)
+        return (
+            f"<tuned {self._sampler}: {chosen}; {len(self._candidates)} candidates, {rungs} rungs, {total} gradients>"
+        )

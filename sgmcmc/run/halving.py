@@ -1,0 +1,181 @@
+"""Successive halving: many settings of a sampler for a short time, and the best of them for longer.
+
+In each rung all candidates that are left get as many gradients, and the best 1/eta of them go on from where they stand
+with eta times as many, as in MAMBA (Coullon, South & Nemeth 2023), which does so by seconds. Counted are gradients of
+single observations, so that the same seed chooses the same. Half of them move a chain; the other half judge it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core import random
+from sgmcmc.core.progress import Progress
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.types import State, Tree
+from sgmcmc.dataset.data import block_size
+from sgmcmc.kernel import FOUND
+from sgmcmc.output.tuned import Judged
+from sgmcmc.run.checkpoint import Beginning
+from sgmcmc.run.judge import discrepancies, flattened, gradients_at
+from sgmcmc.run.loop import Loop
+from sgmcmc.run.plan import Pace, Plan
+from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.recorder import Recorder
+from sgmcmc.run.sampler import Sampler
+
+POSITIONS = 200  # of a chain, in the second half of a rung, at which it is judged
+FEWEST_POSITIONS, MOST_POSITIONS = 20, 1000
+
+
+class Group(NamedTuple):
+    """Candidates that differ in their stepsizes alone: the chains of one program."""
+
+    sampler: Sampler
+    stepsizes: list[Mapping[str, float]]
+
+    @property
+    def cost(self) -> int:
+        """Gradients of an iteration, of single observations."""
+        return self.sampler.minibatch.size * self.sampler.leaps
+
+
+class Standing(NamedTuple):
+    """The candidates of a group that are left, and where they stand."""
+
+    members: list[int]
+    state: State | None = None  # None before the first rung
+
+
+Chain = tuple[np.ndarray, np.ndarray]
+"""Positions of a candidate and gradients there, [K, D] each."""
+
+
+class Rung(NamedTuple):
+    """What each candidate gets."""
+
+    gradients: int  # to move it
+    positions: int  # at which it is judged
+    size: int  # observations that judge it at each of them
+
+
+def sizes_of_rungs(n_candidates: int, eta: int) -> list[int]:
+    """How many candidates each rung has; a single one that is left is not run again."""
+    sizes = [n_candidates]
+    while sizes[-1] // eta > 1:
+        sizes.append(sizes[-1] // eta)
+    return sizes
+
+
+def rungs_of(groups: Sequence[Group], n_gradients: int, eta: int) -> list[Rung]:
+    """What candidates get in the rungs, from what all together get; fewer positions than FEWEST are too few."""
+    sizes = sizes_of_rungs(sum(len(group.stepsizes) for group in groups), eta)
+    unit = n_gradients / sum(size * eta**r for r, size in enumerate(sizes))
+    rungs, largest = [], min(groups[0].sampler.data.size, block_size(groups[0].sampler.data))
+    for r in range(len(sizes)):
+        gradients = int(unit * eta**r / 2)
+        wanted = int(np.clip(gradients // largest, POSITIONS, MOST_POSITIONS))  # more, if all data judge each of them
+        positions = min(wanted, *(gradients // group.cost // 2 for group in groups))
+        rungs.append(Rung(gradients, positions, int(np.clip(gradients // max(positions, 1), 1, largest))))
+    return rungs
+
+
+def fewest_gradients(groups: Sequence[Group], eta: int) -> int:
+    """How many all must get together so that the first rung has enough positions."""
+    sizes = sizes_of_rungs(sum(len(group.stepsizes) for group in groups), eta)
+    dearest = max(group.cost for group in groups)
+    return 4 * FEWEST_POSITIONS * dearest * sum(size * eta**r for r, size in enumerate(sizes))
+
+
+def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbose: bool) -> list[Judged]:
+    """Every candidate after every rung that it was in; they are numbered through the groups."""
+    prepared = groups[0].sampler.prepare(verbose)  # the mode, where it is wanted, is sought once
+    beginning = Beginning({}, {key: prepared.constants[key] for key in FOUND}, prepared.mode)
+    left = [Standing(list(range(len(group.stepsizes)))) for group in groups]
+    firsts = np.cumsum([0, *(len(group.stepsizes) for group in groups)])
+    sizes = sizes_of_rungs(int(firsts[-1]), eta)
+    judged: list[Judged] = []
+    done = 0
+    with Progress(n_gradients, f"Tuning {groups[0].sampler.name}", "gradient", verbose) as progress:
+        for number, rung in enumerate(rungs_of(groups, n_gradients, eta), 1):
+            seed = random.child_seed(seed, Purpose.RUNG)
+            numbers: list[int] = []
+            spent: list[int] = []
+            chains: list[Chain] = []
+            for g, group in enumerate(groups):
+                if not left[g].members:
+                    continue
+                left[g], of_group = _raced(group, left[g], rung, beginning, seed)
+                chains += of_group
+                numbers += [int(firsts[g]) + member for member in left[g].members]
+                spent += [rung.gradients // group.cost * group.cost + rung.positions * rung.size] * len(of_group)
+                done += spent[-1] * len(of_group)
+                progress.reached(min(done, n_gradients))
+            values = discrepancies(chains)
+            best = sizes[number] if number < len(sizes) else 1
+            order = sorted(range(len(values)), key=lambda k: values[k])[:best]
+            kept = {numbers[k] for k in order if np.isfinite(values[k])}
+            judged += [
+                Judged(k, number, cost, value, k in kept) for k, cost, value in zip(numbers, spent, values, strict=True)
+            ]
+            if not kept:
+                break
+            left = [_kept(standing, kept, int(first)) for standing, first in zip(left, firsts, strict=False)]
+    return judged
+
+
+def _kept(standing: Standing, kept: set[int], first: int) -> Standing:
+    places = [place for place, member in enumerate(standing.members) if first + member in kept]
+    state = None if not places else tf.nest.map_structure(lambda x: tf.gather(x, places), standing.state)
+    return Standing([standing.members[place] for place in places], state)
+
+
+def _raced(
+    group: Group, standing: Standing, rung: Rung, beginning: Beginning, seed: int
+) -> tuple[Standing, list[Chain]]:
+    """The candidates of a group after a rung, and the positions and gradients of each; NaN of those that diverged."""
+    stepsizes = [group.stepsizes[member] for member in standing.members]
+    # They look at the same observations, which is quicker, and is no advantage to any.
+    sampler = replace(group.sampler, n_chains=len(stepsizes), starts=None, shared_minibatch=True, seed=seed)
+    prepared = sampler.prepared(beginning.found, beginning.mode)
+    each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(sampler.start)], sampler.dtype)  # [P, C]
+    constants, state = prepared.constants | {"stepsize": each}, standing.state
+    if state is None:
+        state = prepared.transition.init(constants, prepared.transition.params(prepared.state))
+    prepared = replace(prepared, constants=constants, state=state)
+    state, positions, finite = _run(prepared, rung.gradients // group.cost, rung.positions)
+    x, s = flattened(positions), gradients_at(sampler, beginning.found, positions, rung.size, seed)
+    x[:, ~finite] = np.nan
+    return Standing(standing.members, state), [(x[:, c], s[:, c]) for c in range(len(stepsizes))]
+
+
+def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State, Tree, np.ndarray]:
+    """The last state, positions in the second half {name: [K, C, ...]}, and which chains were finite throughout, [C].
+
+    Unlike a run, it goes on when a chain diverges: no chain knows of the others.
+    """
+    transition = prepared.transition
+    loop = Loop(prepared, Recorder(lambda constants, state, supplied: {"posterior": transition.params(state)}))
+    thin = n_iterations // 2 // n_positions
+    plan, pace = Plan(n_iterations, thin, n_iterations - thin * n_positions), Pace(loop.feed.length)
+    leaves, done, rows = loop.flatten(prepared.state), 0, []
+    finite = np.ones(prepared.chains, bool)
+    try:
+        while done < n_iterations:
+            started = time.perf_counter()
+            stretch = plan.stretch(done, min(done + pace.length, loop.block_end(done)), loop.capacity)
+            outcome = loop.advance(leaves, stretch)
+            finite &= np.isfinite(outcome.log_density)
+            rows.append([row.numpy()[: stretch.n_rows] for row in outcome.rows])
+            leaves, done = outcome.leaves, stretch.end
+            pace.adapt(stretch.end - stretch.begin, time.perf_counter() - started)
+    finally:
+        loop.feed.close()
+    joined = [np.concatenate(parts) for parts in zip(*rows, strict=True)]
+    return loop.unflatten(leaves)[0], tf.nest.pack_sequence_as(loop.row_specs, joined)["posterior"], finite

@@ -1,0 +1,151 @@
+"""checkStepsize: whether half the stepsize gives another answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from sgmcmc.core import random
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.schedules import Schedule
+from sgmcmc.model import LogLik
+from sgmcmc.output.arviz import require_arviz
+from sgmcmc.output.changes import changes
+from sgmcmc.samplers._checks import described, require_count
+from sgmcmc.samplers._choices import Stepsize
+from sgmcmc.samplers._of_samplers import require_sampler
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEPT_ELSEWHERE = ("reduce", "storage", "resume")
+
+
+def checkStepsize(
+    sampler: Callable,
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    *,
+    nIters: int = 10**4,
+    burnIn: int | None = None,
+    seed: int | None = None,
+    **arguments: Any,
+) -> pd.DataFrame:
+    """Run again at half the stepsize, and tell what changes.
+
+    The second run has twice the iterations, so that it goes on for as long in the time of the diffusion. A schedule
+    eps(k) becomes eps(k / 2) / 2. What a stepsize does wrong is halved with it, so the change is about as large as the
+    error that is left at half the stepsize. It is measured in Monte Carlo standard errors: by these alone, it would be
+    a standard normal number.
+
+    Parameters
+    ----------
+    sampler : callable
+        One of the package that runs in one call, such as `sgld`.
+    logLik : callable
+        As for the sampler.
+    dataset : dict of str to array_like, or an object
+        As for the sampler.
+    params : dict of str to array_like
+        As for the sampler.
+    stepsize : float, schedule, or dict of str to either
+        The one to be checked.
+    nIters : int, default 10**4
+        Iterations at this stepsize; twice as many are made at half of it.
+    burnIn : int, optional
+        Of these, how many at the beginning are left out. By default half.
+    seed : int, optional
+        The same seed gives the same table.
+    arguments : any
+        Others of the sampler. With `collect`, what it makes is compared; with `nChains`, all chains together.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each element of each parameter: `mean` and `sd` at the stepsize, `mean_half` and `sd_half` at half of
+        it, and `mean_change` and `sd_change`, the changes in Monte Carlo standard errors. ``table.attrs["worst"]`` is a
+        sentence on the largest change, and ``table.attrs["changed"]`` whether it is larger than would come about by
+        chance in 1% of such checks, given the number of changes looked at.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid; the message names it, what it got and what would work.
+    DivergenceError
+        If the chain diverges at the stepsize, or at half of it.
+    ImportError
+        If ArviZ is not installed.
+
+    See Also
+    --------
+    tune : Choose a stepsize.
+
+    Notes
+    -----
+    Settings other than the stepsize stay as they are, and so do errors that do not come from it, such as that of `a` in
+    SGNHT. The standard errors are ArviZ's and suppose that the chains have forgotten where they began many times: with
+    effective sample sizes below a hundred or so they are too small, and a change means that the run is too short. To
+    see no change means that the error is below about two standard errors: more iterations see smaller ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import checkStepsize, sgld
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> table = checkStepsize(
+    ...     sgld, logLik, dataset, {"theta": 3.0}, stepsize=2e-3, minibatchSize=500, verbose=False, seed=1
+    ... )
+    >>> bool(table.loc["theta", "sd"] > 1.2 * table.loc["theta", "sd_half"]), table.attrs["changed"]
+    (True, True)
+    """
+    require_arviz("checkStepsize")
+    name = require_sampler("checkStepsize", sampler)
+    for argument, value in arguments.items():
+        if argument in KEPT_ELSEWHERE:
+            raise ValueError(
+                f"{argument} of checkStepsize must be left out, since the draws of both runs are held in memory; got "
+                f"{described(value)}."
+            )
+        if argument not in signature(sampler).parameters:
+            raise TypeError(
+                f"checkStepsize() got an unexpected keyword argument {argument!r}, which {name} does not have"
+            )
+    n = require_count("nIters", "checkStepsize", nIters, 2)
+    skip = n // 2 if burnIn is None else require_count("burnIn", "checkStepsize", burnIn, 0)
+    thin = require_count("thin", "checkStepsize", arguments.pop("thin", 1), 1)
+    given = {**arguments, "nIters": n, "burnIn": skip, "thin": thin, "seed": seed}
+    at_stepsize = sampler(logLik, dataset, params, stepsize, **given)
+    given |= {"nIters": 2 * n, "burnIn": 2 * skip, "thin": 2 * thin}
+    given["seed"] = random.child_seed(at_stepsize.seed, Purpose.HALF)
+    return changes(at_stepsize, sampler(logLik, dataset, params, _halved(stepsize), **given))
+
+
+def _halved(stepsize: Stepsize) -> Stepsize:
+    """Half of it, such that twice the iterations take as long."""
+    if isinstance(stepsize, Mapping):
+        return {name: _half(eps) for name, eps in stepsize.items()}
+    return _half(stepsize)
+
+
+def _half(stepsize: float | Schedule) -> float | Schedule:
+    return _Halved(stepsize) if callable(stepsize) else stepsize / 2
+
+
+@dataclass(frozen=True)
+class _Halved:
+    """A schedule at half the stepsize, and half as fast."""
+
+    schedule: Schedule
+
+    def __call__(self, iteration: tf.Tensor) -> tf.Tensor:
+        """The stepsize of an iteration, counted from 0."""
+        return self.schedule(iteration / 2) / 2

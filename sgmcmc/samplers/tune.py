@@ -1,0 +1,220 @@
+"""tune: the settings of a sampler, chosen by trying many."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from sgmcmc.model import LogLik
+from sgmcmc.output.tuned import Tuned, best
+from sgmcmc.run.halving import Group, fewest_gradients, search
+from sgmcmc.run.sampler import Sampler
+from sgmcmc.samplers._checks import described, require_count, require_flag
+from sgmcmc.samplers._choices import Choices, PerParameter
+from sgmcmc.samplers._of_samplers import SETUPS, require_sampler
+from sgmcmc.samplers._options import RUN_DEFAULTS, SETUP_DEFAULTS
+
+PASSES = 1000  # over the data, by default, of all candidates together
+UNKNOWN = 1e-6  # a stepsize to set up with, where those to try depend on what is set up
+TRIED = ("minibatchSize", "alpha", "L", "a")
+AROUND = 10.0 ** np.arange(-2, 2.01, 0.5)
+OF_CHAINS = ("nChains", "starts", "sharedMinibatch")
+OF_RUNS = ("nIters", *RUN_DEFAULTS)
+
+
+def tune(
+    sampler: Callable,
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Sequence[PerParameter] | None = None,
+    *,
+    nGradients: int | None = None,
+    eta: int = 3,
+    verbose: bool = True,
+    seed: int | None = None,
+    **arguments: Any,
+) -> Tuned:
+    """Choose the stepsize of a sampler, and its other settings, by trying many.
+
+    All candidates run for a short time, the best third of them goes on for three times as long, and so on until one is
+    left: successive halving, as in MAMBA [1]_. The better of two is the one whose draws have the smaller kernel Stein
+    discrepancy from the posterior (see ``Draws.ksd``), which a stepsize that is too large makes large, and one that is
+    too small too. A candidate that diverges loses. What is chosen is best for runs about as long as its last rung:
+    longer runs can do with a smaller stepsize, and `checkStepsize` tells whether they should.
+
+    Parameters
+    ----------
+    sampler : callable
+        One of the package that runs in one call, such as `sgld`.
+    logLik : callable
+        As for the sampler.
+    dataset : dict of str to array_like, or an object
+        As for the sampler.
+    params : dict of str to array_like
+        As for the sampler; all candidates start here, or at the mode.
+    stepsize : sequence of float or dict of str to float, optional
+        What to try. By default, nine from a hundredth to a hundred times the one to begin with where nothing is known
+        of the posterior: for `sgld` n / N^2, for `sgldcv` 1 / 10N, and so on. Schedules are not tried, since they are
+        not the same for a short run and for a long one.
+    nGradients : int, optional
+        How many gradients of single observations may be evaluated, of all candidates together. Half of them move
+        chains, half judge them. By default 1000 N, ten times those of a run of `sgld` with its defaults, so that the
+        last rung is about as long as such a run.
+    eta : int, default 3
+        The best ``1/eta`` of the candidates go on, with `eta` times as many gradients.
+    verbose : bool, default True
+        Show a progress bar.
+    seed : int, optional
+        The same seed chooses the same; without one, a fresh seed is drawn.
+    arguments : any
+        Others of the sampler, such as `logPrior` or `optStepsize`. Each of `minibatchSize`, `L`, `alpha` and `a` may be
+        a list, of which all combinations are tried. Those that say how many chains are run, how long and what is kept
+        of them have no meaning here.
+
+    Returns
+    -------
+    Tuned
+        Its `settings` are to be passed on; it also has a `table` of what was tried, and a picture, `plot()`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid; the message names it, what it got and what would work. Or if all diverged.
+    ModeSearchError
+        If the search for the mode diverges, where control variates make one; it is made once, and not counted.
+
+    See Also
+    --------
+    checkStepsize : Whether half the stepsize gives another answer.
+
+    Notes
+    -----
+    Candidates that differ in the stepsize alone are chains of one program, which look at the same minibatches. The
+    kernel divides each element by its standard deviation in the posterior, as the gradients and positions of all
+    candidates tell it, and by the root of the number of elements. A candidate is judged by 200 positions from the
+    second half of a rung: by fewer if it makes few iterations, by up to 1000 if there are gradients for more. With many
+    parameters the discrepancy tells less: it then is mostly that of the mean.
+
+    References
+    ----------
+    .. [1] Coullon, J., South, L. and Nemeth, C. (2023). Efficient and generalizable tuning strategies for stochastic
+       gradient MCMC. Statistics and Computing 33.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sgld, tune
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> params = {"theta": 3.0}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> tuned = tune(sgld, logLik, dataset, params, [1e-6, 1e-4, 1e-2], minibatchSize=100, verbose=False, seed=1)
+    >>> tuned.settings
+    {'stepsize': 0.0001, 'minibatchSize': 100}
+    >>> out = sgld(logLik, dataset, params, **tuned.settings, verbose=False, seed=1)
+    """
+    name = require_sampler("tune", sampler)
+    _require_known(sampler, name, arguments)
+    eta, show = require_count("eta", "tune", eta, at_least=2), require_flag("verbose", "tune", verbose)
+    combinations, steps = _combinations(arguments), None if stepsize is None else _stepsizes(stepsize)
+    groups: list[Group] = []
+    candidates: list[dict[str, Any]] = []
+    for combination in combinations:
+        given = {**arguments, **combination}
+        made = SETUPS[sampler](logLik, dataset, params, UNKNOWN if steps is None else steps[0], seed=seed, **given)
+        group = made._sampler
+        seed = group.seed
+        if groups:
+            group.model.data = groups[0].sampler.data  # rather than a copy for each
+        tried = _around_rule(name, group) if steps is None else steps
+        groups.append(Group(group, [_of_each(params, eps, given) for eps in tried]))
+        candidates += [{"stepsize": eps, **combination} for eps in tried]
+    assert seed is not None
+    judged = search(groups, _budget(nGradients, groups, eta), eta, seed, show)
+    if best(judged) is None:
+        raise ValueError(
+            f"stepsize of tune must have a value at which the chain does not diverge; got "
+            f"{described([candidate['stepsize'] for candidate in candidates])}, at each of which it does."
+        )
+    return Tuned(name, candidates, judged, seed)
+
+
+def _require_known(sampler: Callable, name: str, arguments: Mapping[str, Any]) -> None:
+    """No arguments but those that make a sampler."""
+    known = [p for p in signature(SETUPS[sampler]).parameters if p not in ("logLik", "dataset", "params", "stepsize")]
+    for argument, value in arguments.items():
+        if argument in OF_RUNS or argument in OF_CHAINS:
+            why = "each candidate is a chain" if argument in OF_CHAINS else "nGradients says how long candidates run"
+            raise ValueError(f"{argument} of tune must be left out, since {why}; got {described(value)}.")
+        if argument not in known:
+            raise TypeError(f"tune() got an unexpected keyword argument {argument!r}, which {name} does not have")
+
+
+def _combinations(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Those of the settings that are given, of which some are lists."""
+    given = {argument: _listed(argument, arguments[argument]) for argument in TRIED if argument in arguments}
+    return [dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())]
+
+
+def _listed(argument: str, value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple | range) and not (isinstance(value, np.ndarray) and value.ndim == 1):
+        return [value]
+    values = [x.item() if isinstance(x, np.generic) else x for x in value]
+    if not values:
+        raise ValueError(f"{argument} of tune must have something to try; got {value!r}.")
+    return values
+
+
+def _stepsizes(stepsize: Any) -> list[Any]:
+    values = _listed("stepsize", stepsize)
+    for eps in values:
+        if any(callable(x) or isinstance(x, str) for x in (eps.values() if isinstance(eps, Mapping) else [eps])):
+            raise ValueError(
+                f"stepsize of tune must be a list of numbers, or of dicts with a number for each parameter; "
+                f"got {eps!r}."
+            )
+    return values
+
+
+def _of_each(params: Mapping[str, Any], stepsize: Any, arguments: Mapping[str, Any]) -> dict[str, float]:
+    """The stepsize for each parameter, checked; of one that is too small to matter nothing is said, since it loses."""
+    options: dict[str, Any] = {**SETUP_DEFAULTS, "dtype": arguments.get("dtype", SETUP_DEFAULTS["dtype"])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        choices = Choices("tune", _unused, {}, params, stepsize, None, 1, 0, **options)
+        return {name: float(eps) for name, eps in choices.stepsizes.items()}  # type: ignore[arg-type]
+
+
+def _unused(params: Any, dataset: Any) -> Any:
+    raise NotImplementedError
+
+
+def _around_rule(name: str, sampler: Sampler) -> list[float]:
+    """Around the stepsizes to begin with that the guide has, for a variance of 1/N in the narrowest direction.
+
+    A preconditioner makes it 1.
+    """
+    n_data, n = sampler.data.size, sampler.minibatch.size
+    if sampler.search is not None:
+        part = 1 / 10 if name in ("sgldcv", "sgld", "sample") else 1 / 100
+    elif name in ("sghmc", "sgnht"):
+        part = n / n_data / (10 * sampler.leaps)
+    else:
+        part = min(n / n_data, 1 / 10)
+    narrowest = 1 / n_data if sampler.curvature.preconditioner is None else 1.0
+    return [float(f"{part * narrowest * factor:.2g}") for factor in AROUND]
+
+
+def _budget(n_gradients: Any, groups: list[Group], eta: int) -> int:
+    fewest = fewest_gradients(groups, eta)
+    if n_gradients is None:
+        return max(PASSES * groups[0].sampler.data.size, fewest)
+    why = ", so that every candidate makes enough iterations to be judged"
+    return require_count("nGradients", "tune", n_gradients, fewest, why)
