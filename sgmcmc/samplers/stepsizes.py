@@ -18,6 +18,7 @@ from sgmcmc.output.changes import changes
 from sgmcmc.samplers._checks import described, require_count
 from sgmcmc.samplers._choices import Stepsize
 from sgmcmc.samplers._of_samplers import require_sampler
+from sgmcmc.samplers._preconditioner import AUTO
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ def checkStepsize(
     logLik: LogLik,
     dataset: Mapping[str, Any],
     params: Mapping[str, Any],
-    stepsize: Stepsize,
+    stepsize: Stepsize = "auto",
     *,
     nIters: int = 10**4,
     burnIn: int | None = None,
@@ -54,8 +55,8 @@ def checkStepsize(
         As for the sampler.
     params : dict of str to array_like
         As for the sampler.
-    stepsize : float, schedule, or dict of str to either
-        The one to be checked.
+    stepsize : float, schedule, or dict of str to either, default "auto"
+        The one to be checked; "auto" is the one that the sampler finds.
     nIters : int, default 10**4
         Iterations at this stepsize; twice as many are made at half of it.
     burnIn : int, optional
@@ -126,10 +127,17 @@ def checkStepsize(
     at_stepsize = sampler(logLik, dataset, params, stepsize, **given)
     given |= {"nIters": 2 * n, "burnIn": 2 * skip, "thin": 2 * thin}
     given["seed"] = random.child_seed(at_stepsize.seed, Purpose.HALF)
-    return changes(at_stepsize, sampler(logLik, dataset, params, _halved(stepsize), **given))
+    if isinstance(stepsize, str):  # by now it is known, relative to the preconditioner that came with it
+        found: dict[str, float] = at_stepsize.settings["stepsize"]
+        half: Stepsize = _halved(found)
+        if isinstance(given.setdefault("preconditioner", AUTO), str):
+            given["preconditioner"] = at_stepsize.settings["preconditioner"]
+    else:
+        half = _halved(stepsize)
+    return changes(at_stepsize, sampler(logLik, dataset, params, half, **given))
 
 
-def _halved(stepsize: Stepsize) -> Stepsize:
+def _halved(stepsize: float | Schedule | Mapping[str, float | Schedule]) -> Stepsize:
     """Half of it, such that twice the iterations take as long."""
     if isinstance(stepsize, Mapping):
         return {name: _half(eps) for name, eps in stepsize.items()}
