@@ -35,3 +35,10 @@ def to_theta(step: Tree, root: Tree, elements: Mapping[str, Elements]) -> Tree:
     if DENSE in root:
         return split(tf.matmul(joined(step), root[DENSE], transpose_b=True), elements)
     return {name: step[name] * root[DIAGONAL][name] for name in elements}
+
+
+def widths(root: Tree, elements: Mapping[str, Elements]) -> dict[str, np.ndarray]:
+    """The square roots of the diagonal of M, {name: [*shape]}; none without a preconditioner."""
+    if DENSE in root:
+        return {name: x.numpy() for name, x in split(tf.norm(root[DENSE], axis=1), elements).items()}
+    return {name: x.numpy() for name, x in root.get(DIAGONAL, {}).items()}

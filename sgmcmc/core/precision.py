@@ -24,21 +24,23 @@ def require_held(label: str, of: str, value: float, dtype: np.dtype) -> float:
     return value
 
 
-def warn_of_lost_noise(of: str, first_stepsizes: Mapping[str, float], position: Mapping[str, Any]) -> None:
+def warn_of_lost_noise(of: str, noise: Mapping[str, Any], position: Mapping[str, Any]) -> None:
     """Say so where the noise of a step would be lost in rounding: the chain then stands still, or moves in jumps.
 
-    `position` has arrays, {name: [...]}.
+    `noise` has its standard deviations, for each parameter or for each element, `position` arrays.
     """
     lost = []
-    for name, eps in first_stepsizes.items():
-        largest = np.abs(np.asarray(position[name])).max()
-        resolution = float(np.spacing(largest))
-        if np.sqrt(eps) < resolution:
+    for name, sds in noise.items():
+        at = np.abs(np.asarray(position[name]))
+        resolution = np.spacing(at)
+        worst = np.unravel_index(np.argmax(resolution / sds), at.shape)
+        sd = float(np.broadcast_to(sds, at.shape)[worst])
+        if sd < resolution[worst]:
             lost.append(
-                f"params[{name!r}] is at {largest:.6g}, where {largest.dtype} has steps of {resolution:.2g}, and "
-                f"its noise has sd sqrt(stepsize) = {np.sqrt(eps):.2g}"
+                f"params[{name!r}] is at {at[worst]:.6g}, where {at.dtype} has steps of {resolution[worst]:.2g}, and "
+                f"the noise of a step has sd {sd:.2g}"
             )
-            remedy = "use dtype='float64', or " if largest.dtype == SINGLE else ""
+            remedy = "use dtype='float64', or " if at.dtype == SINGLE else ""
     if lost:
         warn_user(f"{'; '.join(lost)}: {of} will hardly move it. To help, {remedy}shift the parameter to lie near 0.")
 

@@ -12,7 +12,7 @@ from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.stepsize import Directions, Predicted, directions, largest
 from sgmcmc.laplace.whitening import Whitening, whitening
 
-PAYS = 2.0  # times as large a stepsize, from which a larger minibatch is spoken of
+PAYS = 1.8  # times as large a stepsize by twice as large a minibatch
 
 
 class Tuning(NamedTuple):
@@ -21,9 +21,7 @@ class Tuning(NamedTuple):
     stepsize: float
     error: float  # the largest relative error of an sd that is expected, in any direction
     iterations: float  # per independent draw, in the slowest direction
-    minibatch_size: (
-        int  # whose noise would cost no more than half of what the stepsize does; n if that is small already
-    )
+    minibatch_size: int  # from which on doubling it does not come near to doubling the stepsize; n, if it does not now
     ratios: np.ndarray  # [D]: the sd of the chain over that of the posterior, of each element
 
     def as_tree(self, posterior: Posterior) -> Tree:
@@ -52,10 +50,9 @@ def tuned(
     """
     white = whitening(precision, posterior.model.dtype)
     of_one = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed)
-    # From the coordinates in which the posterior is white to those of the chain.
+    # From the coordinates in which the posterior is white, its precision the unit matrix, to those of the chain.
     change = _solved(white.root, root.root)
-    of_one = change.T @ of_one @ change
-    in_root = root.of_gradient(root.of_gradient(precision).T)
+    of_one, in_root = change.T @ of_one @ change, change.T @ change
     n_data = posterior.model.data.size
 
     def at(size: int) -> Directions:
@@ -74,12 +71,12 @@ def tuned(
 
 
 def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
-    """The least doubling of n after which another one would not make the stepsize PAYS times as large."""
+    """n, doubled for as long as that makes the stepsize PAYS times as large."""
     size, stepsize = n, chosen.stepsize
     while size < n_data:
         larger = min(2 * size, n_data)
         there = largest(dynamics, at(larger), tolerance).stepsize
-        if there < PAYS * stepsize * 0.9:
+        if there < PAYS * stepsize:
             break
         size, stepsize = larger, there
     return size

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from sgmcmc.core import random
 from sgmcmc.core.checksum import checksum
+from sgmcmc.core.coordinates import widths as root_widths
 from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.random import Purpose
@@ -127,7 +128,7 @@ class Sampler:
         )
         gathered = counted(self.model, self.start, verbose)
         found = {"estimator": estimator, "gathered": gathered, "preconditioner": root, TUNING: tuning}
-        return self.prepared(found, mode, monitored)
+        return self.prepared(found, mode and mode._replace(precision=None), monitored)
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin, from what is worked out before, as `constants` knows it, and from the mode."""
@@ -155,14 +156,18 @@ class Sampler:
         return prepared
 
     def _warn_of_lost_noise(self, prepared: Prepared) -> None:
-        """Where a search has led; without one it is said at set-up."""
-        if prepared.mode is not None and not prepared.constants["preconditioner"]:
-            first_of_all = prepared.constants["stepsize"].numpy()[:, 0]
-            stepsizes = {
-                name: first(eps, self.dtype) if callable(eps) else float(at)
-                for (name, eps), at in zip(sorted(self.stepsize.items()), first_of_all, strict=True)
-            }
-            warn_of_lost_noise(self.name, stepsizes, prepared.mode.params)
+        """Where a search has led, or by a preconditioner; without either it is said at set-up."""
+        root = prepared.constants["preconditioner"]
+        if prepared.mode is None and not root:
+            return
+        widths = root_widths(root, numbered({name: theta.shape for name, theta in self.start.items()}))
+        noise = {
+            name: np.sqrt(first(eps, self.dtype) if callable(eps) else float(fixed)) * widths.get(name, 1.0)
+            for (name, eps), fixed in zip(
+                sorted(self.stepsize.items()), prepared.constants["stepsize"].numpy()[:, 0], strict=True
+            )
+        }
+        warn_of_lost_noise(self.name, noise, self.start if prepared.mode is None else prepared.mode.params)
 
     def first_positions(self) -> dict[str, np.ndarray]:
         """Where the chains begin as far as it is known without a search, in the shape of a draw."""

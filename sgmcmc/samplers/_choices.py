@@ -145,9 +145,10 @@ class Choices:
             )
         stepsizes = self._for_each("stepsize", self.stepsize, self._stepsize)
         positions = self.chain_starts if isinstance(self.chain_starts, dict) else self.start
-        warn_of_lost_noise(
-            self.sampler, {name: first(eps, self.float_type) for name, eps in stepsizes.items()}, positions
-        )
+        if self.curvature.preconditioner is None:
+            warn_of_lost_noise(
+                self.sampler, {name: first(eps, self.float_type) ** 0.5 for name, eps in stepsizes.items()}, positions
+            )
         return stepsizes
 
     def per_parameter(self, argument: str, value: Any, rule: Rule) -> dict[str, float]:

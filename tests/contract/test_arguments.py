@@ -271,8 +271,8 @@ TIMES = 1.7e9 + np.linspace(0.0, 86_400.0, 1000)
 WARNED: dict[str, tuple[dict[str, Any], str]] = {
     "steps that float32 rounds away": (
         {"stepsize": 1e-10, "params": {"theta": -1e3}},
-        "params['theta'] is at 1000, where float32 has steps of 6.1e-05, and its noise has sd sqrt(stepsize) = "
-        "1e-05: sgld will hardly move it. To help, use dtype='float64', or shift the parameter to lie near 0.",
+        "params['theta'] is at 1000, where float32 has steps of 6.1e-05, and the noise of a step has sd 1e-05: "
+        "sgld will hardly move it. To help, use dtype='float64', or shift the parameter to lie near 0.",
     ),
     "a schedule": (
         {"stepsize": sgmcmc.polynomial(1e-10, 1.0, 0.0), "params": {"theta": 1e3}}, "params['theta'] is at 1000",

@@ -16,7 +16,8 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.run import plan, progress
+from sgmcmc.core import progress
+from sgmcmc.run import plan
 from tests.contract.test_storage import interrupt, run
 
 
