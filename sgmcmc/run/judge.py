@@ -28,7 +28,7 @@ def gradients_at(sampler: Sampler, found: Tree, positions: Tree, size: int, seed
     """
     data, names = sampler.data, sorted(positions)
     model = sampler.model.giving_rows(frozenset())
-    estimator = plain(model) if sampler.search is None else control_variates(model)
+    estimator = control_variates(model) if sampler.gradient.wants_mode else plain(model)
     stream = random.Stream(random.keys(seed, Purpose.MONITOR, 1))
     minibatch = without_replacement(data.size, size)
     n_positions, n_chains = positions[names[0]].shape[:2]

@@ -202,7 +202,7 @@ def _around_rule(name: str, sampler: Sampler) -> list[float]:
     A preconditioner makes it 1.
     """
     n_data, n = sampler.data.size, sampler.minibatch.size
-    if sampler.search is not None:
+    if sampler.gradient.wants_mode:
         part = 1 / 10 if name in ("sgldcv", "sgld", "sample") else 1 / 100
     elif name in ("sghmc", "sgnht"):
         part = n / n_data / (10 * sampler.leaps)
