@@ -38,7 +38,7 @@ from sgmcmc.model import Model
 
 MINIBATCH, MONITOR = "minibatch", "monitor"  # what observations are fetched for
 NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # what else is made ahead
-FOUND = ("estimator", "gathered", "preconditioner")  # constants that are worked out before the first iteration
+FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # constants that are worked out before the first iteration
 OF_CHAINS = (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR)
 
 
@@ -144,7 +144,7 @@ def build(product: Product) -> Transition:
         def by_leap(x: tf.Tensor) -> tf.Tensor:
             return tf.reshape(x, [n_iterations, leaps, *x.shape[1:]])
 
-        indices, weights = minibatch.draw(stream(constants, Purpose.MINIBATCH), counters)
+        indices, weights = minibatch.draw(stream(constants, Purpose.MINIBATCH), counters, constants["minibatch"])
         fetched, draws = {MINIBATCH: by_leap(indices)}, {}
         if weights is not None:
             draws[WEIGHTS] = by_leap(weights)
@@ -156,7 +156,9 @@ def build(product: Product) -> Transition:
             z = stream(constants, Purpose.REFRESH).normal(first, _numbers(refreshed), model.dtype)
             draws[REFRESH] = z[:, None]  # [K, 1, C, D]
         if product.monitored:
-            indices, weights = minibatch.draw(stream(constants, Purpose.MONITOR), counter(iterations))
+            indices, weights = minibatch.draw(
+                stream(constants, Purpose.MONITOR), counter(iterations), constants["minibatch"]
+            )
             fetched[MONITOR] = indices[:, None]
             if weights is not None:
                 draws[MONITOR + WEIGHTS] = weights[:, None]

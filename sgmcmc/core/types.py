@@ -59,14 +59,17 @@ class Mode(NamedTuple):
 class Minibatch(NamedTuple):
     """Which observations, and with what weights.
 
-    ``draw(stream, counters [K]) -> (indices int32 [K, C, n], weights)``, where weights are [K, C, n], or None if all
-    observations weigh `scale`.
+    ``draw(stream, counters [K], constants) -> (indices int32 [K, C, n], weights)``, where weights are [K, C, n], or None
+    if all observations weigh `scale`. ``prepare(importance) -> constants`` is called once, with how large the terms of
+    the observations are, [N], if `wants_importance`, else with None.
     """
 
     size: int
     draw: Callable[..., tuple[tf.Tensor, tf.Tensor | None]]
     scale: float | None = None
     without_replacement: bool = False
+    prepare: Callable[[np.ndarray | None], Tree] = lambda importance: {}
+    wants_importance: bool = False
 
 
 class Gradient(NamedTuple):

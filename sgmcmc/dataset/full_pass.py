@@ -32,21 +32,34 @@ class FullPass:
         self._blocks = {n: aligned_zeros(n, data.layout.width) for n in lengths}
 
     def __call__(
-        self, values: Sequence[tf.Tensor] = (), title: str = "", verbose: bool = False
+        self,
+        values: Sequence[tf.Tensor] = (),
+        title: str = "",
+        verbose: bool = False,
+        of_each: Sequence[np.ndarray] = (),
     ) -> Iterator[list[tf.Tensor]]:
-        """The results of the blocks; each is to be used before the next."""
+        """The results of the blocks; each is to be used before the next.
+
+        `of_each` are arrays [m, ...] for all observations, of which the block's rows come after the values.
+        """
         starts = range(0, self._data.size, self._size)
         with Progress(self._data.size, title, "observation", verbose and len(starts) > 1) as progress:
             for start in starts:
                 n = min(self._size, self._data.size - start)
                 self._data.read(start, self._blocks[n])
-                yield self._programs[n](shared_tensor(self._blocks[n]), *values)
+                yield self._programs[n](shared_tensor(self._blocks[n]), *values, *(tf.constant(x[start : start + n]) for x in of_each))
                 progress.reached(start + n)
 
-    def summed(self, values: Sequence[tf.Tensor] = (), title: str = "", verbose: bool = False) -> list[np.ndarray]:
+    def summed(
+        self,
+        values: Sequence[tf.Tensor] = (),
+        title: str = "",
+        verbose: bool = False,
+        of_each: Sequence[np.ndarray] = (),
+    ) -> list[np.ndarray]:
         """The sums of the results over all blocks, in float64."""
         total: list[np.ndarray] = []
-        for results in self(values, title, verbose):
+        for results in self(values, title, verbose, of_each):
             arrays = [np.asarray(x.numpy(), np.float64) for x in results]
             total = [t + x for t, x in zip(total, arrays, strict=True)] if total else arrays
         return total

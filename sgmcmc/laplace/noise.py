@@ -6,6 +6,8 @@ variates leave of them. With C their covariance over all observations the noise 
     N^2/n C        drawn with replacement
     N^2/n C (N - n)/(N - 1)        without
 
+    1/n (sum_i t_i t_i^T / p_i - s s^T)        drawn with replacement by probabilities p_i, with s the sum of all t_i
+
 on average over the draws, in the whitened coordinates.
 """
 
@@ -32,22 +34,35 @@ Terms = Callable[[Tree, Tree], Tree]
 
 
 def noise_of_one(
-    posterior: Posterior, terms: Terms, centre: np.ndarray, white: Whitening, sd: float, seed: int
+    posterior: Posterior,
+    terms: Terms,
+    centre: np.ndarray,
+    white: Whitening,
+    sd: float,
+    seed: int,
+    probabilities: np.ndarray | None = None,
 ) -> np.ndarray:
-    """N^2 C, [D, D]: that of an estimate from one observation, at draws with `sd` times the sd of the approximation."""
+    """That of an estimate from one observation, [D, D], at draws with `sd` times the sd of the approximation.
+
+    `probabilities` are those of the observations, [N], if they are not equally likely.
+    """
     d, n_data = posterior.size, posterior.model.data.size
     some = some_of(posterior.model.data, int(max(FEWEST, FLOPS / (DRAWS * d**2))), seed)
     root = tf.constant(white.root if white.root.ndim == 2 else np.diag(white.root), posterior.model.dtype)
 
-    def moments(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor) -> list[tf.Tensor]:
+    # Relative to 1/N; of some observations that stand for all.
+    relative = np.ones(some.size) if probabilities is None else n_data * probabilities[getattr(some, "indices", slice(None))]
+    weights = [(1 / relative).astype(posterior.model.dtype.as_numpy_dtype)]
+
+    def moments(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:
         params, data = posterior.split(theta), some.layout.unpack(words)
         t = tf.matmul(joined(terms(params, data)), root)  # [n, D], A^T t for each
-        return [tf.cast(tf.reduce_sum(t, axis=0), tf.float64), tf.cast(tf.matmul(t, t, transpose_a=True), tf.float64)]
+        return [tf.cast(tf.reduce_sum(t, axis=0), tf.float64), tf.cast(tf.matmul(t, weights[:, None] * t, transpose_a=True), tf.float64)]
 
     of_all, rng = FullPass(some, moments, max(16, BLOCK // d)), np.random.default_rng(seed)
     total = np.zeros((d, d))
     for _ in range(DRAWS):
         theta = centre + white.to_theta(sd * rng.normal(size=d))
-        first, second = of_all.summed([tf.constant(theta, posterior.model.dtype), root])
+        first, second = of_all.summed([tf.constant(theta, posterior.model.dtype), root], of_each=weights)
         total += second / some.size - np.outer(first, first) / some.size**2
     return n_data**2 * total / DRAWS

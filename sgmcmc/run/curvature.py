@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,11 +13,20 @@ from sgmcmc.core.coordinates import DENSE, DIAGONAL
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Dynamics, Gradient, Minibatch, Mode, Tree
 from sgmcmc.core.warn import warn_user
+from sgmcmc.laplace.importance import importance
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.search import distance
 from sgmcmc.laplace.tuning import tuned
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
 from sgmcmc.model import Model
+
+class Found(NamedTuple):
+    """Trees of arrays, empty where nothing is wanted."""
+
+    preconditioner: Tree
+    minibatch: Tree
+    tuning: Tree
+
 
 FAR = 0.1  # posterior standard deviations
 
@@ -31,15 +41,18 @@ class Curvature:
         An array is the root A of the preconditioner, [D, D] or its diagonal [D], and nothing is to be worked out.
     tolerance : float or None
         The error of standard deviations that the stepsize may make; None if the stepsize is given.
+    weighs : bool
+        Whether minibatches want to know the importance of the observations.
     """
 
     preconditioner: str | np.ndarray | None = None
     tolerance: float | None = None
+    weighs: bool = False
 
     @property
     def at_mode(self) -> bool:
         """Whether the mode is wanted."""
-        return isinstance(self.preconditioner, str) or self.tolerance is not None
+        return isinstance(self.preconditioner, str) or self.tolerance is not None or self.weighs
 
     def worked_out(
         self,
@@ -52,13 +65,14 @@ class Curvature:
         dynamics: Dynamics,
         minibatch: Minibatch,
         seed: int,
-    ) -> tuple[Tree, Tree]:
-        """The root of the preconditioner, and the tuning, as trees of arrays; empty where they are not wanted."""
+        verbose: bool,
+    ) -> Found:
+        """What was worked out."""
         posterior, seed = Posterior(model, shapes), random.child_seed(seed, Purpose.CURVATURE)
         if not self.at_mode:
             given = self.preconditioner
             known = coordinates.root_of(given, posterior.elements, model.dtype) if isinstance(given, np.ndarray) else {}
-            return known, {}
+            return Found(known, minibatch.prepare(None), {})
         assert mode is not None
         at = posterior.flat(mode.params)
         precision = curvature(posterior, at, seed) if mode.precision is None else mode.precision
@@ -68,23 +82,31 @@ class Curvature:
         constants = (
             {} if self.preconditioner is None else coordinates.root_of(root.root, posterior.elements, model.dtype)
         )
-        if self.tolerance is None:
-            return constants, {}
-        assert gradient.terms is not None
         terms = gradient.terms
+        assert terms is not None
+
+        def of_terms(params: Tree, data: Tree) -> Tree:
+            return terms(params, data, estimator)
+
+        weights = importance(posterior, of_terms, at, white, root, seed, verbose) if minibatch.wants_importance else None
+        of_minibatch = minibatch.prepare(weights)
+        if self.tolerance is None:
+            return Found(constants, of_minibatch, {})
         tuning = tuned(
             posterior,
             at,
             precision,
             root,
-            lambda params, data: terms(params, data, estimator),
+            of_terms,
             dynamics,
             minibatch.size,
             minibatch.without_replacement,
             self.tolerance,
             seed,
+            _probabilities(minibatch, of_minibatch),
         )
-        return constants, tuning.as_tree(posterior) | {"distance": distance(white, posterior.flat(mode.gradient))}
+        far = distance(white, posterior.flat(mode.gradient))
+        return Found(constants, of_minibatch, tuning.as_tree(posterior) | {"distance": far})
 
     def _root(self, model: Model, precision: np.ndarray, white: Whitening) -> Whitening:
         if self.preconditioner is None:
@@ -92,6 +114,11 @@ class Curvature:
         if isinstance(self.preconditioner, str):
             return {DENSE: white, DIAGONAL: whitening(precision, model.dtype, diagonal=True)}[self.preconditioner]
         return Whitening(self.preconditioner)
+
+
+def _probabilities(minibatch: Minibatch, constants: Tree) -> np.ndarray | None:
+    """Of the observations, [N], where they are not equally likely."""
+    return 1 / (minibatch.size * constants["inverse"].numpy().astype(np.float64)) if constants else None
 
 
 def _warn(of: str, posterior: Posterior, white: Whitening, far: float) -> None:

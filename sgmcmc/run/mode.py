@@ -16,6 +16,7 @@ from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel import Product, build, constants, moving_by_rows
 from sgmcmc.laplace import search as automatic
 from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.minibatch.uniform import without_replacement
 from sgmcmc.model import Model
 from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
@@ -73,9 +74,11 @@ def find_mode(
 def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, seed: int, verbose: bool) -> Tree:
     shapes = {name: tuple(theta.shape) for name, theta in start.items()}
     climb = dict.fromkeys(start, search.climb)
+    if minibatch.wants_importance:  # which is known at the mode only
+        minibatch = without_replacement(model.data.size, minibatch.size)
     model = model.giving_rows(moving_by_rows(model, minibatch, climb, shapes))
     transition = build(Product(model, minibatch, plain(model), climb, {}, shapes))
-    given = constants(seed, dict.fromkeys(start, search.stepsize), {}, model.dtype, range(1))
+    given = constants(seed, dict.fromkeys(start, search.stepsize), {"minibatch": minibatch.prepare(None)}, model.dtype, range(1))
     state = transition.init(given, {name: theta[None] for name, theta in start.items()})
     loop = Loop(Prepared(transition, given, state, model.data), NOTHING)
     plan = Plan(search.n_iterations, thin=None)

@@ -115,7 +115,7 @@ class Sampler:
         if self.search is not None:
             mode = find_mode(self.model, self.minibatch, self.search, self.start, self.seed, verbose)
         estimator = self.gradient.prepare(mode if self.gradient.wants_mode else None)
-        root, tuning = self.curvature.worked_out(
+        worked_out = self.curvature.worked_out(
             self.name,
             self.model,
             {name: theta.shape for name, theta in self.start.items()},
@@ -125,9 +125,16 @@ class Sampler:
             next(iter(self.dynamics.values())),
             self.minibatch,
             self.seed,
+            verbose,
         )
         gathered = counted(self.model, self.start, verbose)
-        found = {"estimator": estimator, "gathered": gathered, "preconditioner": root, TUNING: tuning}
+        found = {
+            "estimator": estimator,
+            "gathered": gathered,
+            "minibatch": worked_out.minibatch,
+            "preconditioner": worked_out.preconditioner,
+            TUNING: worked_out.tuning,
+        }
         return self.prepared(found, mode and mode._replace(precision=None), monitored)
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:

@@ -260,7 +260,7 @@ class Choices:
             )
         if not (np.isfinite(weights).all() and (weights > 0).all()):
             raise self.refuse("subsampling", "give positive finite weights", f"a smallest weight of {weights.min()}")
-        return weighted(weights / weights.sum(), self.n, self.float_type)
+        return weighted(self.data.size, self.n, self.float_type, weights / weights.sum())
 
     @cached_property
     def model(self) -> Model:

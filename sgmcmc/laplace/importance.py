@@ -1,0 +1,45 @@
+"""How large the terms of the observations are, for minibatches that draw the large ones more often.
+
+With probabilities in proportion to the root mean square of a term, at draws from the Laplace approximation and in the
+coordinates of the chain, the expected noise of the estimate has the least trace. For plain gradients these are, near the
+mode, the norms of the gradients there (Putcha, Nemeth & Fearnhead 2023, eq. 11); for control variates, whose terms are
+H_i (theta - centre) to first order, the root of tr(H_i Sigma H_i^T) with the Hessians H_i (eq. 16).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.parameters import joined
+from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.laplace.noise import Terms
+from sgmcmc.laplace.posterior import BLOCK, Posterior
+from sgmcmc.laplace.whitening import Whitening
+
+DRAWS = 32
+
+
+def importance(
+    posterior: Posterior, terms: Terms, mode: np.ndarray, white: Whitening, root: Whitening, seed: int, verbose: bool
+) -> np.ndarray:
+    """The root mean square of each observation's term, [N]."""
+    data, dtype = posterior.model.data, posterior.model.dtype
+    A = tf.constant(root.root, dtype)  # noqa: N806
+
+    def squares(words: tf.Tensor, thetas: tf.Tensor, A: tf.Tensor) -> list[tf.Tensor]:  # noqa: N803
+        rows = data.layout.unpack(words)
+
+        def added(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            t = joined(terms(posterior.split(thetas[k]), rows))
+            t = tf.matmul(t, A) if A.shape.rank == 2 else t * A
+            return k + 1, total + tf.reduce_sum(t**2, axis=1)
+
+        zeros = tf.zeros([words.shape[0]], dtype)
+        return [tf.while_loop(lambda k, _: k < DRAWS, added, (tf.constant(0), zeros))[1]]
+
+    rng = np.random.default_rng(seed)
+    thetas = tf.constant(mode + white.to_theta(rng.normal(size=(DRAWS, posterior.size))), dtype)
+    blocks = FullPass(data, squares, max(16, BLOCK // posterior.size))
+    of_blocks = [x.numpy().astype(np.float64) for (x,) in blocks([thetas, A], "Weighing observations", verbose)]
+    return np.sqrt(np.concatenate(of_blocks) / DRAWS)
