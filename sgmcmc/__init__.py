@@ -16,6 +16,7 @@ from sgmcmc.samplers.sgld import sgld, sgldcv, sgldcvSetup, sgldSetup
 from sgmcmc.samplers.sgnht import sgnht, sgnhtcv, sgnhtcvSetup, sgnhtSetup
 from sgmcmc.samplers.stepsizes import checkStepsize
 from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
+from sgmcmc.samplers.subsampling import preferential
 from sgmcmc.samplers.tune import tune
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ __all__ = [
     "plotRunning",
     "plotTrace",
     "polynomial",
+    "preferential",
     "restoreSess",
     "runningCovariance",
     "runningMean",

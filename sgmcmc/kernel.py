@@ -38,7 +38,12 @@ from sgmcmc.model import Model
 
 MINIBATCH, MONITOR = "minibatch", "monitor"  # what observations are fetched for
 NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # what else is made ahead
-FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # constants that are worked out before the first iteration
+FOUND = (
+    "estimator",
+    "gathered",
+    "minibatch",
+    "preconditioner",
+)  # constants that are worked out before the first iteration
 OF_CHAINS = (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR)
 
 

@@ -47,7 +47,9 @@ class FullPass:
             for start in starts:
                 n = min(self._size, self._data.size - start)
                 self._data.read(start, self._blocks[n])
-                yield self._programs[n](shared_tensor(self._blocks[n]), *values, *(tf.constant(x[start : start + n]) for x in of_each))
+                yield self._programs[n](
+                    shared_tensor(self._blocks[n]), *values, *(tf.constant(x[start : start + n]) for x in of_each)
+                )
                 progress.reached(start + n)
 
     def summed(

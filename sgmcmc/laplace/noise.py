@@ -51,13 +51,18 @@ def noise_of_one(
     root = tf.constant(white.root if white.root.ndim == 2 else np.diag(white.root), posterior.model.dtype)
 
     # Relative to 1/N; of some observations that stand for all.
-    relative = np.ones(some.size) if probabilities is None else n_data * probabilities[getattr(some, "indices", slice(None))]
+    relative = (
+        np.ones(some.size) if probabilities is None else n_data * probabilities[getattr(some, "indices", slice(None))]
+    )
     weights = [(1 / relative).astype(posterior.model.dtype.as_numpy_dtype)]
 
     def moments(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:
         params, data = posterior.split(theta), some.layout.unpack(words)
         t = tf.matmul(joined(terms(params, data)), root)  # [n, D], A^T t for each
-        return [tf.cast(tf.reduce_sum(t, axis=0), tf.float64), tf.cast(tf.matmul(t, weights[:, None] * t, transpose_a=True), tf.float64)]
+        return [
+            tf.cast(tf.reduce_sum(t, axis=0), tf.float64),
+            tf.cast(tf.matmul(t, weights[:, None] * t, transpose_a=True), tf.float64),
+        ]
 
     of_all, rng = FullPass(some, moments, max(16, BLOCK // d)), np.random.default_rng(seed)
     total = np.zeros((d, d))

@@ -20,6 +20,7 @@ from sgmcmc.laplace.tuning import tuned
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
 from sgmcmc.model import Model
 
+
 class Found(NamedTuple):
     """Trees of arrays, empty where nothing is wanted."""
 
@@ -88,7 +89,9 @@ class Curvature:
         def of_terms(params: Tree, data: Tree) -> Tree:
             return terms(params, data, estimator)
 
-        weights = importance(posterior, of_terms, at, white, root, seed, verbose) if minibatch.wants_importance else None
+        weights = (
+            importance(posterior, of_terms, at, white, root, seed, verbose) if minibatch.wants_importance else None
+        )
         of_minibatch = minibatch.prepare(weights)
         if self.tolerance is None:
             return Found(constants, of_minibatch, {})

@@ -78,7 +78,9 @@ def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, 
         minibatch = without_replacement(model.data.size, minibatch.size)
     model = model.giving_rows(moving_by_rows(model, minibatch, climb, shapes))
     transition = build(Product(model, minibatch, plain(model), climb, {}, shapes))
-    given = constants(seed, dict.fromkeys(start, search.stepsize), {"minibatch": minibatch.prepare(None)}, model.dtype, range(1))
+    given = constants(
+        seed, dict.fromkeys(start, search.stepsize), {"minibatch": minibatch.prepare(None)}, model.dtype, range(1)
+    )
     state = transition.init(given, {name: theta[None] for name, theta in start.items()})
     loop = Loop(Prepared(transition, given, state, model.data), NOTHING)
     plan = Plan(search.n_iterations, thin=None)

@@ -42,8 +42,6 @@ def require_automatic(
     for name, value in settings.items():
         if isinstance(value, Mapping) and len(set(value.values())) > 1:
             raise choices.refuse(name, "be one number where the stepsize is 'auto'", value)
-    if not isinstance(choices.subsampling, str):
-        raise choices.refuse("subsampling", "be uniform where the stepsize is 'auto'", "weights")
     if model.by_rows:
         raise ValueError(
             f"stepsize of {of} must be a number where rows of params move alone, each by a clock of its own, here "

@@ -37,6 +37,7 @@ from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._indices import attempt, gathers, require_in_range
 from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
 from sgmcmc.samplers._trial import Trial
+from sgmcmc.samplers.subsampling import preferential
 
 Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
@@ -130,7 +131,8 @@ class Choices:
         preconditioner = checked_preconditioner(self.sampler, self.preconditioner, self.start, self.automatic)
         rule = (lambda x: 1e-3 <= x <= 1, "a number from 0.001 to 1")
         tolerance = require_number("tolerance", self.sampler, self.tolerance, rule)
-        return Curvature(preconditioner, tolerance if self.automatic else None)
+        weighs = isinstance(self.subsampling, preferential) and self.subsampling.weights is None
+        return Curvature(preconditioner, tolerance if self.automatic else None, weighs)
 
     @cached_property
     def stepsizes(self) -> dict[str, float | Schedule]:
@@ -253,14 +255,29 @@ class Choices:
                 names = ", ".join(repr(name) for name in SUBSAMPLING)
                 raise self.refuse("subsampling", f"be {names} or N positive weights", repr(self.subsampling))
             return SUBSAMPLING[self.subsampling](self.data.size, self.n)
-        weights = numeric("subsampling", self.sampler, self.subsampling).astype(np.float64)
+        size, floor = self.data.size, 0.0
+        weights = self._weights
+        if isinstance(self.subsampling, preferential):
+            rule = (lambda x: 0 <= x <= 1, "a number from 0 to 1")
+            floor = require_number("floor of preferential", self.sampler, self.subsampling.floor, rule)
+        if weights is None:
+            return weighted(size, self.n, self.float_type, floor=floor)
+        return weighted(size, self.n, self.float_type, (1 - floor) * weights / weights.sum() + floor / size)
+
+    @cached_property
+    def _weights(self) -> np.ndarray | None:
+        """Those of the observations, [N], if they are given."""
+        given = self.subsampling.weights if isinstance(self.subsampling, preferential) else self.subsampling
+        if given is None or isinstance(given, str):
+            return None
+        weights = numeric("subsampling", self.sampler, given).astype(np.float64)
         if weights.shape != (self.data.size,):
             raise self.refuse(
                 "subsampling", f"give one weight for each of {self.data.size} observations", weights.shape
             )
         if not (np.isfinite(weights).all() and (weights > 0).all()):
             raise self.refuse("subsampling", "give positive finite weights", f"a smallest weight of {weights.min()}")
-        return weighted(self.data.size, self.n, self.float_type, weights / weights.sum())
+        return weights
 
     @cached_property
     def model(self) -> Model:
@@ -293,7 +310,10 @@ class Choices:
     def settings(self) -> dict[str, Any]:
         """What the user chose, by R's names and as JSON."""
         starts = self.chain_starts
-        weights = None if isinstance(self.subsampling, str) else np.asarray(self.subsampling, np.float64)
+        weights = self._weights
+        drawn = self.subsampling if weights is None else f"weights {checksum(weights)}"
+        if isinstance(self.subsampling, preferential):
+            drawn = f"{drawn if weights is not None else 'preferential'}, floor {self.subsampling.floor}"
         given = self.curvature.preconditioner
         return {
             "sampler": self.sampler,
@@ -306,7 +326,7 @@ class Choices:
             "tolerance": self.curvature.tolerance,
             "preconditioner": f"root {checksum(given)}" if isinstance(given, np.ndarray) else given,
             "seed": self.random_seed,
-            "subsampling": self.subsampling if weights is None else f"weights {checksum(weights)}",
+            "subsampling": drawn,
             "integers": sorted(self.integers),
             "dtype": self.dtype,
             "nChains": self.n_chains,

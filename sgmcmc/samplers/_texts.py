@@ -98,11 +98,11 @@ and the thermostat starts at `a`. However small the stepsize, the variance of th
         """From 0 to 2**64 - 1. The same seed gives the same chain; without one, a fresh seed is drawn.""",
     ),
     "subsampling": (
-        '{"uniform", "withReplacement", "reshuffled"} or array_like, default "uniform"',
+        '{"uniform", "withReplacement", "reshuffled"}, preferential or array_like, default "uniform"',
         """How minibatches are drawn: "uniform" without replacement, "withReplacement" uniformly with replacement,
 "reshuffled" as the parts of a fresh random permutation of the data in every epoch of N // n minibatches (the N % n
 observations left over are not used in that epoch), or with replacement in proportion to N positive weights, each term
-of the gradient then divided by n times its probability.""",
+of the gradient then divided by n times its probability. ``preferential()`` works such weights out at the mode.""",
     ),
     "integers": (
         "sequence of str, optional",

@@ -31,7 +31,7 @@ def stream_of(n_chains: int) -> Stream:
 def draws_of(minibatch: Minibatch, n_chains: int = 2000, steps: int = 20) -> tuple[np.ndarray, np.ndarray]:
     """Indices and weights, [steps, C, n]."""
     stream = stream_of(n_chains)
-    draw = tf.function(lambda t: minibatch.draw(stream, t), jit_compile=True)
+    draw = tf.function(lambda t: minibatch.draw(stream, t, minibatch.prepare(None)), jit_compile=True)
     indices, weights = draw(tf.constant(np.arange(steps, dtype=np.uint32)))
     assert indices.shape == (steps, n_chains, minibatch.size) and indices.dtype == tf.int32
     if minibatch.scale is None:
@@ -63,13 +63,13 @@ def test_without_replacement_never_repeats_and_weighs_N_over_n():
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 def test_weighted_draws_with_the_given_probabilities_and_weighs_by_their_inverse(dtype):
-    indices, weights = draws_of(weighted(P, 2, dtype))
+    indices, weights = draws_of(weighted(len(P), 2, dtype, P))
     assert weights.dtype == dtype.as_numpy_dtype
     np.testing.assert_allclose(weights, 1 / (2 * P[indices]), rtol=1e-6)
     assert independent_pairs_p(indices, P) > ALPHA
     assert independent_pairs_p(indices, np.roll(P, 1)) < ALPHA
     slightly = P * np.array([1, 1, 1, 1, 1, 1.05, 1])
-    assert independent_pairs_p(draws_of(weighted(P, 2, dtype), 10_000)[0], slightly / slightly.sum()) < ALPHA
+    assert independent_pairs_p(draws_of(weighted(len(P), 2, dtype, P), 10_000)[0], slightly / slightly.sum()) < ALPHA
 
 
 @pytest.mark.parametrize("n_data", [1, 2, 3, 4, 5, 8, 9, 100, 1023, 1024, 1025])
@@ -86,7 +86,9 @@ def test_weighted_inverts_the_cumulative_sum_as_searchsorted_does(n_data):
         def uniform(self, counters, size):
             return tf.constant(inside[None, None])
 
-    indices = weighted(p, len(inside), tf.float64).draw(GivenUniforms(), tf.zeros([1], tf.uint32))[0].numpy()[0, 0]
+    minibatch = weighted(len(p), len(inside), tf.float64, p)
+    drawn = minibatch.draw(GivenUniforms(), tf.zeros([1], tf.uint32), minibatch.prepare(None))
+    indices = drawn[0].numpy()[0, 0]
     expected = np.minimum(np.searchsorted(edges, inside, side="right"), n_data - 1)
     np.testing.assert_array_equal(indices, expected)
 
@@ -95,12 +97,12 @@ def test_minibatch_is_a_function_of_its_number_alone():
     for minibatch in (
         without_replacement(100, 10),
         with_replacement(100, 10),
-        weighted(np.full(100, 0.01), 10, tf.float32),
+        weighted(100, 10, tf.float32, np.full(100, 0.01)),
         reshuffled(100, 10),
     ):
 
         def at(*numbers, minibatch=minibatch):
-            return minibatch.draw(stream_of(4), tf.constant(numbers, tf.uint32))[0].numpy()
+            return minibatch.draw(stream_of(4), tf.constant(numbers, tf.uint32), minibatch.prepare(None))[0].numpy()
 
         several = at(2**32 - 1, 5, 6)
         np.testing.assert_array_equal(several, np.concatenate([at(2**32 - 1), at(5), at(6)]))

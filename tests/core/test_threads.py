@@ -100,9 +100,9 @@ x = np.random.default_rng(0).normal(1, 1, 90).astype(np.float32)
 model = Model(lambda p, d: -0.5 * tf.reduce_sum((d["x"] - p["theta"]) ** 2), None, InMemory({"x": x}), Returns.SUM,
               tf.float32)
 for n_chains in (1, 3):
-    minibatch = weighted(np.full(90, 1 / 90), 9, tf.float32)
+    minibatch = weighted(90, 9, tf.float32, np.full(90, 1 / 90))
     transition = build(Product(model, minibatch, plain(model), {"theta": sgld()}, {}, {"theta": ()}, n_chains))
-    given = constants(1, {"theta": 1e-3}, {}, tf.float32, range(n_chains))
+    given = constants(1, {"theta": 1e-3}, {"minibatch": minibatch.prepare(None)}, tf.float32, range(n_chains))
     state = transition.init(given, {"theta": tf.zeros([n_chains])})
     loop = Loop(Prepared(transition, given, state, model.data, n_chains), NOTHING, Fetch.WHEN_NEEDED, block_length=4)
     leaves, plan, programs = loop.flatten(state), Plan(40, thin=None), []

@@ -46,7 +46,7 @@ P = np.arange(1, N + 1) / np.arange(1, N + 1).sum()
 MINIBATCHES = {
     "without replacement": without_replacement(N, n),
     "with replacement": with_replacement(N, n),
-    "weighted": weighted(P, n, tf.float64),
+    "weighted": weighted(len(P), n, tf.float64, P),
     "reshuffled": reshuffled(N - 1, n),  # 4 minibatches of 19 observations in an epoch, 3 left out
 }
 
@@ -93,7 +93,7 @@ def all_noise(purpose, name, n_chains):
 def all_minibatches(how, n_chains, purpose=Purpose.MINIBATCH):
     """Indices and weights of every step, each [T * L, C, n]."""
     stream, minibatch = Stream(keys(SEED, purpose, n_chains)), MINIBATCHES[how]
-    draw = tf.function(lambda t: minibatch.draw(stream, t)[0], jit_compile=True)
+    draw = tf.function(lambda t: minibatch.draw(stream, t, minibatch.prepare(None))[0], jit_compile=True)
     indices = np.concatenate([draw(tf.constant([t], tf.uint32)) for t in range(T * L)])
     return indices, 1 / (n * P[indices]) if how == "weighted" else np.full(indices.shape, MINIBATCHES[how].scale)
 
@@ -209,7 +209,7 @@ def run(dynamics, minibatch, estimator, given, chains, start, fetch=None, length
     """
     n_chains, schedules = len(chains), {k: eps for k, eps in STEPSIZE.items() if callable(eps)}
     transition = build(Product(MODEL, minibatch, estimator, dynamics, schedules, SHAPES, n_chains, **settings))
-    given = constants(SEED, STEPSIZE, {"estimator": given}, tf.float64, chains)
+    given = constants(SEED, STEPSIZE, {"estimator": given, "minibatch": minibatch.prepare(None)}, tf.float64, chains)
     state = transition.init(given, {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES})
     recorder = Recorder(record(transition) if record else lambda constants, state, supplied: transition.params(state))
     loop = Loop(Prepared(transition, given, state, MODEL.data, n_chains), recorder, fetch, length)

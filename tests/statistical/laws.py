@@ -241,7 +241,13 @@ def begun(
     shapes = {name: tuple(theta.shape[1:]) for name, theta in params.items()}
     n_chains = next(iter(params.values())).shape[0]
     transition = build(Product(model, minibatch, gradient, dynamics, schedules, shapes, n_chains))
-    given = constants(seed, eps, {"estimator": gradient.prepare(mode)}, model.dtype, range(n_chains))
+    given = constants(
+        seed,
+        eps,
+        {"estimator": gradient.prepare(mode), "minibatch": minibatch.prepare(None)},
+        model.dtype,
+        range(n_chains),
+    )
     return Prepared(transition, given, transition.init(given, params), model.data, n_chains)
 
 
@@ -325,7 +331,7 @@ def same_every_epoch(minibatch: Minibatch, n_data: int) -> Minibatch:
     """The permutation of the first epoch in every epoch."""
 
     def draw(stream: Stream, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
-        return minibatch.draw(stream, counters % tf.constant(n_data // minibatch.size, tf.uint32))
+        return minibatch.draw(stream, counters % tf.constant(n_data // minibatch.size, tf.uint32), constants)
 
     return minibatch._replace(draw=draw)
 
@@ -334,6 +340,6 @@ def same_every_time(minibatch: Minibatch) -> Minibatch:
     """The minibatch of step 0 at every step."""
 
     def draw(stream: Stream, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
-        return minibatch.draw(stream, tf.zeros_like(counters))
+        return minibatch.draw(stream, tf.zeros_like(counters), constants)
 
     return minibatch._replace(draw=draw)

@@ -54,7 +54,7 @@ C = 4000
 NORMAL = GaussianMean(N, P0)
 P = np.random.default_rng(5).uniform(0.5, 1.5, N)
 P /= P.sum()
-WITHOUT, WITH, WEIGHTED = without_replacement(N, n), with_replacement(N, n), weighted(P, n, tf.float32)
+WITHOUT, WITH, WEIGHTED = without_replacement(N, n), with_replacement(N, n), weighted(N, n, tf.float32, P)
 V, V_WITH = NORMAL.noise_without_replacement(n), NORMAL.noise_with_replacement(n)
 
 
@@ -124,7 +124,7 @@ def test_sgld_weighted():
         moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, NORMAL.noise_with_replacement(n)))),
     )
     uniform_weights = WEIGHTED._replace(
-        draw=lambda stream, counters: (WEIGHTED.draw(stream, counters)[0], None), scale=N / n
+        draw=lambda stream, counters, constants: (WEIGHTED.draw(stream, counters, constants)[0], None), scale=N / n
     )
     reject(
         "sgld, weights N/n in place of 1/(n p_i)",
