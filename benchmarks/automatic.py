@@ -30,7 +30,7 @@ DRAWS, DEGREES = 20_000, 8
 CHAINS = 4
 
 
-@dataclass
+@dataclass(eq=False)
 class Problem:
     """A posterior as a user has it."""
 
