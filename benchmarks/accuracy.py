@@ -156,7 +156,13 @@ def measure(name: str, case: Case, samplers: list[str]) -> None:
             print(f"{name}, {row}: {json.dumps(short)}", flush=True)
         kept = read()  # again: another run may measure other problems meanwhile
         found = kept.setdefault(name, {"rows": {}})
-        found |= {"title": case.problem.title, "told": case.told, "size": size, "parameters": len(truth.mean)}
+        found |= {
+            "title": case.problem.title,
+            "told": case.told,
+            "n": case.problem.minibatchSize,
+            "size": size,
+            "parameters": len(truth.mean),
+        }
         found["rows"] |= {row: measured | ran for row, measured in rows.items()}
         write(kept)
 

@@ -14,7 +14,7 @@ from automatic import Problem, Reference, importance, logistic, normal_prior, pr
 from covertype import load, log_lik
 
 COVERTYPE_DRAWS, SMALL_DRAWS = 5000, 100_000
-ALL = ("gaussian", "diabetes", "cancer", "hierarchical", "mixture", "covertype")
+ALL = ("gaussian", "diabetes", "cancer", "half", "hierarchical", "mixture", "covertype")
 BLOCK = 20_000  # rows
 
 
@@ -34,7 +34,8 @@ def cases(covertype: str | None, cache: Path | None) -> dict[str, Case]:
     found = {"gaussian": Case(bundled["gaussian"], lambda: exact(bundled["gaussian"]), "exact")}
     for name, problem in {
         "diabetes": diabetes(),
-        "cancer": cancer(),
+        "cancer": cancer(50),
+        "half": cancer(284),
         "hierarchical": bundled["hierarchical"],
     }.items():
         found[name] = Case(problem, lambda problem=problem: reference(problem, SMALL_DRAWS), sampled)
@@ -65,18 +66,18 @@ def diabetes() -> Problem:
     )
 
 
-def cancer() -> Problem:
+def cancer(n: int) -> Problem:
     from sklearn.datasets import load_breast_cancer
 
     X, y = load_breast_cancer(return_X_y=True)
     X = np.hstack([standardised(X), np.ones((len(X), 1))])
     return Problem(
-        "breast cancer: logistic regression, N = 569",
+        f"breast cancer, minibatches of {n}: logistic regression, N = 569",
         logistic,
         {"X": X, "y": y},
         {"beta": np.zeros(X.shape[1])},
         normal_prior(1),
-        minibatchSize=50,
+        minibatchSize=n,
     )
 
 
@@ -98,7 +99,7 @@ def mixture() -> Problem:
     rng = np.random.default_rng(2)
     x = rng.normal(size=(1000, 2)) + 0.45 * rng.integers(2, size=(1000, 1))
     return Problem(
-        "mixture of two Gaussians in the plane, N = 1,000",
+        "mixture of two Gaussians: four parameters, N = 1,000",
         two_normals,
         {"x": x},
         {"theta1": rng.normal(size=2), "theta2": rng.normal(size=2)},
