@@ -45,9 +45,10 @@ def noise_of_one(
         return [tf.cast(tf.reduce_sum(t, axis=0), tf.float64), tf.cast(tf.matmul(t, t, transpose_a=True), tf.float64)]
 
     of_all, rng = FullPass(some, moments, max(16, BLOCK // d)), np.random.default_rng(seed)
+    z = rng.normal(size=(DRAWS, d))
+    z /= np.sqrt((z**2).mean(axis=0))  # so few draws have the right second moments, on which the noise depends most
     total = np.zeros((d, d))
-    for _ in range(DRAWS):
-        theta = centre + white.to_theta(sd * rng.normal(size=d))
+    for theta in centre + white.to_theta(sd * z):
         first, second = of_all.summed([tf.constant(theta, posterior.model.dtype), root])
         total += second / some.size - np.outer(first, first) / some.size**2
     return n_data**2 * total / DRAWS

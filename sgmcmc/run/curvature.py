@@ -84,6 +84,12 @@ class Curvature:
             self.tolerance,
             seed,
         )
+        if tuning.error > self.tolerance:
+            warn_user(
+                f"no stepsize makes {of} keep tolerance={self.tolerance}: with its other settings sds are "
+                f"expected to be up to {tuning.error:.0%} off, and hardly less with a smaller stepsize. For sghmc more "
+                "leaps help, such as L=20, for sgnht a smaller a."
+            )
         return constants, tuning.as_tree(posterior) | {"distance": distance(white, posterior.flat(mode.gradient))}
 
     def _root(self, model: Model, precision: np.ndarray, white: Whitening) -> Whitening:
@@ -105,5 +111,6 @@ def _warn(of: str, posterior: Posterior, white: Whitening, far: float) -> None:
     elif far > FAR:
         warn_user(
             f"the search for the mode of {of} stopped about {far:.2g} posterior standard deviations away from it; "
-            "search longer, with another optStepsize, or optStepsize='auto'."
+            "search longer, with another optStepsize, or by optStepsize='auto'. If it was that, rounding or a kink of "
+            "the posterior is in the way, or observations that matter were not among those that told the curvature."
         )

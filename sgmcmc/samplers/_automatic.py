@@ -16,6 +16,7 @@ from sgmcmc.samplers._choices import Choices
 
 SOME = 8  # observations by which it is tried whether the log likelihood is a sum
 ADDITIVE = 1e-3  # relative
+AROUND = (0.0, 0.1, 1.0)  # where params begin; a prior in the log likelihood, say, may vanish right there
 
 
 def require_automatic(
@@ -58,21 +59,25 @@ def _require_sum(choices: Choices, model: Model) -> None:
     halves = [
         {name: entry[part] for name, entry in some.items()} for part in (slice(SOME // 2), slice(SOME // 2, None))
     ]
-    params = {name: tf.constant(theta) for name, theta in choices.start.items()}
 
-    def gradient(data: dict) -> np.ndarray:
+    def gradient(params: dict, data: dict) -> np.ndarray:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
             value = model.log_lik(params, data)
         found = tape.gradient(value, params, unconnected_gradients="zero")
         return np.concatenate([np.ravel(tf.convert_to_tensor(found[name])) for name in sorted(found)])
 
-    whole, parts = gradient(some), gradient(halves[0]) + gradient(halves[1])
-    if np.isfinite(whole).all() and np.abs(whole - parts).max() > ADDITIVE * max(
-        np.abs(whole).max(), np.abs(parts).max()
-    ):
-        raise choices.refuse(
-            "logLik",
-            "be a sum over the observations, so that the parts of a minibatch add up to it, for stepsize='auto'",
-            "one whose gradient for some observations is not the sum of those for their halves",
-        )
+    rng = np.random.default_rng(0)
+    for scale in AROUND:
+        params = {
+            name: tf.constant((theta + scale * rng.normal(size=theta.shape)).astype(theta.dtype))
+            for name, theta in choices.start.items()
+        }
+        whole, parts = gradient(params, some), gradient(params, halves[0]) + gradient(params, halves[1])
+        size = max(np.abs(whole).max(), np.abs(parts).max())
+        if np.isfinite(size) and np.abs(whole - parts).max() > ADDITIVE * size:
+            raise choices.refuse(
+                "logLik",
+                "be a sum over the observations, so that the parts of a minibatch add up to it, for stepsize='auto'",
+                "one whose gradient for some observations is not the sum of those for their halves",
+            )

@@ -84,6 +84,8 @@ def _mode_search(choices: Choices, gradient: Any) -> tuple[ModeSearch | Automati
     if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer of {name} must be one of {sorted(OPTIMIZERS)}; got {optimizer!r}.")
     n_iterations = require_count("nItersOpt", name, gradient.nItersOpt, at_least=0)
+    if isinstance(gradient.optStepsize, str) and gradient.optStepsize == AUTO and optimizer != "sgd":
+        raise choices.refuse("optStepsize", f"be a number for optimizer={optimizer!r}", "'auto'")
     if isinstance(gradient.optStepsize, str) and gradient.optStepsize == AUTO and n_iterations > 0:
         return AutomaticSearch(require_flag("verbose", name, gradient.verbose)), {"optStepsize": AUTO}
     if isinstance(gradient.optStepsize, str) and gradient.optStepsize != AUTO:
@@ -137,7 +139,8 @@ def _require_the_same_everywhere(choices: Choices, dynamics: Dynamics, name: str
         memory = dynamics.init(theta, Given(eps, noise))
         theta_, memory_ = dynamics.step(theta, memory, Given(eps, noise, gradient))
         drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
-        reached.append(tf.nest.flatten((theta_ - theta, drifted - theta, memory_)))
+        renewed = dynamics.refresh(theta, memory, Given(eps, noise)) if dynamics.refresh else memory
+        reached.append(tf.nest.flatten((theta_ - theta, drifted - theta, memory_, renewed)))
     if not all(np.allclose(x, y, rtol=1e-3, atol=1e-4) for x, y in zip(*reached, strict=True)):
         raise ValueError(
             f"dynamics of {choices.sampler} must move {name!r} by steps that do not depend on where it is, for a "
