@@ -6,7 +6,7 @@ variates leave of them. With C their covariance over all observations the noise 
     N^2/n C        drawn with replacement
     N^2/n C (N - n)/(N - 1)        without
 
-on average over the draws, in the whitened coordinates.
+on average over the draws, in the whitened coordinates. Where there are many observations, C is that of a random subset.
 """
 
 from __future__ import annotations

@@ -115,6 +115,16 @@ def test_a_store_goes_on_with_what_was_found(tmp_path: Path) -> None:
     assert sgmcmc.Draws.load(tmp_path / "run.zarr").settings["stepsize"] == whole.settings["stepsize"]
 
 
+def test_a_matrix_is_known_again_by_its_entries() -> None:
+    """Not by its root, whose last digits depend on the machine."""
+    told = [
+        sgmcmc.sgldSetup(log_lik, DATASET, PARAMS, 0.1, preconditioner=m, **ARGUMENTS)._sampler.settings
+        for m in (np.eye(4), np.eye(4).tolist(), {"beta": np.ones(3), "level": 1.0}, 2 * np.eye(4))
+    ]
+    first, listed, entries, twice = (settings["preconditioner"] for settings in told)
+    assert first == listed != twice and entries not in (first, twice)
+
+
 def test_the_search_for_the_mode_needs_no_setting() -> None:
     """Poisson counts whose first Newton steps overflow, on data of which the first stages see a tenth."""
     rng = np.random.default_rng(2)
