@@ -16,9 +16,10 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import scipy.optimize
 import scipy.stats
 import tensorflow as tf
@@ -29,7 +30,7 @@ DRAWS, DEGREES = 20_000, 8
 CHAINS = 4
 
 
-@dataclass
+@dataclass(eq=False)
 class Problem:
     """A posterior as a user has it."""
 
@@ -41,6 +42,16 @@ class Problem:
     minibatchSize: int = 100
     nIters: int = 20_000
     options: dict[str, Any] = field(default_factory=dict)
+
+
+class Reference(NamedTuple):
+    """Of all elements of the parameters, in order of name; errors are Monte Carlo's, relative to the sd."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+    mean_error: np.ndarray
+    sd_error: np.ndarray
+    size: float  # effective
 
 
 def normal_prior(variance: float) -> Callable:
@@ -181,8 +192,30 @@ def problems() -> dict[str, Problem]:
     return found
 
 
-def reference(problem: Problem) -> tuple[dict, dict, float]:
-    """Means and sds by self-normalised importance sampling, and the effective sample size, in float64."""
+def importance(
+    log_density: Callable, at: np.ndarray, covariance: np.ndarray, draws: int = DRAWS, degrees: int = DEGREES
+) -> Reference:
+    """Self-normalised importance sampling from a t distribution. `log_density` maps [draws, D] to [draws]."""
+    t = scipy.stats.multivariate_t(df=degrees, shape=np.eye(len(at)), seed=1)
+    z = t.rvs(draws).reshape(draws, -1)
+    theta = at + z @ np.linalg.cholesky(covariance).T
+    log_weights = log_density(theta) - t.logpdf(z)
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    mean = weights @ theta
+    squares = (theta - mean) ** 2
+    sd = np.sqrt(weights @ squares)
+    return Reference(
+        mean,
+        sd,
+        np.sqrt(weights**2 @ squares) / sd,
+        np.sqrt(weights**2 @ (squares / sd**2 - 1) ** 2) / 2,
+        float(1 / (weights**2).sum()),
+    )
+
+
+def reference(problem: Problem, draws: int = DRAWS) -> Reference:
+    """By importance sampling around the mode, in float64; of large data from 2000 draws at most."""
     names, sizes = sorted(problem.params), [np.size(problem.params[name]) for name in sorted(problem.params)]
     integers = problem.options.get("integers", ())
     data = {
@@ -224,26 +257,24 @@ def reference(problem: Problem) -> tuple[dict, dict, float]:
         ).x
         covariance = np.linalg.inv(-hessian(tf.constant(at)).numpy())
         at = at - covariance @ minus(at)[1]
-    root = np.linalg.cholesky(covariance)
-    t = scipy.stats.multivariate_t(df=DEGREES, shape=np.eye(len(at)), seed=1)
-    n_draws = DRAWS if len(next(iter(problem.dataset.values()))) < 10**5 else 2000
-    z = t.rvs(n_draws).reshape(n_draws, -1)
-    theta = at + z @ root.T
-    log_weights = np.array([-minus(x)[0] for x in theta]) - t.logpdf(z)
-    weights = np.exp(log_weights - log_weights.max())
-    weights /= weights.sum()
-    mean = weights @ theta
-    sd = np.sqrt(weights @ (theta - mean) ** 2)
-    ends = np.cumsum(sizes)[:-1]
-    return (
-        dict(zip(names, np.split(mean, ends), strict=True)),
-        dict(zip(names, np.split(sd, ends), strict=True)),
-        float(1 / (weights**2).sum()),
-    )
+    large = len(next(iter(problem.dataset.values()))) >= 10**5
+    of_some = tf.function(lambda some: tf.vectorized_map(log_density, some))
+
+    def densities(theta: np.ndarray) -> np.ndarray:
+        if large:
+            return np.array([-minus(x)[0] for x in theta])
+        return np.concatenate([of_some(tf.constant(some)) for some in np.split(theta, range(100, len(theta), 100))])
+
+    return importance(densities, at, covariance, min(draws, 2000) if large else draws)
+
+
+def in_order(table: pd.DataFrame, problem: Problem) -> pd.DataFrame:
+    """The rows of a summary in the order of a reference."""
+    return table.loc[[label for name in sorted(problem.params) for label in table.index if label.split("[")[0] == name]]
 
 
 def row(problem: Problem) -> str:
-    mean, sd, size = reference(problem)
+    truth = reference(problem)
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -262,22 +293,17 @@ def row(problem: Problem) -> str:
         )
     seconds = time.perf_counter() - started
     expected, table = out.settings["expected"], out.summary()
-    names = sorted(problem.params)
-    flat = (
-        np.concatenate([np.ravel(mean[name]) for name in names]),
-        np.concatenate([np.ravel(sd[name]) for name in names]),
-    )
-    columns = table.loc[[label for name in names for label in table.index if label.split("[")[0] == name]]
-    ratio = columns["sd"].to_numpy() / flat[1]
+    columns = in_order(table, problem)
+    ratio = columns["sd"].to_numpy() / truth.sd
     worst = np.argmax(np.abs(ratio - 1))
-    shift = np.abs(columns["mean"].to_numpy() - flat[0]) / flat[1]
+    shift = np.abs(columns["mean"].to_numpy() - truth.mean) / truth.sd
     told = columns["expected_sd_ratio"].to_numpy()
-    errors = columns["mcse_sd"].to_numpy() / flat[1]
+    errors = columns["mcse_sd"].to_numpy() / truth.sd
     return (
         f"| {problem.title} | {next(iter(out.settings['stepsize'].values())):.3g} | {told.max() - 1:+.1%} | "
         f"{ratio[worst] - 1:+.1%} ± {errors[worst]:.1%} | {shift.max():.2f} | {table['r_hat'].max():.3f} | "
         f"{table['ess_bulk'].min():,.0f} | {CHAINS * 0.9 * problem.nIters / expected['iterations']:,.0f} | {seconds:.0f} | "
-        f"{size:,.0f} | {len(said)} |"
+        f"{truth.size:,.0f} | {len(said)} |"
     )
 
 

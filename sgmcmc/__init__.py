@@ -8,7 +8,7 @@ from sgmcmc.output.plots import plotRunning, plotTrace
 from sgmcmc.output.plots_distributions import plotMarginals, plotPairs
 from sgmcmc.output.tuned import Tuned
 from sgmcmc.samplers.datasets import getDataset
-from sgmcmc.samplers.estimators import controlVariates
+from sgmcmc.samplers.estimators import controlVariates, saga, svrg
 from sgmcmc.samplers.reducers import runningCovariance, runningMean
 from sgmcmc.samplers.sample import sample, sampleSetup
 from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup
@@ -43,6 +43,7 @@ __all__ = [
     "restoreSess",
     "runningCovariance",
     "runningMean",
+    "saga",
     "sample",
     "sampleSetup",
     "saveSess",
@@ -59,5 +60,6 @@ __all__ = [
     "sgnhtSetup",
     "sgnhtcv",
     "sgnhtcvSetup",
+    "svrg",
     "tune",
 ]

@@ -21,6 +21,7 @@ from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.rows import has_rows, put, take, take_memory
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.types import (
+    FIRST,
     Batch,
     Dynamics,
     Estimate,
@@ -38,12 +39,7 @@ from sgmcmc.model import Model
 
 MINIBATCH, MONITOR = "minibatch", "monitor"  # what observations are fetched for
 NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # what else is made ahead
-FOUND = (
-    "estimator",
-    "gathered",
-    "minibatch",
-    "preconditioner",
-)  # constants that are worked out before the first iteration
+FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # worked out before the first iteration
 OF_CHAINS = (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR)
 
 
@@ -188,6 +184,10 @@ def build(product: Product) -> Transition:
         z = split(flat[0], elements)
         memory = {name: _over_parts(dynamics[name].init, n_chains)(at[name], eps[name], z[name]) for name in params}
         estimator = over_chains(lambda params: gradient.init(params, constants["estimator"]), n_chains)(params)
+        for key, width in gradient.tables.items():
+            found = constants["estimator"].get(FIRST, {}).get(key)
+            table = tf.zeros([model.data.size, width], model.dtype) if found is None else found
+            estimator[key] = tf.tile(table[None], [n_chains, 1, 1])
         return ProductState(params, memory, estimator, tf.fill([n_chains], tf.constant(np.nan, model.dtype)))
 
     def over_batches(fn: Callable, constants: Tree) -> Callable:
@@ -323,6 +323,10 @@ def build(product: Product) -> Transition:
             for name, g in grad.items()
         }
 
+    def renew(state: ProductState) -> ProductState:
+        assert gradient.renew is not None
+        return state._replace(estimator=gradient.renew(state.params))
+
     return Transition(
         init=init,
         supply=supply,
@@ -333,6 +337,8 @@ def build(product: Product) -> Transition:
         stats=stats,
         gradient=estimated_gradient if product.monitored else None,
         leaps=leaps,
+        every=gradient.every,
+        renew=renew if gradient.renew else None,
     )
 
 

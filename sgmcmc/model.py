@@ -84,6 +84,14 @@ class Model:
             name: _combined(g, batch, name) if name in self.by_rows else _dense(g) for name, g in gradient.items()
         }
 
+    def log_lik_gradient(self, params: Tree, data: Tree) -> Tree:
+        """The gradient of the log likelihood of `data`, for each parameter its shape."""
+        return _gradient(lambda: self.log_lik(params, data), params)
+
+    def prior_gradient(self, params: Tree) -> Tree:
+        """The gradient of the log prior density."""
+        return _gradient(lambda: self.log_prior(params), params)
+
     def log_prior(self, params: Tree) -> tf.Tensor:
         """The log prior density, a scalar; zero when there is none."""
         if self._log_prior is None:
@@ -109,11 +117,7 @@ class Model:
         """The gradient of the log likelihood of each observation in `data`, {name: [n, *shape]}."""
 
         def of_term(row: Tree) -> Tree:
-            with tf.GradientTape(watch_accessed_variables=False) as tape:
-                tape.watch(params)
-                value = self.log_lik(params, {name: entry[None] for name, entry in row.items()})
-            gradient = tape.gradient(value, params, unconnected_gradients="zero")
-            return {name: _dense(g) for name, g in gradient.items()}
+            return self.log_lik_gradient(params, {name: entry[None] for name, entry in row.items()})
 
         return mapped(of_term, data)
 
@@ -148,6 +152,14 @@ class Model:
             return k is not None and m is not None and k * TRACED[1] == m * TRACED[0]
 
         return frozenset(filter(goes_with_data, few))
+
+
+def _gradient(of: Callable[[], tf.Tensor], params: Tree) -> Tree:
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(params)
+        value = of()
+    gradient = tape.gradient(value, params, unconnected_gradients="zero")
+    return {name: _dense(g) for name, g in gradient.items()}
 
 
 def _dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:

@@ -6,7 +6,8 @@ block, L gradients of an iteration.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -59,9 +60,9 @@ class Mode(NamedTuple):
 class Minibatch(NamedTuple):
     """Which observations, and with what weights.
 
-    ``draw(stream, counters [K], constants) -> (indices int32 [K, C, n], weights)``, where weights are [K, C, n], or None
-    if all observations weigh `scale`. ``prepare(importance) -> constants`` is called once, with how large the terms of
-    the observations are, [N], if `wants_importance`, else with None.
+    ``draw(stream, counters [K], constants) -> (indices int32 [K, C, n], weights)``, where weights are [K, C, n], or
+    None if all observations weigh `scale`. ``prepare(importance) -> constants`` is called once, with how large the
+    terms of the observations are, [N], if `wants_importance`, else with None.
     """
 
     size: int
@@ -72,24 +73,32 @@ class Minibatch(NamedTuple):
     wants_importance: bool = False
 
 
+FIRST = "first"  # the constants of an estimator that are there for its first memory only
+
+
 class Gradient(NamedTuple):
     """How the gradient of the log posterior is estimated, for one chain.
 
-    ``prepare(mode) -> constants`` is called once for all chains, with the mode if `wants_mode`, else with None;
-    ``init(params, constants) -> memory`` begins a chain's memory, and
-    ``estimate(params, batch, constants, memory) -> Estimate``. `tables` names the entries of a memory, then a dict,
-    that have a row for each observation, [N, ...]; `estimate` is given the rows of its minibatch, [n, ...], and returns
-    them as they are to be, equal ones for an observation that the minibatch has twice.
+    ``prepare(begin, verbose) -> constants`` is called once for all chains, with where they begin, which is the mode if
+    `wants_mode`; ``init(params, constants) -> memory`` begins a chain's memory, and
+    ``estimate(params, batch, constants, memory) -> Estimate``. `tables` are entries of a memory, then a dict, that
+    have a row for each observation, with so many elements; `estimate` is given the rows of its minibatch, [n, width],
+    and returns them as they are to be, equal ones for an observation that the minibatch has twice. They begin as the
+    constant `FIRST` has them, [N, width], or else with zeros; this constant is kept for `init` only.
+    ``renew({name: [C, ...]}) -> memory`` of all chains, [C, ...], is called on the host before every iteration whose
+    number is a multiple of `every`.
     ``terms(params, data, constants) -> {name: [n, *shape]}`` is what each observation adds to the sum over all N that a
     minibatch estimates; without it the noise of the estimate cannot be told beforehand.
     """
 
     estimate: Callable[[Tree, Batch, Tree, Any], Estimate]
-    prepare: Callable[[Mode | None], Tree] = lambda mode: {}
+    prepare: Callable[[Mode, bool], Tree] = lambda begin, verbose: {}
     init: Callable[[Tree, Tree], Any] = lambda params, constants: ()
     wants_mode: bool = False
-    tables: tuple[str, ...] = ()
+    tables: Mapping[str, int] = MappingProxyType({})
     terms: Callable[[Tree, Tree, Tree], Tree] | None = None
+    every: int = 0
+    renew: Callable[[Tree], Tree] | None = None
 
 
 class Given(NamedTuple):
@@ -235,6 +244,9 @@ class Transition(NamedTuple):
         ``gradient(constants, state, supplied) -> {name: [C, *shape]}``: the estimated gradient at a draw.
     leaps : int
         Gradients in an iteration.
+    every : int
+        ``renew(state) -> state`` is called before every iteration whose number is a multiple of it, on the host; 0 is
+        never.
     """
 
     init: Callable[[Tree, Tree], State]
@@ -246,6 +258,8 @@ class Transition(NamedTuple):
     stats: Callable[[Tree, State, tf.Tensor], Tree]
     gradient: Callable[[Tree, State, Supplied], Tree] | None = None
     leaps: int = 1
+    every: int = 0
+    renew: Callable[[State], State] | None = None
 
 
 class Reducer(NamedTuple):

@@ -10,6 +10,7 @@ A row that moves only when a minibatch gathers it receives g_full as often as it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -19,23 +20,32 @@ from sgmcmc.model import Model
 
 
 def control_variates(model: Model) -> Gradient:
-    def prepare(mode: Mode | None) -> Tree:
-        assert mode is not None
+    def prepare(mode: Mode, verbose: bool) -> Tree:
         return {"centre": mode.params, "full": mode.gradient}
 
     def estimate(params: Tree, batch: Batch, constants: Tree, memory: tuple) -> Estimate:
         value, here = model.value_and_gradient(params, batch)
         there = model.gradient(constants["centre"], batch)
-        return Estimate(value, {name: _corrected(constants["full"][name], here[name], there[name]) for name in params})
+        return Estimate(value, {name: corrected(constants["full"][name], here[name], there[name]) for name in params})
+
+    return Gradient(estimate, prepare, wants_mode=True, terms=differences(model))
+
+
+STALE = 2**0.5  # by how much the difference to where a chain once was is larger than that to the mode, at most
+
+
+def differences(model: Model, factor: float = 1.0) -> Callable[[Tree, Tree, Tree], Tree]:
+    """What is left of each observation's gradient, less that at the centre; `factor` times."""
 
     def terms(params: Tree, data: Tree, constants: Tree) -> Tree:
         here, there = model.term_gradients(params, data), model.term_gradients(constants["centre"], data)
-        return {name: here[name] - there[name] for name in params}
+        return {name: factor * (here[name] - there[name]) for name in params}
 
-    return Gradient(estimate, prepare, wants_mode=True, terms=terms)
+    return terms
 
 
-def _corrected(full: tf.Tensor, here: Any, there: Any) -> tf.Tensor | RowGradient:
+def corrected(full: tf.Tensor, here: Any, there: Any) -> tf.Tensor | RowGradient:
+    """The estimate of one parameter's gradient."""
     if isinstance(here, RowGradient):
         visits = tf.reshape(here.visits, [-1] + [1] * (full.shape.rank - 1))
         values = visits * tf.gather(full, here.rows) + (here.values - there.values)

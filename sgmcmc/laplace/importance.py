@@ -1,9 +1,9 @@
 """How large the terms of the observations are, for minibatches that draw the large ones more often.
 
 With probabilities in proportion to the root mean square of a term, at draws from the Laplace approximation and in the
-coordinates of the chain, the expected noise of the estimate has the least trace. For plain gradients these are, near the
-mode, the norms of the gradients there (Putcha, Nemeth & Fearnhead 2023, eq. 11); for control variates, whose terms are
-H_i (theta - centre) to first order, the root of tr(H_i Sigma H_i^T) with the Hessians H_i (eq. 16).
+coordinates of the chain, the expected noise of the estimate has the least trace. For control variates, whose terms are
+H_i (theta - centre) to first order, that is the root of tr(H_i Sigma H_i^T) with the Hessians H_i (Putcha, Nemeth &
+Fearnhead 2023, eq. 16). Terms that do not vanish at the mode, plain gradients, are looked at there alone (eq. 11).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DRAWS = 32
 def importance(
     posterior: Posterior, terms: Terms, mode: np.ndarray, white: Whitening, root: Whitening, seed: int, verbose: bool
 ) -> np.ndarray:
-    """The root mean square of each observation's term, [N]."""
+    """The root mean square of each observation's term, at the mode or at draws around it, [N]."""
     data, dtype = posterior.model.data, posterior.model.dtype
     A = tf.constant(root.root, dtype)  # noqa: N806
 
@@ -36,10 +36,15 @@ def importance(
             return k + 1, total + tf.reduce_sum(t**2, axis=1)
 
         zeros = tf.zeros([words.shape[0]], dtype)
-        return [tf.while_loop(lambda k, _: k < DRAWS, added, (tf.constant(0), zeros))[1]]
+        return [tf.while_loop(lambda k, _: k < thetas.shape[0], added, (tf.constant(0), zeros))[1]]
 
-    rng = np.random.default_rng(seed)
-    thetas = tf.constant(mode + white.to_theta(rng.normal(size=(DRAWS, posterior.size))), dtype)
-    blocks = FullPass(data, squares, max(16, BLOCK // posterior.size))
-    of_blocks = [x.numpy().astype(np.float64) for (x,) in blocks([thetas, A], "Weighing observations", verbose)]
-    return np.sqrt(np.concatenate(of_blocks) / DRAWS)
+    def rms(thetas: np.ndarray) -> np.ndarray:
+        blocks = FullPass(data, squares, max(16, BLOCK // posterior.size))
+        given = [tf.constant(thetas, dtype), A]
+        of_blocks = [x.numpy().astype(np.float64) for (x,) in blocks(given, "Weighing observations", verbose)]
+        return np.sqrt(np.concatenate(of_blocks) / len(thetas))
+
+    at_mode = rms(mode[None])
+    if at_mode.any():
+        return at_mode
+    return rms(mode + white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS, posterior.size))))

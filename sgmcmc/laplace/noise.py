@@ -8,7 +8,8 @@ variates leave of them. With C their covariance over all observations the noise 
 
     1/n (sum_i t_i t_i^T / p_i - s s^T)        drawn with replacement by probabilities p_i, with s the sum of all t_i
 
-on average over the draws, in the whitened coordinates.
+on average over the draws, in the whitened coordinates. Where there are many observations, a random subset stands for
+all.
 """
 
 from __future__ import annotations
@@ -65,9 +66,10 @@ def noise_of_one(
         ]
 
     of_all, rng = FullPass(some, moments, max(16, BLOCK // d)), np.random.default_rng(seed)
+    z = rng.normal(size=(DRAWS, d))
+    z /= np.sqrt((z**2).mean(axis=0))  # so few draws have the right second moments, on which the noise depends most
     total = np.zeros((d, d))
-    for _ in range(DRAWS):
-        theta = centre + white.to_theta(sd * rng.normal(size=d))
+    for theta in centre + white.to_theta(sd * z):
         first, second = of_all.summed([tf.constant(theta, posterior.model.dtype), root], of_each=weights)
         total += second / some.size - np.outer(first, first) / some.size**2
     return n_data**2 * total / DRAWS

@@ -22,14 +22,18 @@ class Tuning(NamedTuple):
     error: float  # the largest relative error of an sd that is expected, in any direction
     iterations: float  # per independent draw, in the slowest direction
     minibatch_size: int  # from which on doubling it does not come near to doubling the stepsize; n, if it does not now
-    ratios: np.ndarray  # [D]: the sd of the chain over that of the posterior, of each element
+    sds: np.ndarray  # [D]: of each element in the chain, if the posterior is normal
+    ratios: np.ndarray  # [D]: these over those of the posterior
 
     def as_tree(self, posterior: Posterior) -> Tree:
         """As arrays, for a checkpoint."""
         told = {"stepsize": self.stepsize, "error": self.error, "iterations": self.iterations}
         arrays: dict[str, Any] = {name: np.float64(value) for name, value in told.items()}
-        ratios = {name: self.ratios[e.start : e.stop].reshape(e.shape) for name, e in posterior.elements.items()}
-        return arrays | {"minibatchSize": np.int64(self.minibatch_size), "ratios": ratios}
+        sds, ratios = (
+            {name: flat[e.start : e.stop].reshape(e.shape) for name, e in posterior.elements.items()}
+            for flat in (self.sds, self.ratios)
+        )
+        return arrays | {"minibatchSize": np.int64(self.minibatch_size), "sd": sds, "sdRatio": ratios}
 
 
 def tuned(
@@ -67,7 +71,7 @@ def tuned(
         chosen.error,
         chosen.iterations,
         _that_pays(dynamics, at, chosen, n, n_data, tolerance),
-        _of_elements(root, where, chosen),
+        *_of_elements(root, where, chosen),
     )
 
 
@@ -83,14 +87,15 @@ def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: i
     return size
 
 
-def _of_elements(root: Whitening, where: Directions, chosen: Predicted) -> np.ndarray:
-    """Standard deviations of the elements of theta in the chain, over those of the posterior."""
+def _of_elements(root: Whitening, where: Directions, chosen: Predicted) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviations of the elements of theta in the chain, and these over those of the posterior."""
     axes = root.to_theta(where.vectors.T)  # [directions, D]
     of_posterior, of_chain = (
         axes**2 / where.precision[:, None],
         (axes * chosen.ratios[:, None]) ** 2 / where.precision[:, None],
     )
-    return np.sqrt(of_chain.sum(axis=0) / of_posterior.sum(axis=0))
+    sds = np.sqrt(of_chain.sum(axis=0))
+    return sds, sds / np.sqrt(of_posterior.sum(axis=0))
 
 
 def _solved(white: np.ndarray, root: np.ndarray) -> np.ndarray:

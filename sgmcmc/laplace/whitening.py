@@ -15,7 +15,7 @@ from sgmcmc.dataset.some import some_of
 from sgmcmc.laplace.posterior import Posterior
 
 DENSE = 2000  # parameters of which the whole matrix is taken at most
-FLOPS = 1e10  # a Hessian of N observations costs N D^2, and some are taken where that is more
+FLOPS = 1e11  # a Hessian of N observations costs N D^2, and some are taken where that is more
 ROUGH = 1e8  # the same where coordinates need be good to a factor only
 FLATTEST = 4.0  # rounding errors: eigenvalues of R below count as none
 
@@ -50,7 +50,8 @@ def n_rows(d: int, flops: float) -> int:
 def whitening(precision: np.ndarray, dtype: tf.DType, diagonal: bool = False) -> Whitening:
     """A for this curvature, [D, D] or [D], computed in `dtype`; of a matrix by its diagonal alone, if `diagonal`."""
     on_diagonal = np.diag(precision) if precision.ndim == 2 else precision
-    scale = 1 / np.sqrt(np.maximum(np.abs(on_diagonal), np.finfo(np.float64).tiny))
+    largest = np.abs(on_diagonal).max(initial=1e-30)
+    scale = 1 / np.sqrt(np.maximum(np.abs(on_diagonal), 1e-12 * largest))
     if precision.ndim == 1 or diagonal:
         return Whitening(scale, int((on_diagonal <= 0).sum()))
     values, vectors = np.linalg.eigh(precision * scale[:, None] * scale)

@@ -41,6 +41,8 @@ class Tuned:
     candidates : sequence of dict
     judged : sequence
     seed : int
+    scale : dict, optional
+        The preconditioner to which the stepsizes are relative, if one was given.
 
     Attributes
     ----------
@@ -58,13 +60,18 @@ class Tuned:
     """
 
     def __init__(
-        self, sampler: str, candidates: Sequence[Mapping[str, Any]], judged: Sequence[Judged], seed: int
+        self,
+        sampler: str,
+        candidates: Sequence[Mapping[str, Any]],
+        judged: Sequence[Judged],
+        seed: int,
+        scale: Mapping[str, Any] | None = None,
     ) -> None:
         self._sampler, self._candidates, self._judged = sampler, [dict(c) for c in candidates], list(judged)
         self.seed = seed
         chosen = best(self._judged)
         assert chosen is not None
-        self._best, self.settings = chosen, dict(self._candidates[chosen])
+        self._best, self.settings = chosen, {**self._candidates[chosen], **(scale or {})}
 
     @property
     def table(self) -> pd.DataFrame:

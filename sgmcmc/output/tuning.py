@@ -23,6 +23,8 @@ NORMAL_QUANTILE = 2.5758  # 0.995
 TOO_HOT = 0.1  # of the kinetic temperature, relative
 SURE = 1.6  # margins, which an average that is right exceeds once in 10,000 times at most
 TOO_NARROW, TOO_WIDE = 0.9, 1.4  # variance ratios; the largest stepsizes that the guide advises, and 5 leaps, give 1.25
+UNLIKE = 0.25  # of an sd, relative: where the posterior is not as it was expected to be
+FEW = 100  # independent draws of all chains together, below which averages say little
 SHORT, LONG = 1000, 100_000  # iterations of which nothing is said; draws to which one that is longer is cut
 
 
@@ -131,9 +133,47 @@ def warn(averages: Averages, settings: Mapping[str, Any]) -> None:
     for name in settings["parameters"]:
         message = _of_temperature(hot[name], name, "thermostat" in averages, settings) if name in hot else None
         if message is None and name in wide:
-            message = _of_variance(wide[name], name, settings)
+            message = _of_variance(wide[name], name, settings, "variance_ratio" in averages)
         if message is not None:
             warn_user(message)
+
+
+def warn_of_length(settings: Mapping[str, Any]) -> None:
+    """Say so if a run whose stepsize was found is too short for what it expects."""
+    expected = settings.get("expected")
+    if expected is None:
+        return
+    iterations = (settings["nIters"] - settings["burnIn"]) * (settings["nChains"] or 1)
+    if iterations < FEW * expected["iterations"]:
+        more = ""
+        if expected["minibatchSize"] > settings["minibatchSize"]:
+            more = f", or minibatchSize up to {expected['minibatchSize']}, which allows a larger stepsize"
+        warn_user(
+            f"this run has about {iterations / expected['iterations']:.0f} independent draws in its slowest direction, "
+            f"{expected['iterations']:.0f} iterations for each; {FEW} at least are wanted. Increase nIters{more}."
+        )
+
+
+def warn_of_shape(draws: Draws) -> None:
+    """Say so if the chain is wider or narrower than it was expected to be, and long enough to tell."""
+    expected = draws.settings.get("expected")
+    if expected is None or set(draws) != set(expected["sd"]):
+        return
+    iterations = (draws.settings["nIters"] - draws.settings["burnIn"]) * (draws.settings["nChains"] or 1)
+    if iterations < 2 * FEW * expected["iterations"]:
+        return
+    late = draws[-min(len(draws.iterations), LONG) :]
+    ratios = {}
+    for name, values in late.groups["posterior"].items():
+        of_elements = np.asarray(values, np.float64).std(axis=(0, 1)) / np.asarray(expected["sd"][name])
+        ratios[name] = float(np.ravel(of_elements)[np.argmax(np.abs(np.log(of_elements)))])
+    name = max(ratios, key=lambda name: abs(np.log(ratios[name])))
+    if abs(ratios[name] - 1) > UNLIKE:
+        warn_user(
+            f"an sd of {name!r} in this chain is {ratios[name]:.2g} times what was expected before it: the posterior "
+            "is not near the normal distribution with the curvature at its mode, or the chain has not settled. What "
+            "stepsize='auto' promises does not hold then: see checkStepsize and tune."
+        )
 
 
 def _of_temperature(band: Band, name: str, thermostat: bool, settings: Mapping[str, Any]) -> str | None:
@@ -160,12 +200,14 @@ def _of_temperature(band: Band, name: str, thermostat: bool, settings: Mapping[s
     )
 
 
-def _of_variance(band: Band, name: str, settings: Mapping[str, Any]) -> str | None:
+def _of_variance(band: Band, name: str, settings: Mapping[str, Any], exactly: bool) -> str | None:
+    # What gradients tell holds at any stepsize, and so does what was promised.
+    too_wide = (1 + settings["tolerance"]) ** 2 if exactly and "expected" in settings else TOO_WIDE
     if band.high < TOO_NARROW:
         remedy = "the friction of its thermostat makes it so; decrease a or stepsize, or increase minibatchSize"
-    elif band.low > TOO_WIDE and "L" in settings:
+    elif band.low > too_wide and "L" in settings:
         remedy = "too few leaps make it so; increase L"
-    elif band.low > TOO_WIDE:
+    elif band.low > too_wide:
         remedy = "the noise of the gradients or the size of the steps makes it so; decrease stepsize, or increase " + (
             "minibatchSize" if "optStepsize" in settings else "minibatchSize or use control variates"
         )

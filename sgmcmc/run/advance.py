@@ -65,7 +65,7 @@ def stretches(
     """
     while done < plan.n_iterations:
         started = time.perf_counter()
-        stretch = plan.stretch(done, min(done + pace.length, loop.block_end(done)), loop.capacity)
+        stretch = plan.stretch(done, min(done + pace.length, loop.call_end(done)), loop.capacity)
         outcome = loop.advance(leaves, stretch)
         if not _is_finite(outcome):
             at, error = _divergence(loop, leaves, stretch, failure)

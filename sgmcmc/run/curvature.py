@@ -108,6 +108,12 @@ class Curvature:
             seed,
             _probabilities(minibatch, of_minibatch),
         )
+        if tuning.error > self.tolerance:
+            warn_user(
+                f"no stepsize makes {of} keep tolerance={self.tolerance}: with its other settings sds are "
+                f"expected to be up to {tuning.error:.0%} off, and hardly less with a smaller stepsize. For sghmc more "
+                "leaps help, such as L=20, for sgnht a smaller a."
+            )
         far = distance(white, posterior.flat(mode.gradient))
         return Found(constants, of_minibatch, tuning.as_tree(posterior) | {"distance": far})
 
@@ -135,5 +141,6 @@ def _warn(of: str, posterior: Posterior, white: Whitening, far: float) -> None:
     elif far > FAR:
         warn_user(
             f"the search for the mode of {of} stopped about {far:.2g} posterior standard deviations away from it; "
-            "search longer, with another optStepsize, or optStepsize='auto'."
+            "search longer, with another optStepsize, or by optStepsize='auto'. If it was that, rounding or a kink of "
+            "the posterior is in the way, or observations that matter were not among those that told the curvature."
         )

@@ -169,7 +169,7 @@ def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State
     try:
         while done < n_iterations:
             started = time.perf_counter()
-            stretch = plan.stretch(done, min(done + pace.length, loop.block_end(done)), loop.capacity)
+            stretch = plan.stretch(done, min(done + pace.length, loop.call_end(done)), loop.capacity)
             outcome = loop.advance(leaves, stretch)
             finite &= np.isfinite(outcome.log_density)
             rows.append([row.numpy()[: stretch.n_rows] for row in outcome.rows])

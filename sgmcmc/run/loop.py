@@ -96,12 +96,15 @@ class Loop:
         """Where the parameters stand among the leaves."""
         return dict(self._positions)
 
-    def block_end(self, iteration: int) -> int:
-        """Where the block of supplies ends that this iteration is in."""
-        return (iteration // self.feed.length + 1) * self.feed.length
+    def call_end(self, iteration: int) -> int:
+        """Where a call that begins here must end: its block of supplies does, or the state is renewed."""
+        ends = [(iteration // every + 1) * every for every in (self.feed.length, self._transition.every) if every]
+        return min(ends)
 
     def advance(self, leaves: list[tf.Tensor], stretch: Stretch) -> Outcome:
-        """Make the iterations of a stretch, which must not cross the end of a block, and record its rows."""
+        """Make the iterations of a stretch, which must not cross `call_end`, and record its rows."""
+        if self._transition.renew and stretch.begin % self._transition.every == 0:
+            leaves = self._renewed(leaves)
         number, first = divmod(stretch.begin, self.feed.length)
         last = first + stretch.end - stretch.begin
         start = number * self.feed.length
@@ -113,6 +116,11 @@ class Loop:
         results = self._compiled(*leaves, *self._flat_constants, *self.feed.block(number), orders)
         n = self._n_leaves
         return Outcome(results[:n], results[n:-1], results[-1].numpy())
+
+    def _renewed(self, leaves: list[tf.Tensor]) -> list[tf.Tensor]:
+        assert self._transition.renew is not None
+        state, accumulated = self.unflatten(leaves)
+        return self.flatten(self._transition.renew(state), tf.nest.flatten(accumulated))
 
     def _begin(self, leaves: list[tf.Tensor], number: int) -> None:
         """Trace this program while the feed's is compiled."""

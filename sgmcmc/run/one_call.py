@@ -114,6 +114,8 @@ class Run:
                 advance.warn_interrupted(storage.stored, self.plan.n_rows)
             if storage.stored * self.keep.thin >= tuning.SHORT:
                 tuning.warn(self._averages(loop, storage, draws), draws.settings)
+                tuning.warn_of_length(draws.settings)
+                tuning.warn_of_shape(draws)
         return draws
 
     def _watched(self, prepared: Prepared) -> dict[str, int]:

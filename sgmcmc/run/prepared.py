@@ -46,9 +46,13 @@ class Prepared:
         """What was worked out of the stepsize, as users know it, and as JSON."""
         if not self.tuning:
             return {}
-        told = {name: np.asarray(value).tolist() for name, value in self.tuning.items() if name != "ratios"}
-        ratios = {name: np.asarray(value).tolist() for name, value in self.tuning["ratios"].items()}
-        return {"stepsize": dict.fromkeys(ratios, told["stepsize"]), "expected": told | {"sdRatio": ratios}}
+        told = {
+            key: {name: np.asarray(x).tolist() for name, x in value.items()}
+            if isinstance(value, dict)
+            else np.asarray(value).tolist()
+            for key, value in self.tuning.items()
+        }
+        return {"stepsize": dict.fromkeys(told["sd"], told["stepsize"]), "expected": told}
 
     @property
     def chains(self) -> int:

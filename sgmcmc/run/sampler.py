@@ -17,7 +17,7 @@ from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule, first
-from sgmcmc.core.types import Dynamics, Given, Gradient, Minibatch, Mode, Tree
+from sgmcmc.core.types import FIRST, Dynamics, Given, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.kernel import Product, build, constants
@@ -114,7 +114,8 @@ class Sampler:
         mode = None
         if self.search is not None:
             mode = find_mode(self.model, self.minibatch, self.search, self.start, self.seed, verbose)
-        estimator = self.gradient.prepare(mode if self.gradient.wants_mode else None)
+        begin = mode or Mode({name: tf.constant(theta) for name, theta in self.start.items()}, {})
+        estimator = self.gradient.prepare(begin, verbose)
         worked_out = self.curvature.worked_out(
             self.name,
             self.model,
@@ -158,6 +159,7 @@ class Sampler:
         given = constants(self.seed, stepsize, found, self.model.dtype, chains)
         centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
         state = transition.init(given, self._chain_starts(centre if mode is None else mode.params))
+        given["estimator"] = {k: v for k, v in given["estimator"].items() if k != FIRST}
         prepared = Prepared(transition, given, state, self.model.data, self.n_chains, mode, tuning)
         self._warn_of_lost_noise(prepared)
         return prepared

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import tensorflow as tf
-
 from sgmcmc.core.types import Dynamics
-from sgmcmc.dataset.some import some_rows
 from sgmcmc.laplace.whitening import DENSE as MOST
 from sgmcmc.model import Model
 from sgmcmc.samplers._choices import Choices
-
-SOME = 8  # observations by which it is tried whether the log likelihood is a sum
-ADDITIVE = 1e-3  # relative
+from sgmcmc.samplers._sums import require_sum
 
 
 def require_automatic(
@@ -47,30 +41,4 @@ def require_automatic(
             f"stepsize of {of} must be a number where rows of params move alone, each by a clock of its own, here "
             f"{sorted(model.by_rows)}; got 'auto'. With preconditioner='diagonal' all rows move, and it can be found."
         )
-    _require_sum(choices, model)
-
-
-def _require_sum(choices: Choices, model: Model) -> None:
-    """The gradient of some observations must be the sum of those of its halves."""
-    some = some_rows(choices.data, SOME)
-    halves = [
-        {name: entry[part] for name, entry in some.items()} for part in (slice(SOME // 2), slice(SOME // 2, None))
-    ]
-    params = {name: tf.constant(theta) for name, theta in choices.start.items()}
-
-    def gradient(data: dict) -> np.ndarray:
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(params)
-            value = model.log_lik(params, data)
-        found = tape.gradient(value, params, unconnected_gradients="zero")
-        return np.concatenate([np.ravel(tf.convert_to_tensor(found[name])) for name in sorted(found)])
-
-    whole, parts = gradient(some), gradient(halves[0]) + gradient(halves[1])
-    if np.isfinite(whole).all() and np.abs(whole - parts).max() > ADDITIVE * max(
-        np.abs(whole).max(), np.abs(parts).max()
-    ):
-        raise choices.refuse(
-            "logLik",
-            "be a sum over the observations, so that the parts of a minibatch add up to it, for stepsize='auto'",
-            "one whose gradient for some observations is not the sum of those for their halves",
-        )
+    require_sum(choices, model, "stepsize='auto'")

@@ -306,6 +306,12 @@ class Choices:
         elif isinstance(self.data, Elsewhere):
             self.data.watch(attempting)
 
+    def _checksum_of_matrix(self) -> str:
+        """Of the matrix as it was given: its root is rounded otherwise on another machine."""
+        given = self.preconditioner
+        entries = given if isinstance(given, Mapping) else {"": given}
+        return "matrix " + " ".join(checksum(np.asarray(entries[name], np.float64)) for name in sorted(entries))
+
     @property
     def settings(self) -> dict[str, Any]:
         """What the user chose, by R's names and as JSON."""
@@ -324,7 +330,7 @@ class Choices:
             if self.automatic
             else {name: _described(eps, self.float_type) for name, eps in self.stepsizes.items()},
             "tolerance": self.curvature.tolerance,
-            "preconditioner": f"root {checksum(given)}" if isinstance(given, np.ndarray) else given,
+            "preconditioner": self._checksum_of_matrix() if isinstance(given, np.ndarray) else given,
             "seed": self.random_seed,
             "subsampling": drawn,
             "integers": sorted(self.integers),

@@ -8,30 +8,28 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics, Given, Gradient
-from sgmcmc.dynamics import descent
-from sgmcmc.gradients.control_variates import control_variates
-from sgmcmc.gradients.plain import plain
+from sgmcmc.core.parameters import numbered
+from sgmcmc.core.types import Dynamics, Given
 from sgmcmc.kernel import moving_by_rows
 from sgmcmc.run.identity import summed, told
-from sgmcmc.run.mode import AutomaticSearch, ModeSearch
+from sgmcmc.run.mode import AutomaticSearch
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.samplers._automatic import require_automatic
-from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag
+from sgmcmc.samplers._checks import require_count
 from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._preconditioner import AUTO
+from sgmcmc.samplers._gradient import chosen_gradient
 from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers._sums import require_sum, warn_of_mean
 from sgmcmc.samplers._trial import require_pure
-from sgmcmc.samplers.estimators import controlVariates
+from sgmcmc.samplers.estimators import Estimator
 
 PROBE_SCALES = (0.1, 1.0, 3.0)
-OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
 
 
 def set_up(
     choices: Choices,
     dynamics: Dynamics | Mapping[str, Dynamics],
-    gradient: controlVariates | None,
+    gradient: Estimator | None,
     settings: Mapping[str, Any] | None = None,
     told_apart: Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
@@ -41,22 +39,23 @@ def set_up(
     """
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     own, eps = dict(settings or {}), choices.stepsizes
-    search, searching = _mode_search(choices, gradient)
+    chosen = chosen_gradient(choices, gradient)
     seed, minibatch, model = choices.random_seed, choices.minibatch, choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}
     curvature = choices.curvature
-    by_rows = moving_by_rows(model, minibatch, each, shapes)
-    model = model.giving_rows(by_rows if curvature.preconditioner is None else frozenset())
-    if search is None and curvature.at_mode:
-        search = AutomaticSearch()
+    may = chosen.by_rows and curvature.preconditioner is None
+    model = model.giving_rows(moving_by_rows(model, minibatch, each, shapes) if may else frozenset())
+    search = AutomaticSearch() if chosen.search is None and curvature.at_mode else chosen.search
     if choices.automatic:
         require_automatic(choices, model, each, own)
-    estimator: Gradient = plain(model) if gradient is None else control_variates(model)
+    if minibatch.wants_importance:
+        require_sum(choices, model, "subsampling=preferential()")
+    warn_of_mean(choices, model)
     sampler = Sampler(
         name=choices.sampler,
         model=model,
         minibatch=minibatch,
-        gradient=estimator,
+        gradient=chosen.made(model, numbered(shapes)),
         dynamics=each,
         stepsize=eps,
         start=choices.start,
@@ -66,34 +65,9 @@ def set_up(
         n_chains=choices.n_chains,
         starts=choices.chain_starts,
         shared_minibatch=choices.shared_minibatch,
-        settings=choices.settings | own | searching | dict(told_apart or {}),
+        settings=choices.settings | own | chosen.settings | dict(told_apart or {}),
     )
     return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
-
-
-def _mode_search(choices: Choices, gradient: Any) -> tuple[ModeSearch | AutomaticSearch | None, dict[str, Any]]:
-    """How the mode is sought, and the settings of that as the user knows them."""
-    name = choices.sampler
-    if gradient is None:
-        return None, {}
-    if not isinstance(gradient, controlVariates):
-        raise ValueError(
-            f"gradient of {name} must be None, the plain estimate, or controlVariates(optStepsize); got {gradient!r}."
-        )
-    optimizer = gradient.optimizer
-    if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
-        raise ValueError(f"optimizer of {name} must be one of {sorted(OPTIMIZERS)}; got {optimizer!r}.")
-    n_iterations = require_count("nItersOpt", name, gradient.nItersOpt, at_least=0)
-    if isinstance(gradient.optStepsize, str) and gradient.optStepsize == AUTO and n_iterations > 0:
-        return AutomaticSearch(require_flag("verbose", name, gradient.verbose)), {"optStepsize": AUTO}
-    if isinstance(gradient.optStepsize, str) and gradient.optStepsize != AUTO:
-        raise choices.refuse("optStepsize", "be 'auto' or a positive number", repr(gradient.optStepsize))
-    stepsize = 1.0 if n_iterations == 0 and gradient.optStepsize == AUTO else gradient.optStepsize
-    stepsize = choices.number("optStepsize", stepsize, POSITIVE)
-    search = ModeSearch(
-        OPTIMIZERS[optimizer](), stepsize, n_iterations, require_flag("verbose", name, gradient.verbose)
-    )
-    return search, {"optStepsize": stepsize, "nItersOpt": n_iterations, "optimizer": optimizer}
 
 
 def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
@@ -137,7 +111,8 @@ def _require_the_same_everywhere(choices: Choices, dynamics: Dynamics, name: str
         memory = dynamics.init(theta, Given(eps, noise))
         theta_, memory_ = dynamics.step(theta, memory, Given(eps, noise, gradient))
         drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
-        reached.append(tf.nest.flatten((theta_ - theta, drifted - theta, memory_)))
+        renewed = dynamics.refresh(theta, memory, Given(eps, noise)) if dynamics.refresh else memory
+        reached.append(tf.nest.flatten((theta_ - theta, drifted - theta, memory_, renewed)))
     if not all(np.allclose(x, y, rtol=1e-3, atol=1e-4) for x, y in zip(*reached, strict=True)):
         raise ValueError(
             f"dynamics of {choices.sampler} must move {name!r} by steps that do not depend on where it is, for a "

@@ -31,10 +31,10 @@ parameter.""",
         'float, schedule, or dict of str to either, default "auto"',
         """The variance eps of the noise injected by one SGLD update, ``theta + eps/2 * gradient + N(0, eps)``, on the
 scale of `params`, or relative to the `preconditioner`; for the samplers with momentum, the variance of the momentum. A
-number or schedule (see `polynomial`) holds for all parameters, a dict gives one for each. "auto" finds it: the largest
-with which every standard deviation is expected to be within `tolerance` of the posterior's, by the curvature at the
-mode and the noise of the gradients around it. What was found and what is expected is in ``out.settings``. For at most
-2000 elements of `params`; beyond, see `tune`.""",
+number or schedule (see `polynomial`) holds for all parameters, a dict gives one for each (with a dense preconditioner,
+for its coordinates of the same index). "auto" finds it: the largest at which every standard deviation is expected to be
+within `tolerance` of the posterior's, by the curvature at the mode and the noise of the gradients around it. What was
+found and what is expected is in ``out.settings``. For at most 2000 elements of `params`; beyond, see `tune`.""",
     ),
     "preconditioner": (
         '"auto", "dense", "diagonal", None, array_like or dict of str to array_like, default "auto"',
@@ -165,9 +165,10 @@ had never stopped; begin it if there is none. All other arguments must be as the
 is taken.""",
     ),
     "gradient": (
-        "controlVariates, optional",
+        "controlVariates, saga or svrg, optional",
         """How the gradient of the log posterior is estimated: by default the plain estimate from the minibatch;
-``controlVariates(optStepsize)`` around the mode, as in `sgldcv`.""",
+``controlVariates()`` around the mode, as in `sgldcv`; ``svrg()`` around where the chain was; ``saga()`` by a table of
+the gradients seen last.""",
     ),
     "dynamics": (
         "Dynamics or dict of str to Dynamics",

@@ -12,7 +12,7 @@ from sgmcmc.samplers._choices import Choices, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import checked_dynamics, probed, set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers.estimators import controlVariates
+from sgmcmc.samplers.estimators import Estimator
 
 
 @public
@@ -28,7 +28,7 @@ def sample(
     seed: int | None = None,
     *,
     dynamics: Dynamics | Mapping[str, Dynamics],
-    gradient: controlVariates | None = None,
+    gradient: Estimator | None = None,
     **options: Unpack[Options],
 ) -> Draws:
     """Sample with an update rule of your own.
@@ -103,7 +103,7 @@ def sampleSetup(
     seed: int | None = None,
     *,
     dynamics: Dynamics | Mapping[str, Dynamics],
-    gradient: controlVariates | None = None,
+    gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up a sampler with an update rule of your own, to run step by step.

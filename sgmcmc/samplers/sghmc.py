@@ -13,7 +13,7 @@ from sgmcmc.samplers._choices import Choices, PerParameter, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers.estimators import controlVariates
+from sgmcmc.samplers.estimators import Estimator, controlVariates
 
 ONE_LEAP = ", since the momentum is drawn anew in each iteration and in a single leap no gradient moves the position"
 
@@ -32,7 +32,7 @@ def sghmc(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    gradient: controlVariates | None = None,
+    gradient: Estimator | None = None,
     **options: Unpack[Options],
 ) -> Draws:
     """Stochastic gradient Hamiltonian Monte Carlo.
@@ -99,7 +99,7 @@ def sghmcSetup(
     L: int = 5,
     seed: int | None = None,
     *,
-    gradient: controlVariates | None = None,
+    gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up stochastic gradient Hamiltonian Monte Carlo, to run step by step.
@@ -254,7 +254,7 @@ def sghmccvSetup(
     return _set_up_sghmc(choices, alpha, L, controlVariates(optStepsize, nItersOpt, optimizer, verbose))
 
 
-def _set_up_sghmc(choices: Choices, alpha: PerParameter, L: int, gradient: controlVariates | None) -> Sgmcmc:
+def _set_up_sghmc(choices: Choices, alpha: PerParameter, L: int, gradient: Estimator | None) -> Sgmcmc:
     frictions = choices.per_parameter("alpha", alpha, FRICTION)
     leaps = require_count("L", choices.sampler, L, 2, ONE_LEAP)
     dynamics = {name: sghmc_dynamics(friction, leaps) for name, friction in frictions.items()}

@@ -12,7 +12,7 @@ from sgmcmc.samplers._choices import Choices, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers.estimators import controlVariates
+from sgmcmc.samplers.estimators import Estimator, controlVariates
 
 
 @public
@@ -27,7 +27,7 @@ def sgld(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    gradient: controlVariates | None = None,
+    gradient: Estimator | None = None,
     **options: Unpack[Options],
 ) -> Draws:
     """Stochastic gradient Langevin dynamics.
@@ -78,7 +78,7 @@ def sgldSetup(
     minibatchSize: float = 0.01,
     seed: int | None = None,
     *,
-    gradient: controlVariates | None = None,
+    gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up stochastic gradient Langevin dynamics, to run step by step.

@@ -16,7 +16,7 @@ from sgmcmc.samplers._choices import Choices, PerParameter, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers.estimators import controlVariates
+from sgmcmc.samplers.estimators import Estimator, controlVariates
 
 LARGEST = 0.1  # the variance is then 5% too small
 
@@ -34,7 +34,7 @@ def sgnht(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    gradient: controlVariates | None = None,
+    gradient: Estimator | None = None,
     **options: Unpack[Options],
 ) -> Draws:
     """The stochastic gradient Nosé-Hoover thermostat.
@@ -95,7 +95,7 @@ def sgnhtSetup(
     a: PerParameter = 0.01,
     seed: int | None = None,
     *,
-    gradient: controlVariates | None = None,
+    gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up the stochastic gradient Nosé-Hoover thermostat, to run step by step.
@@ -252,7 +252,7 @@ def sgnhtcvSetup(
     return _set_up_sgnht(choices, a, controlVariates(optStepsize, nItersOpt, optimizer, verbose))
 
 
-def _set_up_sgnht(choices: Choices, a: PerParameter, gradient: controlVariates | None) -> Sgmcmc:
+def _set_up_sgnht(choices: Choices, a: PerParameter, gradient: Estimator | None) -> Sgmcmc:
     factors = choices.per_parameter("a", a, DIFFUSION)
     if (largest := max(factors.values())) > LARGEST:
         ratio = (1 + np.sqrt(1 - 2 * largest)) / 2

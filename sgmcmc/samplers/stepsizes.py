@@ -134,6 +134,8 @@ def checkStepsize(
             given["preconditioner"] = at_stepsize.settings["preconditioner"]
     else:
         half = _halved(stepsize)
+    if set(params) <= set(at_stepsize):  # the chain goes on from where it is; the first may have begun at the mode
+        params = {name: at_stepsize[name][-1 if at_stepsize.nChains is None else (0, -1)] for name in params}
     return changes(at_stepsize, sampler(logLik, dataset, params, half, **given))
 
 

@@ -12,12 +12,13 @@ import numpy as np
 class preferential:  # noqa: N801 - reads as a function where it is used
     """Minibatches that have the observations more often whose gradients matter more, for the argument `subsampling`.
 
-    Observations are drawn with replacement in proportion to weights, and each term of the gradient is divided by n times
-    its probability, so that the estimate stays unbiased, with less noise [1]_. The weights are worked out once, at the
-    mode, which is sought: the root mean square of each observation's part in the estimate, over draws from the normal
-    approximation of the posterior, in the coordinates of the chain. For plain gradients these are the norms of the
-    gradients near the mode; for control variates, to first order, the roots of tr(H_i Sigma H_i^T), with the
-    observation's Hessian H_i and the covariance Sigma of the posterior.
+    Observations are drawn with replacement in proportion to weights, and each term of the gradient is divided by n
+    times its probability, so that the estimate stays unbiased, with less noise [1]_. The weights are worked out once,
+    at the mode, which is sought. For plain gradients they are the norms of the gradients there (eq. 11). For estimates
+    from differences, such as control variates, they are the root mean square of each difference over draws from the
+    normal approximation of the posterior: to first order the root of tr(H_i Sigma H_i^T), with the observation's
+    Hessian H_i and the covariance Sigma of the posterior (eq. 16). With a `preconditioner` norms are those in its
+    coordinates.
 
     Parameters
     ----------
@@ -46,7 +47,8 @@ class preferential:  # noqa: N801 - reads as a function where it is used
     ...     return tf.reduce_sum(dataset["y"] * eta - tf.nn.softplus(eta))
     >>> expected = [
     ...     sgldcv(
-    ...         logLik, dataset, {"slope": 0.0}, minibatchSize=10, nIters=10, verbose=False, seed=1, subsampling=subsampling
+    ...         logLik, dataset, {"slope": 0.0}, minibatchSize=10, nIters=10, verbose=False, seed=1,
+    ...         subsampling=subsampling,
     ...     ).settings["expected"]["stepsize"]
     ...     for subsampling in ("uniform", preferential())
     ... ]

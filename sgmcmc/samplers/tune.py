@@ -80,7 +80,8 @@ def tune(
     Returns
     -------
     Tuned
-        Its `settings` are to be passed on; it also has a `table` of what was tried, and a picture, `plot()`.
+        Its `settings` are to be passed on, with the `preconditioner` if one was given; it also has a `table` of what
+        was tried, and a picture, `plot()`.
 
     Raises
     ------
@@ -143,7 +144,8 @@ def tune(
             f"stepsize of tune must have a value at which the chain does not diverge; got "
             f"{described([candidate['stepsize'] for candidate in candidates])}, at each of which it does."
         )
-    return Tuned(name, candidates, judged, seed)
+    scale = {"preconditioner": arguments["preconditioner"]} if "preconditioner" in arguments else {}
+    return Tuned(name, candidates, judged, seed, scale)
 
 
 def _require_known(sampler: Callable, name: str, arguments: Mapping[str, Any]) -> None:

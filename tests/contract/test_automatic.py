@@ -49,12 +49,9 @@ def test_a_run_without_any_setting_has_the_posterior() -> None:
     expected, table = out.settings["expected"], out.summary()
     ess = table["ess_bulk"].min()
     assert ess > 0.6 * 24_000 / expected["iterations"] > 300
-    assert (
-        np.abs(theta.mean(axis=0) - MEAN).max() < 1e9
-        and (np.abs(theta.mean(axis=0) - MEAN) / sd < 6 / np.sqrt(ess)).all()
-    )
+    assert (np.abs(theta.mean(axis=0) - MEAN) / sd < 6 / np.sqrt(ess)).all()
     assert (np.abs(theta.std(axis=0) / sd - table["expected_sd_ratio"]) < 6 * 0.7 / np.sqrt(ess)).all()
-    assert 0.04 < expected["error"] <= 0.05 and expected["distance"] < 0.03
+    assert 0.035 < expected["error"] <= 0.04 and expected["distance"] < 0.03
     assert out.settings["stepsize"] == {"beta": expected["stepsize"], "level": expected["stepsize"]}
     assert table["r_hat"].max() < 1.02
 
@@ -75,7 +72,7 @@ def test_samplers_with_momentum_keep_what_they_promise(name: str, settings: dict
 
 def test_sgnht_settles_where_it_says() -> None:
     """60 directions share a thermostat, so that it hardly moves; simulated in NumPy, to three standard errors."""
-    rng, eps, a = np.random.default_rng(1), 0.03, 0.02
+    rng, eps, a = np.random.default_rng(1), 0.02, 0.05
     precision, noise = rng.uniform(0.3, 2.0, 60), rng.uniform(0.0, 3.0, 60)
     told = sgnht(a).stationary(eps, precision, noise)  # type: ignore[misc]
     theta, u, xi = np.zeros((100, 60)), np.sqrt(eps) * rng.normal(size=(100, 60)), np.full((100, 1), a)
@@ -116,6 +113,16 @@ def test_a_store_goes_on_with_what_was_found(tmp_path: Path) -> None:
     np.testing.assert_array_equal(out["beta"], whole["beta"])
     assert out.settings["expected"] == whole.settings["expected"]
     assert sgmcmc.Draws.load(tmp_path / "run.zarr").settings["stepsize"] == whole.settings["stepsize"]
+
+
+def test_a_matrix_is_known_again_by_its_entries() -> None:
+    """Not by its root, whose last digits depend on the machine."""
+    told = [
+        sgmcmc.sgldSetup(log_lik, DATASET, PARAMS, 0.1, preconditioner=m, **ARGUMENTS)._sampler.settings
+        for m in (np.eye(4), np.eye(4).tolist(), {"beta": np.ones(3), "level": 1.0}, 2 * np.eye(4))
+    ]
+    first, listed, entries, twice = (settings["preconditioner"] for settings in told)
+    assert first == listed != twice and entries not in (first, twice)
 
 
 def test_the_search_for_the_mode_needs_no_setting() -> None:
@@ -237,3 +244,39 @@ def test_a_start_of_no_density_is_refused() -> None:
     )
     with pytest.raises(ValueError, match="params must be where the log posterior is finite, for a search for the mode"):
         sgmcmc.initSess(sampler, verbose=False)
+
+
+def test_a_posterior_that_is_not_as_expected_is_said_to_be() -> None:
+    """Cauchy's distribution to the power of three: its tails are wider than the curvature at the mode says."""
+
+    def wide(params: dict, dataset: dict) -> tf.Tensor:
+        return tf.reduce_sum(0.0 * dataset["y"] - 2.0 / N * tf.math.log1p(params["level"] ** 2))
+
+    with pytest.warns(UserWarning, match=r"an sd of 'level' in this chain is .* times what was expected before it"):
+        sgmcmc.sgldcv(wide, DATASET, {"level": 0.1}, minibatchSize=100, nIters=5000, verbose=False, seed=1)
+
+
+def test_a_run_that_is_too_short_is_said_to_be() -> None:
+    with pytest.warns(UserWarning, match=r"this run has about \d+ independent draws in its slowest direction"):
+        sgmcmc.sgldcv(log_lik, DATASET, PARAMS, **ARGUMENTS, tolerance=0.005, nIters=1500, verbose=False)
+
+
+def test_a_tolerance_that_cannot_be_kept_is_said_not_to_be() -> None:
+    with pytest.warns(UserWarning, match=r"no stepsize makes sghmc keep tolerance=0.05: .* up to 1\d% off"):
+        sgmcmc.sghmc(log_lik, DATASET, PARAMS, **ARGUMENTS, nIters=10, verbose=False)
+
+
+@pytest.mark.parametrize("p", [1, 5])
+def test_the_thermostat_is_at_rest_up_to_where_it_is_taken_to_be(p: int) -> None:
+    """At the largest stepsize that is let through; simulated in NumPy, to 4 standard errors of about 0.5%."""
+    a, rng = 0.05, np.random.default_rng(3)
+    eps = 0.024
+    told = sgnht(a).stationary(eps, np.ones(p), np.zeros(p))  # type: ignore[misc]
+    assert np.isfinite(told.variance).all()
+    assert np.isinf(sgnht(a).stationary(0.031, np.ones(p), np.zeros(p)).variance).all()  # type: ignore[misc]
+    theta, u, xi, squares = np.zeros((1000, p)), np.sqrt(eps) * rng.normal(size=(1000, p)), np.full((1000, 1), a), 0.0
+    for iteration in range(4000):
+        u = u - eps * theta - xi * u + np.sqrt(2 * a * eps) * rng.normal(size=theta.shape)
+        theta, xi = theta + u, xi + (u**2).mean(axis=1, keepdims=True) - eps
+        squares += (theta**2).mean() if iteration >= 1000 else 0.0
+    assert abs(np.sqrt(squares / 3000 / told.variance.mean()) - 1) < 0.02

@@ -188,6 +188,13 @@ def test_control_variates_and_stepsizes_of_each_parameter():
     assert tuned.settings == {"stepsize": {"theta": 3e-4}, "minibatchSize": 50}
 
 
+@pytest.mark.slow
+def test_the_preconditioner_that_the_stepsize_is_relative_to_is_among_the_settings():
+    given = {"stepsize": [1e-4, 0.3], "minibatchSize": 50, "nGradients": 100_000, "preconditioner": [[1e-3]]}
+    tuned = tune(sgldcv, optStepsize=1e-4, nItersOpt=500, **given, **normal(0.0), **QUIET)
+    assert tuned.settings == {"stepsize": 0.3, "minibatchSize": 50, "preconditioner": [[1e-3]]}
+
+
 # --- how it goes ------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,73 @@
+"""SAGA (Defazio, Bach & Lacoste-Julien 2014; for sampling Dubey et al. 2016).
+
+A table has of each observation the gradient alpha_i that was seen last. For a minibatch S with weights w_i
+
+    grad log p(theta) + sum_{i in S} w_i (grad log p(x_i | theta) - alpha_i) + sum of all alpha_i
+
+and alpha_i is then grad log p(x_i | theta) for the i in S. It begins with the gradients where the chains begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.parameters import Elements, joined, split
+from sgmcmc.core.types import FIRST, Batch, Estimate, Gradient, Mode, Tree
+from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.gradients.control_variates import STALE, differences
+from sgmcmc.model import Model
+
+BLOCK = 2**22  # numbers of the table that are worked out at a time
+TABLE, SUM = "table", "sum"  # of each chain, [N, D] and [D]
+
+
+def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradient:
+    """`repeats` says whether a minibatch may have an observation twice."""
+    n_data, size = model.data.size, sum(e.size for e in elements.values())
+
+    def prepare(begin: Mode, verbose: bool) -> Tree:
+        table = np.empty([n_data, size], model.dtype.as_numpy_dtype)
+
+        def gradients(words: tf.Tensor, flat: tf.Tensor) -> list[tf.Tensor]:
+            return [joined(model.term_gradients(split(flat, elements), model.data.layout.unpack(words)))]
+
+        blocks, start = FullPass(model.data, gradients, max(16, BLOCK // size)), 0
+        flat = joined({name: theta[None] for name, theta in begin.params.items()})[0]
+        for (block,) in blocks([flat], "Filling the table", verbose):
+            table[start : start + block.shape[0]] = block.numpy()
+            start += block.shape[0]
+        return {FIRST: {TABLE: tf.constant(table), SUM: table.sum(axis=0, dtype=np.float64)}, "centre": begin.params}
+
+    def init(params: Tree, constants: Tree) -> Tree:
+        return {SUM: tf.identity(constants[FIRST][SUM] if FIRST in constants else tf.zeros([size], tf.float64))}
+
+    def estimate(params: Tree, batch: Batch, constants: Tree, memory: Tree) -> Estimate:
+        terms = joined(model.term_gradients(params, batch.data))  # [n, D]
+        change = terms - memory[TABLE]
+        if isinstance(batch.weights, float):
+            of_data = batch.weights * tf.reduce_sum(change, axis=0)
+        else:
+            of_data = tf.linalg.matvec(change, batch.weights, transpose_a=True)
+        of_data = split(of_data + tf.cast(memory[SUM], model.dtype), elements)
+        prior = model.prior_gradient(params)
+        once = _once(change, batch.indices) if repeats else change
+        # In float64, in which the sum follows the table to the last digit however long the chain is.
+        total = memory[SUM] + tf.reduce_sum(tf.cast(once, tf.float64), axis=0)
+        return Estimate(
+            model.log_density(params, batch),
+            {name: prior[name] + of_data[name] for name in params},
+            {TABLE: terms, SUM: total},
+        )
+
+    return Gradient(estimate, prepare, init, tables={TABLE: size}, terms=differences(model, STALE))
+
+
+def _once(change: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
+    """The changes [n, D] in another order, with zeros for an observation that was there before."""
+    order = tf.argsort(indices)
+    sorted_ = tf.gather(indices, order)
+    first = tf.concat([tf.ones([1], tf.bool), sorted_[1:] != sorted_[:-1]], axis=0)
+    return tf.where(first[:, None], tf.gather(change, order), tf.zeros_like(change))

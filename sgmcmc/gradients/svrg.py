@@ -1,0 +1,61 @@
+"""SVRG (Johnson & Zhang 2013; for sampling Dubey et al. 2016): control variates around where the chain was.
+
+    g_full(centre) + g_S(theta) - g_S(centre),   the same minibatch S in both
+
+as with control variates around the mode, but every m iterations the chain's position becomes the centre, and g_full is
+worked out there from all data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import tensorflow as tf
+
+from sgmcmc.core.chains import over_chains
+from sgmcmc.core.compiled import Compiled
+from sgmcmc.core.parameters import Elements, joined, split
+from sgmcmc.core.types import Batch, Estimate, Gradient, Mode, Tree
+from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.gradients.control_variates import STALE, corrected, differences
+from sgmcmc.model import Model
+
+
+def svrg(model: Model, elements: Mapping[str, Elements], n_chains: int, every: int) -> Gradient:
+    def prepare(begin: Mode, verbose: bool) -> Tree:
+        return {"centre": begin.params}
+
+    def init(params: Tree, constants: Tree) -> Tree:
+        return {"centre": params, "full": {name: tf.zeros_like(theta) for name, theta in params.items()}}
+
+    def estimate(params: Tree, batch: Batch, constants: Tree, memory: Tree) -> Estimate:
+        value, here = model.value_and_gradient(params, batch)
+        there = model.gradient(memory["centre"], batch)
+        return Estimate(
+            value, {name: corrected(memory["full"][name], here[name], there[name]) for name in params}, memory
+        )
+
+    @cache
+    def programs() -> tuple[FullPass, Compiled]:
+        """From the positions of all chains side by side, [C, D], to their gradients: of the data, and of the prior."""
+
+        def of_data(words: tf.Tensor, flat: tf.Tensor) -> list[Tree]:
+            rows = model.data.layout.unpack(words)
+            return [over_chains(lambda theta: model.log_lik_gradient(split(theta, elements), rows), n_chains)(flat)]
+
+        def of_prior(flat: tf.Tensor) -> list[Tree]:
+            return [over_chains(lambda theta: model.prior_gradient(split(theta, elements)), n_chains)(flat)]
+
+        def flattened(fn: Callable[..., list[Tree]]) -> Callable[..., list[tf.Tensor]]:
+            return lambda *given: [tf.cast(joined(fn(*given)[0]), tf.float64)]
+
+        return FullPass(model.data, flattened(of_data)), Compiled(flattened(of_prior))
+
+    def renew(params: Tree) -> Tree:
+        of_data, of_prior = programs()
+        flat = joined(params)
+        (likelihood,), (prior,) = of_data.summed([flat]), of_prior(flat)
+        return {"centre": params, "full": split(tf.cast(likelihood + prior, model.dtype), elements)}
+
+    return Gradient(estimate, prepare, init, terms=differences(model, STALE), every=every, renew=renew)

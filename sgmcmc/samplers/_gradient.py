@@ -1,0 +1,116 @@
+"""The argument `gradient`: from what a user asks for to an estimator, and to the search that it wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+
+from sgmcmc.core.parameters import Elements
+from sgmcmc.core.types import Gradient
+from sgmcmc.dynamics import descent
+from sgmcmc.gradients.control_variates import control_variates
+from sgmcmc.gradients.plain import plain
+from sgmcmc.gradients.saga import saga as saga_estimator
+from sgmcmc.gradients.svrg import svrg as svrg_estimator
+from sgmcmc.model import Model
+from sgmcmc.run.mode import AutomaticSearch, ModeSearch
+from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._preconditioner import AUTO
+from sgmcmc.samplers._sums import require_sum
+from sgmcmc.samplers.estimators import controlVariates, saga, svrg
+
+OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
+ESTIMATORS = "None, the plain estimate, controlVariates(), saga() or svrg()"
+PASSES = 10  # of minibatches through the data, between the full gradients of svrg
+GB = 1e9
+
+
+class Chosen(NamedTuple):
+    """An estimator, as far as it is known before the model is."""
+
+    search: ModeSearch | AutomaticSearch | None
+    settings: dict[str, Any]  # as the user knows them
+    made: Callable[[Model, Mapping[str, Elements]], Gradient]
+    by_rows: bool = True  # whether rows may move alone that a minibatch gathers
+
+
+def chosen_gradient(choices: Choices, asked: Any) -> Chosen:
+    """What `gradient` asks for.
+
+    Raises
+    ------
+    ValueError
+        If it is none of the estimators, or does not go with the other arguments.
+    MemoryError
+        If SAGA's table does not fit.
+    """
+    n_chains = choices.n_chains or 1
+    match asked:
+        case None:
+            return Chosen(None, {}, lambda model, elements: plain(model))
+        case controlVariates():
+            return Chosen(*_mode_search(choices, asked), lambda model, elements: control_variates(model))
+        case saga():
+            _require_room(choices, n_chains)
+            repeats = not choices.minibatch.without_replacement
+            return Chosen(
+                None,
+                {"gradient": "saga"},
+                lambda model, elements: saga_estimator(_summed(choices, model), elements, repeats),
+                by_rows=False,
+            )
+        case svrg():
+            every = _every(choices, asked.every)
+            return Chosen(
+                None,
+                {"gradient": "svrg", "every": every},
+                lambda model, elements: svrg_estimator(model, elements, n_chains, every),
+                by_rows=False,
+            )
+    raise choices.refuse("gradient", f"be {ESTIMATORS}", repr(asked))
+
+
+def _mode_search(choices: Choices, asked: controlVariates) -> tuple[ModeSearch | AutomaticSearch, dict[str, Any]]:
+    name = choices.sampler
+    optimizer = asked.optimizer
+    if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
+        raise ValueError(f"optimizer of {name} must be one of {sorted(OPTIMIZERS)}; got {optimizer!r}.")
+    n_iterations = require_count("nItersOpt", name, asked.nItersOpt, at_least=0)
+    automatic = isinstance(asked.optStepsize, str) and asked.optStepsize == AUTO
+    if automatic and optimizer != "sgd":
+        raise choices.refuse("optStepsize", f"be a number for optimizer={optimizer!r}", "'auto'")
+    if automatic and n_iterations > 0:
+        return AutomaticSearch(require_flag("verbose", name, asked.verbose)), {"optStepsize": AUTO}
+    if isinstance(asked.optStepsize, str) and not automatic:
+        raise choices.refuse("optStepsize", "be 'auto' or a positive number", repr(asked.optStepsize))
+    stepsize = choices.number("optStepsize", 1.0 if automatic else asked.optStepsize, POSITIVE)
+    search = ModeSearch(OPTIMIZERS[optimizer](), stepsize, n_iterations, require_flag("verbose", name, asked.verbose))
+    return search, {"optStepsize": stepsize, "nItersOpt": n_iterations, "optimizer": optimizer}
+
+
+def _summed(choices: Choices, model: Model) -> Model:
+    require_sum(choices, model, "gradient=saga()")
+    return model
+
+
+def _every(choices: Choices, every: int | None) -> int:
+    if every is None:
+        return max(PASSES * choices.data.size // choices.n, 1)
+    return require_count("every of svrg", choices.sampler, every, at_least=1)
+
+
+def _require_room(choices: Choices, n_chains: int) -> None:
+    """For the tables of all chains, each beside its successor while the loop runs, and the one they begin with."""
+    size = sum(theta.size for theta in choices.start.values())
+    one = choices.data.size * size * np.dtype(choices.float_type.as_numpy_dtype).itemsize
+    needed, free = (2 * n_chains + 1) * one, psutil.virtual_memory().available
+    if needed > free:
+        raise MemoryError(
+            f"gradient of {choices.sampler} must fit into memory; got saga(), whose tables of {choices.data.size} "
+            f"gradients of {size} elements need {needed / GB:.1f} GB for {n_chains} chains, while {free / GB:.1f} GB "
+            "are free. svrg() and controlVariates() need no table."
+        )

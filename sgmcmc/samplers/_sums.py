@@ -1,0 +1,78 @@
+"""Whether a log likelihood is a sum over the observations, by a trial on a few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.types import Tree
+from sgmcmc.core.warn import warn_user
+from sgmcmc.dataset.some import some_rows
+from sgmcmc.model import Model
+from sgmcmc.samplers._choices import Choices
+
+SOME = 8  # observations
+ADDITIVE = 1e-3  # relative
+AROUND = (0.0, 0.1, 1.0)  # where params begin; a prior in the log likelihood, say, may vanish right there
+
+
+def require_sum(choices: Choices, model: Model, of: str) -> None:
+    """The gradient of some observations must be the sum of those of its halves, for what is `of` to work.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    some = some_rows(choices.data, SOME)
+    first, second = (_cut(some, part) for part in (slice(SOME // 2), slice(SOME // 2, None)))
+    for params in _around(choices):
+        whole, parts = (
+            _gradient(model, params, some),
+            _gradient(model, params, first) + _gradient(model, params, second),
+        )
+        if _differ(whole, parts):
+            raise choices.refuse(
+                "logLik",
+                f"be a sum over the observations, so that the parts of a minibatch add up to it, for {of}",
+                "one whose gradient for some observations is not the sum of those for their halves",
+            )
+
+
+def warn_of_mean(choices: Choices, model: Model) -> None:
+    """A mean stays what it is if all observations are there twice."""
+    some = some_rows(choices.data, SOME)
+    twice = {name: tf.concat([entry, entry], axis=0) for name, entry in some.items()}
+    for params in _around(choices):
+        once, again = _gradient(model, params, some), _gradient(model, params, twice)
+        if not np.isfinite(once).all() or not once.any() or _differ(once, again):
+            return
+    warn_user(
+        f"logLik of {choices.sampler} looks like a mean over the observations: {SOME} of them have the gradient of "
+        f"{2 * SOME} that are the same twice. It must be their sum; else the posterior is that of a single observation."
+    )
+
+
+def _around(choices: Choices) -> Iterator[Tree]:
+    rng = np.random.default_rng(0)
+    for scale in AROUND:
+        yield {
+            name: tf.constant((theta + scale * rng.normal(size=theta.shape)).astype(theta.dtype))
+            for name, theta in choices.start.items()
+        }
+
+
+def _cut(data: Tree, part: slice) -> Tree:
+    return {name: entry[part] for name, entry in data.items()}
+
+
+def _gradient(model: Model, params: Tree, data: Tree) -> np.ndarray:
+    found = model.log_lik_gradient(params, data)
+    return np.concatenate([np.ravel(found[name]) for name in sorted(found)])
+
+
+def _differ(x: np.ndarray, y: np.ndarray) -> bool:
+    size = max(np.abs(x).max(), np.abs(y).max())
+    return bool(np.isfinite(size) and np.abs(x - y).max() > ADDITIVE * size)
