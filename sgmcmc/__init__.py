@@ -16,7 +16,7 @@ from sgmcmc.samplers.sgld import sgld, sgldcv, sgldcvSetup, sgldSetup
 from sgmcmc.samplers.sgnht import sgnht, sgnhtcv, sgnhtcvSetup, sgnhtSetup
 from sgmcmc.samplers.stepsizes import checkStepsize
 from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
-from sgmcmc.samplers.subsampling import preferential
+from sgmcmc.samplers.subsampling import adaptive, preferential
 from sgmcmc.samplers.tune import tune
 
 __version__ = "0.1.0"
@@ -29,6 +29,7 @@ __all__ = [
     "ModeSearchError",
     "Reducer",
     "Tuned",
+    "adaptive",
     "checkStepsize",
     "controlVariates",
     "getDataset",

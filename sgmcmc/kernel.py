@@ -29,6 +29,7 @@ from sgmcmc.core.types import (
     Gradient,
     Memory,
     Minibatch,
+    Part,
     RowGradient,
     Supplied,
     Supply,
@@ -39,6 +40,7 @@ from sgmcmc.model import Model
 
 MINIBATCH, MONITOR = "minibatch", "monitor"  # what observations are fetched for
 NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # what else is made ahead
+LAST, ALL = "minibatch_size", "observations"  # of an iteration, and of all until then
 FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # worked out before the first iteration
 OF_CHAINS = (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR)
 
@@ -50,6 +52,7 @@ class ProductState(NamedTuple):
     memory: dict[str, Memory]  # of the dynamics, by parameter
     estimator: Any  # the memory of the gradient estimator
     log_density: tf.Tensor  # [C]: the log posterior where the last gradient was taken, estimated from its minibatch
+    observations: Tree  # of minibatches whose size is not fixed: how many there were, [C] each
 
 
 class Product(NamedTuple):
@@ -145,10 +148,12 @@ def build(product: Product) -> Transition:
         def by_leap(x: tf.Tensor) -> tf.Tensor:
             return tf.reshape(x, [n_iterations, leaps, *x.shape[1:]])
 
-        indices, weights = minibatch.draw(stream(constants, Purpose.MINIBATCH), counters, constants["minibatch"])
-        fetched, draws = {MINIBATCH: by_leap(indices)}, {}
-        if weights is not None:
-            draws[WEIGHTS] = by_leap(weights)
+        fetched, draws = {}, {}
+        if not minibatch.parts:
+            indices, weights = minibatch.draw(stream(constants, Purpose.MINIBATCH), counters, constants["minibatch"])
+            fetched[MINIBATCH] = by_leap(indices)
+            if weights is not None:
+                draws[WEIGHTS] = by_leap(weights)
         if ahead:
             z = stream(constants, Purpose.NOISE).normal(counters, _numbers(ahead), model.dtype)
             draws[NOISE] = by_leap(z)  # [K, L, C, D]
@@ -188,7 +193,10 @@ def build(product: Product) -> Transition:
             found = constants["estimator"].get(FIRST, {}).get(key)
             table = tf.zeros([model.data.size, width], model.dtype) if found is None else found
             estimator[key] = tf.tile(table[None], [n_chains, 1, 1])
-        return ProductState(params, memory, estimator, tf.fill([n_chains], tf.constant(np.nan, model.dtype)))
+        none = tf.zeros([n_chains], tf.float64)
+        observations = {LAST: none, ALL: none} if minibatch.parts else {}
+        unknown = tf.fill([n_chains], tf.constant(np.nan, model.dtype))
+        return ProductState(params, memory, estimator, unknown, observations)
 
     def over_batches(fn: Callable, constants: Tree) -> Callable:
         """Map `fn(batch, *rest)` over the chain axis of (data, weights, indices, *rest)."""
@@ -218,6 +226,41 @@ def build(product: Product) -> Transition:
         for key in gradient.tables:
             estimator = estimator | {key: tf.gather(estimator[key], places(of_batch), batch_dims=1)}
         return estimator
+
+    def estimated(constants: Tree) -> Callable:
+        def estimate(batch: Batch, params: Tree, memory: Any) -> Estimate:
+            return gradient.estimate(params, batch, constants["estimator"], memory)
+
+        return over_batches(estimate, constants)
+
+    def at_once(constants: Tree, state: ProductState, supplied: Supplied, leap: Part, params: Tree) -> tuple:
+        """The estimate from the minibatch, [C], the memory of the estimator after it, and the observations seen."""
+        of_batch = batch(supplied, leap)
+        before = seen(state.estimator, of_batch)
+        value, grad, after = estimated(constants)(*of_batch, params, before)
+        for key in gradient.tables:
+            # The product with zero makes XLA read the rows before it writes them, and so write them in place.
+            after = after | {key: put(state.estimator[key], places(of_batch), after[key] + 0.0 * before[key])}
+        return value, grad, after, minibatch.size
+
+    def in_parts(constants: Tree, state: ProductState, supplied: Supplied, leap: Part, params: Tree) -> tuple:
+        """The same from a minibatch that has as many parts as each chain wants: the mean of what they give."""
+        assert minibatch.parts is not None
+        parts, of_parts = minibatch.parts, constants["minibatch"]
+        wanted = over_chains(lambda params: parts(params, of_parts), n_chains)(params)  # [C]
+        counters = counter(supplied.iteration, leap)[None]
+
+        def added(part: tf.Tensor, total: Any) -> tuple:
+            indices, weights = minibatch.draw(stream(constants, Purpose.MINIBATCH), counters, of_parts, part)
+            own = () if weights is None else weights[0]
+            value, grad, _ = estimated(constants)(supplied.fetch(indices[0]), own, indices[0], params, state.estimator)
+            share = tf.cast(part < wanted, model.dtype) / tf.cast(wanted, model.dtype)
+            return part + 1, tf.nest.map_structure(lambda x, y: x + _each(share, y) * y, total, (value, grad))
+
+        zeros = (tf.zeros([n_chains], model.dtype), tf.nest.map_structure(tf.zeros_like, params))
+        most = tf.reduce_max(wanted)
+        _, (value, grad) = tf.while_loop(lambda part, _: part < most, added, (tf.constant(0), zeros))
+        return value, grad, state.estimator, tf.cast(wanted * minibatch.size, tf.float64)
 
     def renewed(constants: Tree, state: ProductState, eps: Tree, supplied: Supplied) -> dict[str, Memory]:
         if not refreshed:
@@ -257,20 +300,16 @@ def build(product: Product) -> Transition:
 
     def step(constants: Tree, state: ProductState, supplied: Supplied) -> ProductState:
         eps = stepsizes(constants, supplied.iteration)
-        state = state._replace(memory=renewed(constants, state, eps, supplied))
+        state = state._replace(
+            memory=renewed(constants, state, eps, supplied),
+            observations={key: tf.zeros_like(x) if key == LAST else x for key, x in state.observations.items()},
+        )
 
         def leap(number: int | tf.Tensor, state: ProductState) -> ProductState:
-            of_batch = batch(supplied, number)
             params = drifted(constants, state)
-
-            def estimate(batch: Batch, params: Tree, memory: Any) -> Estimate:
-                return gradient.estimate(params, batch, constants["estimator"], memory)
-
-            before = seen(state.estimator, of_batch)
-            value, grad, after = over_batches(estimate, constants)(*of_batch, params, before)
-            for key in gradient.tables:
-                # The product with zero makes XLA read the rows before it writes them, and so write them in place.
-                after = after | {key: put(state.estimator[key], places(of_batch), after[key] + 0.0 * before[key])}
+            value, grad, after, seen = (in_parts if minibatch.parts else at_once)(
+                constants, state, supplied, number, params
+            )
             z = noise(constants, supplied, number, grad)
             at = origin(constants, params)
             if constants["preconditioner"]:
@@ -286,6 +325,7 @@ def build(product: Product) -> Transition:
                 {name: memory for name, (_, memory) in updates.items()},
                 after,
                 value,
+                {key: x + seen for key, x in state.observations.items()},
             )
 
         if leaps == 1:
@@ -309,7 +349,8 @@ def build(product: Product) -> Transition:
                     told.setdefault(key, []).append(value)
         if product.schedules:
             told["step_size"] = [eps[name] for name in elements]
-        return {"lp": state.log_density} | {key: tf.stack(values, axis=1) for key, values in told.items()}
+        by_parameter = {key: tf.stack(values, axis=1) for key, values in told.items()}
+        return {"lp": state.log_density} | by_parameter | state.observations
 
     def estimated_gradient(constants: Tree, state: ProductState, supplied: Supplied) -> Tree:
         def estimate(batch: Batch, params: Tree, memory: Any) -> Tree:
@@ -337,6 +378,7 @@ def build(product: Product) -> Transition:
         stats=stats,
         gradient=estimated_gradient if product.monitored else None,
         leaps=leaps,
+        fetches=minibatch.parts is not None,
         every=gradient.every,
         renew=renew if gradient.renew else None,
     )
@@ -362,6 +404,11 @@ def _over_parts(fn: Callable[..., Memory], n_chains: int) -> Callable:
         return fn(theta, *memory, Given(eps, z))
 
     return over_chains(of_one, n_chains)
+
+
+def _each(of_chains: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """[C], with the rank of `like`."""
+    return tf.reshape(of_chains, [-1] + [1] * (like.shape.rank - 1))
 
 
 def _moved(

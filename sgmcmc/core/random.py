@@ -33,6 +33,7 @@ class Purpose(enum.IntEnum):
     CURVATURE = 8
     RUNG = 9
     HALF = 10
+    PILOT = 11
 
 
 def _u32(x: int | tf.Tensor) -> tf.Tensor:
@@ -110,14 +111,14 @@ class Stream:
             x = -tf.math.ndtri((tf.cast(magnitude, dtype) + fraction) * 2.0**-32)
         return tf.where(positive, x, -x)
 
-    def uniform(self, counters: tf.Tensor, size: int) -> tf.Tensor:
-        """Uniforms on (0, 1] in float64, [K, C, size]: the largest words round to 1."""
-        high, low = self.bits(counters, tf.range(size))
+    def uniform(self, counters: tf.Tensor, elements: tf.Tensor) -> tf.Tensor:
+        """Uniforms on (0, 1] in float64, [K, C, m], as `bits`: the largest words round to 1."""
+        high, low = self.bits(counters, elements)
         return (tf.cast(high, tf.float64) + (tf.cast(low, tf.float64) + 0.5) * 2.0**-32) * 2.0**-32
 
-    def integers(self, counters: tf.Tensor, size: int, bound: int) -> tf.Tensor:
-        """Independent uniform draws from {0, ..., bound - 1}, int32 [K, C, size]. From 64 bits: bias below 2^-32."""
-        high, low = self.bits(counters, tf.range(size))
+    def integers(self, counters: tf.Tensor, elements: tf.Tensor, bound: int) -> tf.Tensor:
+        """Independent uniform draws from {0, ..., bound - 1}, int32 [K, C, m]. From 64 bits: bias below 2^-32."""
+        high, low = self.bits(counters, elements)
         carry = _multiply_high(low, bound)
         total = high * _u32(bound) + carry
         overflow = tf.cast(total < carry, tf.uint32)

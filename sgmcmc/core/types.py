@@ -57,12 +57,18 @@ class Mode(NamedTuple):
     precision: np.ndarray | None = None  # minus the Hessian there, if it is known, [D, D] or its diagonal [D]
 
 
+Part = int | tf.Tensor
+"""The number of a part of a minibatch whose size is not fixed."""
+
+
 class Minibatch(NamedTuple):
     """Which observations, and with what weights.
 
-    ``draw(stream, counters [K], constants) -> (indices int32 [K, C, n], weights)``, where weights are [K, C, n], or
-    None if all observations weigh `scale`. ``prepare(importance) -> constants`` is called once, with how large the
-    terms of the observations are, [N], if `wants_importance`, else with None.
+    ``draw(stream, counters [K], constants, part) -> (indices int32 [K, C, n], weights)``, where weights are [K, C, n],
+    or None if all observations weigh `scale`. ``prepare(importance) -> constants`` is called once, with how large the
+    terms of the observations are, [N], if `wants_importance`, else with None. ``parts(params, constants) -> int32``, if
+    there is one, says of how many parts a chain's next minibatch is made; each is of n observations, and the estimate
+    is the mean of those from the parts.
     """
 
     size: int
@@ -71,6 +77,7 @@ class Minibatch(NamedTuple):
     without_replacement: bool = False
     prepare: Callable[[np.ndarray | None], Tree] = lambda importance: {}
     wants_importance: bool = False
+    parts: Callable[[Tree, Tree], tf.Tensor] | None = None
 
 
 FIRST = "first"  # the constants of an estimator that are there for its first memory only
@@ -210,6 +217,9 @@ class Supplied(Protocol):
     def data(self, name: str, leap: int | tf.Tensor = 0) -> Tree:
         """The observations at the indices, {name: [..., n, *shape]}."""
 
+    def fetch(self, indices: tf.Tensor) -> Tree:
+        """The observations at indices that the state determines, [..., n], where all are in memory."""
+
 
 State = Any
 """A nest of tensors, with leaves [C, ...], that nobody but its transition looks into."""
@@ -244,6 +254,8 @@ class Transition(NamedTuple):
         ``gradient(constants, state, supplied) -> {name: [C, *shape]}``: the estimated gradient at a draw.
     leaps : int
         Gradients in an iteration.
+    fetches : bool
+        Whether `step` fetches observations that the state determines.
     every : int
         ``renew(state) -> state`` is called before every iteration whose number is a multiple of it, on the host; 0 is
         never.
@@ -258,6 +270,7 @@ class Transition(NamedTuple):
     stats: Callable[[Tree, State, tf.Tensor], Tree]
     gradient: Callable[[Tree, State, Supplied], Tree] | None = None
     leaps: int = 1
+    fetches: bool = False
     every: int = 0
     renew: Callable[[State], State] | None = None
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import tensorflow as tf
 
 from sgmcmc.core.random import Stream
-from sgmcmc.core.types import Minibatch, Tree
+from sgmcmc.core.types import Minibatch, Part, Tree
 
 
 def reshuffled(n_data: int, size: int) -> Minibatch:
     per_epoch = n_data // size
 
-    def draw(stream: Stream, counters: tf.Tensor, constants: Tree) -> tuple[tf.Tensor, None]:
+    def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, None]:
         length = tf.constant(per_epoch, tf.uint32)
         begin = tf.bitcast(counters % length, tf.int32)[:, None] * size
         return stream.permutation(counters // length, begin + tf.range(size)[None], n_data), None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import tensorflow as tf
 
 from sgmcmc.core.random import Stream
-from sgmcmc.core.types import Minibatch, Tree
+from sgmcmc.core.types import Minibatch, Part, Tree
 
 
 def without_replacement(n_data: int, size: int) -> Minibatch:
     """n distinct observations, all subsets equally likely."""
 
-    def draw(stream: Stream, counters: tf.Tensor, constants: Tree) -> tuple[tf.Tensor, None]:
-        return stream.permutation(counters, tf.range(size)[None], n_data), None
+    def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, None]:
+        return stream.permutation(counters, (part * size + tf.range(size))[None], n_data), None
 
     return Minibatch(size, draw, scale=n_data / size, without_replacement=True)
 
@@ -20,7 +20,7 @@ def without_replacement(n_data: int, size: int) -> Minibatch:
 def with_replacement(n_data: int, size: int) -> Minibatch:
     """n independent observations."""
 
-    def draw(stream: Stream, counters: tf.Tensor, constants: Tree) -> tuple[tf.Tensor, None]:
-        return stream.integers(counters, size, n_data), None
+    def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, None]:
+        return stream.integers(counters, part * size + tf.range(size), n_data), None
 
     return Minibatch(size, draw, scale=n_data / size)

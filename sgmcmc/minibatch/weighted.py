@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.random import Stream
-from sgmcmc.core.types import Minibatch, Tree
+from sgmcmc.core.types import Minibatch, Part, Tree
 
 
 def weighted(
@@ -27,12 +27,13 @@ def weighted(
         cumulative = np.cumsum(p, dtype=np.float64)
         return {
             "cumulative": tf.constant(cumulative / cumulative[-1]),  # float64 [N]: float32 would merge neighbours
-            "inverse": tf.constant(1.0 / (size * np.asarray(p, np.float64)), dtype),  # [N]
+            "inverse": tf.constant(1.0 / np.asarray(p, np.float64), dtype),  # [N]
         }
 
-    def draw(stream: Stream, counters: tf.Tensor, constants: Tree) -> tuple[tf.Tensor, tf.Tensor]:
-        indices = inverted(stream.uniform(counters, size), constants["cumulative"], halvings)
-        return indices, tf.gather(constants["inverse"], indices)
+    def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, tf.Tensor]:
+        u = stream.uniform(counters, part * size + tf.range(size))
+        indices = inverted(u, constants["cumulative"], halvings)
+        return indices, tf.gather(constants["inverse"], indices) / size
 
     return Minibatch(size, draw, prepare=prepare, wants_importance=probabilities is None)
 

@@ -127,7 +127,7 @@ class Curvature:
 
 def _probabilities(minibatch: Minibatch, constants: Tree) -> np.ndarray | None:
     """Of the observations, [N], where they are not equally likely."""
-    return 1 / (minibatch.size * constants["inverse"].numpy().astype(np.float64)) if constants else None
+    return 1 / constants["inverse"].numpy().astype(np.float64) if constants else None
 
 
 def _warn(of: str, posterior: Posterior, white: Whitening, far: float) -> None:

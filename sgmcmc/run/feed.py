@@ -148,7 +148,7 @@ class Feed:
     def _new_slot(self) -> list[tuple[np.ndarray, tf.Tensor]]:
         """Room for the observations of a block, as an array and as a tensor of the same memory."""
         slot = []
-        for spec in self.specs[-len(self._names[1]) :]:
+        for spec in self.specs[len(self._names[0]) + len(self._names[1]) :]:
             *lead, width = spec.shape
             buffer = aligned_zeros(int(np.prod(lead)), width)
             slot.append((buffer, shared_tensor(buffer.reshape(spec.shape))))

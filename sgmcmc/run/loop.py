@@ -16,6 +16,7 @@ from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.process import OneThread
 from sgmcmc.core.types import State, Supply, Tree
 from sgmcmc.dataset.layout import Layout, aligned_zeros, on_gpu, shared_tensor
+from sgmcmc.dataset.memory import InMemory
 from sgmcmc.run.feed import Feed, Fetch
 from sgmcmc.run.plan import Stretch
 from sgmcmc.run.prepared import Prepared
@@ -57,6 +58,7 @@ class Loop:
     ) -> None:
         self._transition, self._recorder, self._data = prepared.transition, recorder, prepared.data
         self._constants, self._flat_constants = prepared.constants, tf.nest.flatten(prepared.constants)
+        self._table = _table(prepared)
         self.leaps = prepared.transition.leaps
         self.feed = Feed(prepared, fetch, block_length)
         self._example = (prepared.state, recorder.init())
@@ -113,7 +115,7 @@ class Loop:
             self._begin(leaves, number)
         self._orders[0] = first, last, due, thin, start % 2**32
         orders = tf.constant(self._orders) if self._shared_orders is None else self._shared_orders
-        results = self._compiled(*leaves, *self._flat_constants, *self.feed.block(number), orders)
+        results = self._compiled(*leaves, *self._flat_constants, *self._table, *self.feed.block(number), orders)
         n = self._n_leaves
         return Outcome(results[:n], results[n:-1], results[-1].numpy())
 
@@ -127,7 +129,7 @@ class Loop:
         self._begun = True
         self.feed.begin(number)
         orders = tf.TensorSpec(self._orders.shape, tf.int64)
-        self._compiled.trace([*leaves, *self._flat_constants, *self.feed.specs, orders])
+        self._compiled.trace([*leaves, *self._flat_constants, *self._table, *self.feed.specs, orders])
 
     def _advance(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
         n, c, n_rows = self._n_leaves, len(self._flat_constants), self.capacity + 1  # the last is for what is not due
@@ -147,12 +149,13 @@ class Loop:
             given: list[tf.Tensor],
         ) -> tuple:
             constants = tf.nest.pack_sequence_as(self._constants, given[:c])
-            supply, fetched = self.feed.structure(given[c:-1])
+            table = given[c : c + len(self._table)]
+            supply, fetched = self.feed.structure(given[c + len(table) : -1])
             _, last, due, thin = tf.unstack(tf.cast(given[-1][0, :-1], tf.int32))
             start = tf.cast(given[-1][0, -1], tf.uint32)
 
             def supplied(k: tf.Tensor) -> Supplies:
-                return Supplies(k, start + tf.cast(k, tf.uint32), supply, fetched, self._data.layout)
+                return Supplies(k, start + tf.cast(k, tf.uint32), supply, fetched, self._data.layout, table)
 
             def step(k: tf.Tensor, state: State, finite: tf.Tensor) -> tuple[tf.Tensor, State, tf.Tensor]:
                 state = self._transition.step(constants, state, supplied(k))
@@ -182,7 +185,7 @@ class Loop:
         def record(state: State) -> Tree:
             zeros = [tf.zeros(spec.shape, spec.dtype) for spec in self.feed.specs]
             supplied = Supplies(
-                tf.constant(0), tf.constant(0, tf.uint32), *self.feed.structure(zeros), self._data.layout
+                tf.constant(0), tf.constant(0, tf.uint32), *self.feed.structure(zeros), self._data.layout, self._table
             )
             return self._recorder.record(self._constants, state, supplied)
 
@@ -208,6 +211,7 @@ class Supplies(NamedTuple):
     supply: Supply
     rows: dict[str, tf.Tensor]
     layout: Layout
+    table: list[tf.Tensor]  # all observations, if some are fetched that the state determines
 
     def indices(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
         """See `Supplied`."""
@@ -232,10 +236,23 @@ class Supplies(NamedTuple):
         data = _written(cut, self.k, self.layout.specs(lead))
         return {name: x[None] for name, x in data.items()} if n_batches == 1 else data
 
+    def fetch(self, indices: tf.Tensor) -> Tree:
+        """See `Supplied`."""
+        (table,) = self.table
+        return self.layout.unpack(tf.gather(table, indices))
+
     def _cut(self, block: tf.Tensor, leap: int | tf.Tensor) -> tf.Tensor:
         shape = block.shape[2:]
         begin = tf.stack([self.k, tf.convert_to_tensor(leap), *[0] * len(shape)])
         return tf.reshape(tf.slice(block, begin, [1, 1, *shape]), shape)
+
+
+def _table(prepared: Prepared) -> list[tf.Tensor]:
+    """What the loop is given of all observations, packed."""
+    if not prepared.transition.fetches:
+        return []
+    assert isinstance(prepared.data, InMemory)
+    return [prepared.data.rows]
 
 
 def _written(cut: Callable[[], Tree], k: tf.Tensor, specs: Mapping[str, tf.TensorSpec]) -> Tree:

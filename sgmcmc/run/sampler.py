@@ -21,10 +21,12 @@ from sgmcmc.core.types import FIRST, Dynamics, Given, Gradient, Minibatch, Mode,
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.kernel import Product, build, constants
+from sgmcmc.minibatch import adaptive
 from sgmcmc.model import Model
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.identity import told
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch, find_mode
+from sgmcmc.run.pilot import Sizing, observations_per_square
 from sgmcmc.run.prepared import TUNING, Prepared
 from sgmcmc.run.visits import counted
 
@@ -61,6 +63,8 @@ class Sampler:
         deviation, or at these, {name: [C, ...]}.
     shared_minibatch : bool
         Whether all chains look at the same observations.
+    sizing : Sizing or None
+        What the size of the minibatches adapts to, if it is not fixed.
     settings : mapping of str to Any
         All of this as the user knows it, as JSON.
     """
@@ -78,6 +82,7 @@ class Sampler:
     n_chains: int | None = None
     starts: float | Mapping[str, np.ndarray] | None = None
     shared_minibatch: bool = False
+    sizing: Sizing | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -98,7 +103,11 @@ class Sampler:
     @property
     def n_stats(self) -> int:
         """How many numbers are recorded beside each draw of a chain."""
-        told = 1 + (len(self.start) if any(callable(eps) for eps in self.stepsize.values()) else 0)
+        told = (
+            1
+            + (2 if self.minibatch.parts else 0)
+            + (len(self.start) if any(callable(eps) for eps in self.stepsize.values()) else 0)
+        )
         given = Given(tf.ones([], self.dtype))
         for name, dynamics in self.dynamics.items():
             if dynamics.stats is not None:
@@ -136,7 +145,12 @@ class Sampler:
             "preconditioner": worked_out.preconditioner,
             TUNING: worked_out.tuning,
         }
-        return self.prepared(found, mode and mode._replace(precision=None), monitored)
+        mode = mode and mode._replace(precision=None)
+        if self.sizing is not None:
+            assert mode is not None
+            per_square = observations_per_square(self, self.sizing, found, mode, verbose)
+            found["minibatch"] = found["minibatch"] | adaptive.constants(mode, per_square, self.dtype)
+        return self.prepared(found, mode, monitored)
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin, from what is worked out before, as `constants` knows it, and from the mode."""

@@ -10,6 +10,7 @@ from sgmcmc.laplace.whitening import DENSE as MOST
 from sgmcmc.model import Model
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._sums import require_sum
+from sgmcmc.samplers.subsampling import adaptive
 
 
 def require_automatic(
@@ -36,6 +37,8 @@ def require_automatic(
     for name, value in settings.items():
         if isinstance(value, Mapping) and len(set(value.values())) > 1:
             raise choices.refuse(name, "be one number where the stepsize is 'auto'", value)
+    if isinstance(choices.minibatchSize, adaptive):
+        raise choices.refuse("stepsize", "be a number for minibatches of an adaptive size", "'auto'")
     if model.by_rows:
         raise ValueError(
             f"stepsize of {of} must be a number where rows of params move alone, each by a clock of its own, here "

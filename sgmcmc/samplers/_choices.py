@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,10 @@ from sgmcmc.core import process, random
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.precision import require_held, warn_of_lost_noise
 from sgmcmc.core.schedules import Schedule, first
-from sgmcmc.core.types import Minibatch
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import Elsewhere
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.minibatch.reshuffled import reshuffled
-from sgmcmc.minibatch.uniform import with_replacement, without_replacement
-from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.model import Model
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.samplers._checks import (
@@ -35,19 +30,15 @@ from sgmcmc.samplers._checks import (
 )
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._indices import attempt, gathers, require_in_range
+from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches
 from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
 from sgmcmc.samplers._trial import Trial
-from sgmcmc.samplers.subsampling import preferential
+from sgmcmc.samplers.subsampling import adaptive
 
 Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
-SUBSAMPLING: dict[str, Callable[[int, int], Minibatch]] = {
-    "uniform": without_replacement,
-    "withReplacement": with_replacement,
-    "reshuffled": reshuffled,
-}
 EXACT = 2**53  # up to here a float is one integer
 SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations by which schedules are compared
 
@@ -65,7 +56,7 @@ class Choices:
     params: Mapping[str, Any]
     stepsize: Stepsize
     logPrior: Callable | None
-    minibatchSize: float
+    minibatchSize: float | adaptive
     seed: int | None
     subsampling: Any
     integers: Sequence[str]
@@ -131,8 +122,9 @@ class Choices:
         preconditioner = checked_preconditioner(self.sampler, self.preconditioner, self.start, self.automatic)
         rule = (lambda x: 1e-3 <= x <= 1, "a number from 0.001 to 1")
         tolerance = require_number("tolerance", self.sampler, self.tolerance, rule)
-        weighs = isinstance(self.subsampling, preferential) and self.subsampling.weights is None
-        return Curvature(preconditioner, tolerance if self.automatic else None, weighs)
+        return Curvature(
+            preconditioner, tolerance if self.automatic else None, self.minibatches.minibatch.wants_importance
+        )
 
     @cached_property
     def stepsizes(self) -> dict[str, float | Schedule]:
@@ -232,52 +224,9 @@ class Choices:
         return checked_dataset(self.sampler, self.dataset, self.integers, np.dtype(self.float_type.as_numpy_dtype))
 
     @cached_property
-    def n(self) -> int:
-        """`minibatchSize` as a number of observations."""
-        size, n_data = self.minibatchSize, self.data.size
-        must = f"be an integer in [1, N] or a proportion in (0, 1) of N = {n_data} observations"
-        if isinstance(size, bool) or not isinstance(size, Real | np.number) or not np.isfinite(size):
-            raise self.refuse("minibatchSize", must, repr(size))
-        if 0 < size < 1:
-            n = round(float(size) * n_data)
-            if n == 0:
-                raise self.refuse("minibatchSize", must, f"{size!r}, which rounds to 0 observations")
-            return n
-        if size != int(size) or not 1 <= size <= n_data:
-            raise self.refuse("minibatchSize", must, repr(size))
-        return int(size)
-
-    @cached_property
-    def minibatch(self) -> Minibatch:
-        """`subsampling` and `minibatchSize` together."""
-        if isinstance(self.subsampling, str):
-            if self.subsampling not in SUBSAMPLING:
-                names = ", ".join(repr(name) for name in SUBSAMPLING)
-                raise self.refuse("subsampling", f"be {names} or N positive weights", repr(self.subsampling))
-            return SUBSAMPLING[self.subsampling](self.data.size, self.n)
-        size, floor = self.data.size, 0.0
-        weights = self._weights
-        if isinstance(self.subsampling, preferential):
-            rule = (lambda x: 0 <= x <= 1, "a number from 0 to 1")
-            floor = require_number("floor of preferential", self.sampler, self.subsampling.floor, rule)
-        if weights is None:
-            return weighted(size, self.n, self.float_type, floor=floor)
-        return weighted(size, self.n, self.float_type, (1 - floor) * weights / weights.sum() + floor / size)
-
-    @cached_property
-    def _weights(self) -> np.ndarray | None:
-        """Those of the observations, [N], if they are given."""
-        given = self.subsampling.weights if isinstance(self.subsampling, preferential) else self.subsampling
-        if given is None or isinstance(given, str):
-            return None
-        weights = numeric("subsampling", self.sampler, given).astype(np.float64)
-        if weights.shape != (self.data.size,):
-            raise self.refuse(
-                "subsampling", f"give one weight for each of {self.data.size} observations", weights.shape
-            )
-        if not (np.isfinite(weights).all() and (weights > 0).all()):
-            raise self.refuse("subsampling", "give positive finite weights", f"a smallest weight of {weights.min()}")
-        return weights
+    def minibatches(self) -> Minibatches:
+        """`minibatchSize` and `subsampling` together."""
+        return checked_minibatches(self.sampler, self.minibatchSize, self.subsampling, self.data.size, self.float_type)
 
     @cached_property
     def model(self) -> Model:
@@ -288,13 +237,13 @@ class Choices:
         if self.logPrior is not None and not callable(self.logPrior):
             raise self.refuse("logPrior", "be None or a function of params", repr(self.logPrior))
         params = {name: tf.TensorSpec(theta.shape, self.float_type) for name, theta in self.start.items()}
-        trial = Trial(self.sampler, params, self.data, self.n, self.float_type)
+        trial = Trial(self.sampler, params, self.data, self.minibatches.n, self.float_type)
         returns = trial.log_lik(self.logLik)
         if self.logPrior is not None:
             trial.log_prior(self.logPrior)
         model = Model(self.logLik, self.logPrior, self.data, returns, self.float_type)
         trial.uses_all_parameters(model)
-        if gathers(self.logLik, params, self.data.layout.specs([self.n])):
+        if gathers(self.logLik, params, self.data.layout.specs([self.minibatches.n])):
             self._require_in_range()
         return model
 
@@ -316,28 +265,23 @@ class Choices:
     def settings(self) -> dict[str, Any]:
         """What the user chose, by R's names and as JSON."""
         starts = self.chain_starts
-        weights = self._weights
-        drawn = self.subsampling if weights is None else f"weights {checksum(weights)}"
-        if isinstance(self.subsampling, preferential):
-            drawn = f"{drawn if weights is not None else 'preferential'}, floor {self.subsampling.floor}"
         given = self.curvature.preconditioner
         return {
             "sampler": self.sampler,
             "parameters": sorted(self.start),
             "N": self.data.size,
-            "minibatchSize": self.n,
             "stepsize": AUTO
             if self.automatic
             else {name: _described(eps, self.float_type) for name, eps in self.stepsizes.items()},
             "tolerance": self.curvature.tolerance,
             "preconditioner": self._checksum_of_matrix() if isinstance(given, np.ndarray) else given,
             "seed": self.random_seed,
-            "subsampling": drawn,
             "integers": sorted(self.integers),
             "dtype": self.dtype,
             "nChains": self.n_chains,
             "starts": {k: checksum(v) for k, v in starts.items()} if isinstance(starts, dict) else starts,
             "sharedMinibatch": self.shared_minibatch,
+            **self.minibatches.settings,
         }
 
 

@@ -22,6 +22,7 @@ from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._preconditioner import AUTO
 from sgmcmc.samplers._sums import require_sum
 from sgmcmc.samplers.estimators import controlVariates, saga, svrg
+from sgmcmc.samplers.subsampling import adaptive
 
 OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
 ESTIMATORS = "None, the plain estimate, controlVariates(), saga() or svrg()"
@@ -49,6 +50,13 @@ def chosen_gradient(choices: Choices, asked: Any) -> Chosen:
         If SAGA's table does not fit.
     """
     n_chains = choices.n_chains or 1
+    if isinstance(choices.minibatchSize, adaptive) and not isinstance(asked, controlVariates):
+        raise choices.refuse(
+            "minibatchSize",
+            "be a number without control variates around the mode, since it is the distance from their centre that an "
+            "adaptive size goes with",
+            "adaptive",
+        )
     match asked:
         case None:
             return Chosen(None, {}, lambda model, elements: plain(model))
@@ -56,7 +64,7 @@ def chosen_gradient(choices: Choices, asked: Any) -> Chosen:
             return Chosen(*_mode_search(choices, asked), lambda model, elements: control_variates(model))
         case saga():
             _require_room(choices, n_chains)
-            repeats = not choices.minibatch.without_replacement
+            repeats = not choices.minibatches.minibatch.without_replacement
             return Chosen(
                 None,
                 {"gradient": "saga"},
@@ -99,7 +107,7 @@ def _summed(choices: Choices, model: Model) -> Model:
 
 def _every(choices: Choices, every: int | None) -> int:
     if every is None:
-        return max(PASSES * choices.data.size // choices.n, 1)
+        return max(PASSES * choices.data.size // choices.minibatches.n, 1)
     return require_count("every of svrg", choices.sampler, every, at_least=1)
 
 

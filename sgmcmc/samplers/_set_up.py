@@ -40,10 +40,10 @@ def set_up(
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     own, eps = dict(settings or {}), choices.stepsizes
     chosen = chosen_gradient(choices, gradient)
-    seed, minibatch, model = choices.random_seed, choices.minibatch, choices.model
+    seed, minibatch, model = choices.random_seed, choices.minibatches.minibatch, choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}
     curvature = choices.curvature
-    may = chosen.by_rows and curvature.preconditioner is None
+    may = chosen.by_rows and curvature.preconditioner is None and not minibatch.parts
     model = model.giving_rows(moving_by_rows(model, minibatch, each, shapes) if may else frozenset())
     search = AutomaticSearch() if chosen.search is None and curvature.at_mode else chosen.search
     if choices.automatic:
@@ -65,6 +65,7 @@ def set_up(
         n_chains=choices.n_chains,
         starts=choices.chain_starts,
         shared_minibatch=choices.shared_minibatch,
+        sizing=choices.minibatches.sizing,
         settings=choices.settings | own | chosen.settings | dict(told_apart or {}),
     )
     return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)

@@ -62,8 +62,9 @@ is a search that needs none: SciPy's trust regions in whitened coordinates, on m
         """The log prior density, ``logPrior(params)``, a scalar. The default is the improper uniform prior.""",
     ),
     "minibatchSize": (
-        "int or float, default 0.01",
-        """Observations per gradient: a number from 1 to N, or a proportion of N in (0, 1).""",
+        "int, float or adaptive, default 0.01",
+        """Observations per gradient: a number from 1 to N, or a proportion of N in (0, 1). With control variates around
+the mode it may be ``adaptive()``.""",
     ),
     "alpha": (
         "float or dict of str to float, default 0.01",

@@ -13,6 +13,7 @@ from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, pu
 from sgmcmc.samplers._set_up import checked_dynamics, probed, set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator
+from sgmcmc.samplers.subsampling import adaptive
 
 
 @public
@@ -22,7 +23,7 @@ def sample(
     params: Mapping[str, Any],
     stepsize: Stepsize = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     nIters: int = 10**4,
     verbose: bool = True,
     seed: int | None = None,
@@ -99,7 +100,7 @@ def sampleSetup(
     params: Mapping[str, Any],
     stepsize: Stepsize = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     seed: int | None = None,
     *,
     dynamics: Dynamics | Mapping[str, Dynamics],

@@ -14,6 +14,7 @@ from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, pu
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator, controlVariates
+from sgmcmc.samplers.subsampling import adaptive
 
 ONE_LEAP = ", since the momentum is drawn anew in each iteration and in a single leap no gradient moves the position"
 
@@ -25,7 +26,7 @@ def sghmc(
     params: Mapping[str, Any],
     stepsize: Stepsize = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     alpha: PerParameter = 0.01,
     L: int = 5,
     nIters: int = 10**4,
@@ -94,7 +95,7 @@ def sghmcSetup(
     params: Mapping[str, Any],
     stepsize: Stepsize = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     alpha: PerParameter = 0.01,
     L: int = 5,
     seed: int | None = None,
@@ -138,7 +139,7 @@ def sghmccv(
     stepsize: Stepsize = "auto",
     optStepsize: float | str = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     alpha: PerParameter = 0.01,
     L: int = 5,
     nIters: int = 10**4,
@@ -216,7 +217,7 @@ def sghmccvSetup(
     stepsize: Stepsize = "auto",
     optStepsize: float | str = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     alpha: PerParameter = 0.01,
     L: int = 5,
     nItersOpt: int = 10**4,

@@ -13,6 +13,7 @@ from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, pu
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator, controlVariates
+from sgmcmc.samplers.subsampling import adaptive
 
 
 @public
@@ -22,7 +23,7 @@ def sgld(
     params: Mapping[str, Any],
     stepsize: Stepsize = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     nIters: int = 10**4,
     verbose: bool = True,
     seed: int | None = None,
@@ -75,7 +76,7 @@ def sgldSetup(
     params: Mapping[str, Any],
     stepsize: Stepsize = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     seed: int | None = None,
     *,
     gradient: Estimator | None = None,
@@ -117,7 +118,7 @@ def sgldcv(
     stepsize: Stepsize = "auto",
     optStepsize: float | str = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     nIters: int = 10**4,
     nItersOpt: int = 10**4,
     verbose: bool = True,
@@ -187,7 +188,7 @@ def sgldcvSetup(
     stepsize: Stepsize = "auto",
     optStepsize: float | str = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     nItersOpt: int = 10**4,
     verbose: bool = True,
     seed: int | None = None,

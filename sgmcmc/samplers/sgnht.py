@@ -17,6 +17,7 @@ from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, pu
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator, controlVariates
+from sgmcmc.samplers.subsampling import adaptive
 
 LARGEST = 0.1  # the variance is then 5% too small
 
@@ -28,7 +29,7 @@ def sgnht(
     params: Mapping[str, Any],
     stepsize: Stepsize = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     a: PerParameter = 0.01,
     nIters: int = 10**4,
     verbose: bool = True,
@@ -91,7 +92,7 @@ def sgnhtSetup(
     params: Mapping[str, Any],
     stepsize: Stepsize = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     a: PerParameter = 0.01,
     seed: int | None = None,
     *,
@@ -134,7 +135,7 @@ def sgnhtcv(
     stepsize: Stepsize = "auto",
     optStepsize: float | str = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     a: PerParameter = 0.01,
     nIters: int = 10**4,
     nItersOpt: int = 10**4,
@@ -215,7 +216,7 @@ def sgnhtcvSetup(
     stepsize: Stepsize = "auto",
     optStepsize: float | str = "auto",
     logPrior: LogPrior | None = None,
-    minibatchSize: float = 0.01,
+    minibatchSize: float | adaptive = 0.01,
     a: PerParameter = 0.01,
     nItersOpt: int = 10**4,
     verbose: bool = True,

@@ -1,0 +1,73 @@
+"""How much of an adaptive minibatch a distance from the centre needs: by a bound of the noise, or by a pilot chain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core import random
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.types import Minibatch, Mode, State, Supplied, Tree
+from sgmcmc.minibatch.adaptive import per_square_distance
+from sgmcmc.run import advance
+from sgmcmc.run.loop import Loop
+from sgmcmc.run.plan import Plan
+from sgmcmc.run.recorder import Recorder
+from sgmcmc.storage.memory import Memory
+
+if TYPE_CHECKING:
+    from sgmcmc.run.sampler import Sampler
+
+ITERATIONS, BURN_IN = 2000, 1000
+QUANTILE = 0.95
+
+
+class Sizing(NamedTuple):
+    """What is known of the sizes before the mode is.
+
+    Parameters
+    ----------
+    pilot : Minibatch
+        Those of the pilot chain, of a fixed size.
+    threshold : float or None
+        The bound of the noise; None to have a pilot chain tell it.
+    lipschitz : numpy.ndarray or None
+        The Lipschitz constants of the observations' gradients, [N], which go with a threshold.
+    """
+
+    pilot: Minibatch
+    threshold: float | None = None
+    lipschitz: np.ndarray | None = None
+
+
+def observations_per_square(sampler: Sampler, sizing: Sizing, found: Tree, mode: Mode, verbose: bool) -> float:
+    """The size of a minibatch at a distance of 1 from the mode; elsewhere it goes with the squared distance.
+
+    A threshold that a pilot chain sets, the bound of its noise at the 95% quantile of its squared distances, has the
+    bound's constants cancel: at that distance the minibatch has the pilot's size.
+    """
+    if sizing.threshold is not None:
+        assert sizing.lipschitz is not None
+        inverse = found["minibatch"].get("inverse")
+        return per_square_distance(
+            sizing.lipschitz, None if inverse is None else 1 / inverse.numpy().astype(np.float64), sizing.threshold
+        )
+    seed = random.child_seed(sampler.seed, Purpose.PILOT)
+    pilot = replace(sampler, minibatch=sizing.pilot, sizing=None, seed=seed)
+    prepared = pilot.prepared(found, mode)
+
+    def squares(constants: Tree, state: State, supplied: Supplied) -> Tree:
+        params = prepared.transition.params(state)
+        each = [(params[name] - mode.params[name]) ** 2 for name in sorted(params)]
+        return {"pilot": {"square": sum(tf.reduce_sum(tf.reshape(x, [x.shape[0], -1]), axis=1) for x in each)}}
+
+    loop = Loop(prepared, Recorder(squares))
+    plan = Plan(ITERATIONS, burn_in=BURN_IN)
+    leaves = loop.flatten(prepared.state)
+    storage = Memory(plan.n_rows, loop.row_specs, leaves)
+    advance.run(loop, leaves, plan, storage, f"{sampler.name}, pilot chain", verbose)
+    of_chains = storage.result()["pilot"]["square"]
+    return sizing.pilot.size / float(np.quantile(of_chains, QUANTILE, axis=1).max())

@@ -1,0 +1,113 @@
+"""The arguments `minibatchSize` and `subsampling`: which observations are looked at, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.checksum import checksum
+from sgmcmc.core.types import Minibatch
+from sgmcmc.dataset.entry import numeric
+from sgmcmc.minibatch.adaptive import PART
+from sgmcmc.minibatch.adaptive import adaptive as in_parts
+from sgmcmc.minibatch.reshuffled import reshuffled
+from sgmcmc.minibatch.uniform import with_replacement, without_replacement
+from sgmcmc.minibatch.weighted import weighted
+from sgmcmc.run.pilot import Sizing
+from sgmcmc.samplers._checks import POSITIVE, require_number
+from sgmcmc.samplers.subsampling import adaptive, preferential
+
+SUBSAMPLING = {"uniform": without_replacement, "withReplacement": with_replacement, "reshuffled": reshuffled}
+SHARE = (lambda x: 0 <= x <= 1, "a number from 0 to 1")
+
+
+class Minibatches(NamedTuple):
+    """What the two arguments ask for."""
+
+    n: int  # observations; of an adaptive size those of the pilot chain
+    minibatch: Minibatch
+    sizing: Sizing | None  # what an adaptive size adapts to
+    settings: dict[str, Any]  # as the user knows them, and as JSON
+
+
+def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype: tf.DType) -> Minibatches:
+    """Minibatches of so many of N observations.
+
+    Raises
+    ------
+    ValueError
+        If there is no such size, or no such way to draw them.
+    """
+    made, drawn = _of_any_size(of, subsampling, n_data, dtype)
+    if not isinstance(size, adaptive):
+        n = _number(of, "minibatchSize", size, n_data)
+        return Minibatches(n, made(n), None, {"minibatchSize": n, "subsampling": drawn})
+    if subsampling == "reshuffled":
+        raise _refused(of, "subsampling", "draw each minibatch afresh, for an adaptive size", "'reshuffled'")
+    n = _number(of, "pilot of adaptive", size.pilot, n_data)
+    sizing = Sizing(made(n), *_bound(of, size, n_data))
+    constants = None if sizing.lipschitz is None else checksum(sizing.lipschitz)
+    told = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
+    parts = in_parts(made(min(PART, n)), n_data)
+    return Minibatches(n, parts, sizing, {"minibatchSize": told, "subsampling": drawn})
+
+
+def _refused(of: str, argument: str, must: str, got: Any) -> ValueError:
+    return ValueError(f"{argument} of {of} must {must}; got {got}.")
+
+
+def _number(of: str, argument: str, size: Any, n_data: int) -> int:
+    must = f"be an integer in [1, N] or a proportion in (0, 1) of N = {n_data} observations"
+    number = float(size) if isinstance(size, Real | np.floating | np.integer) and not isinstance(size, bool) else np.nan
+    if 0 < number < 1:
+        n = round(number * n_data)
+        if n == 0:
+            raise _refused(of, argument, must, f"{size!r}, which rounds to 0 observations")
+        return n
+    if not 1 <= number <= n_data or not number.is_integer():
+        raise _refused(of, argument, must, repr(size))
+    return int(number)
+
+
+def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tuple[Callable[[int], Minibatch], str]:
+    """From a size to the minibatches, and how they are told apart."""
+    if isinstance(subsampling, str):
+        if subsampling not in SUBSAMPLING:
+            names = ", ".join(repr(name) for name in SUBSAMPLING)
+            raise _refused(of, "subsampling", f"be {names}, preferential() or N positive weights", repr(subsampling))
+        return lambda n: SUBSAMPLING[subsampling](n_data, n), subsampling
+    floor, given = 0.0, subsampling
+    if isinstance(subsampling, preferential):
+        floor, given = require_number("floor of preferential", of, subsampling.floor, SHARE), subsampling.weights
+        if given is None:
+            return lambda n: weighted(n_data, n, dtype, floor=floor), f"preferential, floor {floor}"
+    weights = numeric("subsampling", of, given).astype(np.float64)
+    if weights.shape != (n_data,):
+        raise _refused(of, "subsampling", f"give one weight for each of {n_data} observations", weights.shape)
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise _refused(of, "subsampling", "give positive finite weights", f"a smallest weight of {weights.min()}")
+    probabilities = (1 - floor) * weights / weights.sum() + floor / n_data
+    told = f"weights {checksum(weights)}" + (f", floor {floor}" if floor else "")
+    return lambda n: weighted(n_data, n, dtype, probabilities), told
+
+
+def _bound(of: str, size: adaptive, n_data: int) -> tuple[float | None, np.ndarray | None]:
+    if size.threshold is None:
+        return None, None
+    threshold = require_number("threshold of adaptive", of, size.threshold, POSITIVE)
+    if size.lipschitz is None:
+        raise _refused(of, "lipschitz of adaptive", "come with a threshold", "None")
+    constants = numeric("lipschitz of adaptive", of, size.lipschitz).astype(np.float64)
+    if constants.shape != (n_data,):
+        raise _refused(
+            of, "lipschitz of adaptive", f"give one number for each of {n_data} observations", constants.shape
+        )
+    if not (np.isfinite(constants).all() and (constants >= 0).all() and constants.any()):
+        raise _refused(
+            of, "lipschitz of adaptive", "give finite numbers that are not negative", f"a least of {constants.min()}"
+        )
+    return threshold, constants
