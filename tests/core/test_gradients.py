@@ -85,7 +85,7 @@ def all_minibatches(how):
 
 def estimates(model, gradient, theta, centre, how):
     """[(probability, {name: estimate})] over all minibatches."""
-    constants = gradient.prepare(mode_at(model, centre) if gradient.wants_mode else None)
+    constants = gradient.prepare(mode_at(model, centre), verbose=False)
     memory = gradient.init(tensors(theta), constants)
 
     @tf.function
@@ -139,7 +139,7 @@ def test_every_single_plain_estimate_is_right(how):
 def test_control_variates_at_the_centre_are_the_full_gradient_to_the_last_bit(how, returns):
     model = model_of(returns)
     gradient = control_variates(model)
-    full = gradient.prepare(mode_at(model, CENTRE))["full"]
+    full = gradient.prepare(mode_at(model, CENTRE), verbose=False)["full"]
     for name, exact in exact_gradient(CENTRE).items():
         np.testing.assert_allclose(full[name].numpy(), exact, rtol=1e-12)
     for _, g in estimates(model, gradient, CENTRE, CENTRE, how):
@@ -276,7 +276,7 @@ def test_rows_are_visited_once_on_average_and_control_variates_from_anywhere_hav
     exact = model.giving_rows(frozenset()).gradient({"U": tf.constant(u)}, Batch(model.data.all(), 1.0))["U"]
     estimator = control_variates(model)
     at_centre = {"U": tf.constant(centre)}
-    constants = estimator.prepare(Mode(at_centre, full_gradient(model, at_centre, verbose=False)[1]))
+    constants = estimator.prepare(Mode(at_centre, full_gradient(model, at_centre, verbose=False)[1]), verbose=False)
     visits, average = np.zeros(6), np.zeros((6, 2))
 
     @tf.function
@@ -343,5 +343,9 @@ def test_rows_that_are_gathered_whatever_the_observations_do_not_move_alone():
 
 def test_defaults_of_a_gradient_are_no_constants_no_memory_and_no_mode():
     gradient = Gradient(estimate=plain(model_of(Returns.SUM)).estimate)
-    assert gradient.prepare(None) == {} and gradient.init(tensors(THETA), {}) == () and not gradient.wants_mode
+    assert (
+        gradient.prepare(mode_at(model_of(Returns.SUM), CENTRE), verbose=False) == {}
+        and gradient.init(tensors(THETA), {}) == ()
+        and not gradient.wants_mode
+    )
     assert not plain(model_of(Returns.SUM)).wants_mode and control_variates(model_of(Returns.SUM)).wants_mode

@@ -83,7 +83,7 @@ def test_weighted_inverts_the_cumulative_sum_as_searchsorted_does(n_data):
         def __init__(self) -> None:
             pass
 
-        def uniform(self, counters, size):
+        def uniform(self, counters, elements):
             return tf.constant(inside[None, None])
 
     minibatch = weighted(len(p), len(inside), tf.float64, p)

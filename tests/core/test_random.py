@@ -80,8 +80,8 @@ DRAWS = {
     "bits": lambda s, t: s.bits(t, tf.range(40)),
     "float32 normals": lambda s, t: s.normal(t, tf.range(20000), tf.float32),
     "float64 normals": lambda s, t: s.normal(t, tf.range(20000), tf.float64),
-    "uniforms": lambda s, t: s.uniform(t, 40),
-    "integers": lambda s, t: s.integers(t, 40, 1000),
+    "uniforms": lambda s, t: s.uniform(t, tf.range(40)),
+    "integers": lambda s, t: s.integers(t, tf.range(40), 1000),
     "permutation, small": lambda s, t: s.permutation(t, tf.range(7)[None], 11),
     "permutation, large": lambda s, t: s.permutation(t, tf.range(40)[None], 5000),
 }
@@ -132,8 +132,8 @@ def test_an_element_draws_the_same_however_many_are_drawn():
     stream, t = stream_of(5, Purpose.NOISE, 3), counters(8, 3)
     for draw in (
         lambda k: stream.normal(t, tf.range(k), tf.float32),
-        lambda k: stream.uniform(t, k),
-        lambda k: stream.integers(t, k, 1000),
+        lambda k: stream.uniform(t, tf.range(k)),
+        lambda k: stream.integers(t, tf.range(k), 1000),
         lambda k: stream.permutation(t, tf.range(k)[None], 90),
     ):
         np.testing.assert_array_equal(draw(30).numpy()[..., :4], draw(4).numpy())

@@ -68,7 +68,8 @@ from sgmcmc.core.random import Purpose, Stream, keys
 
 stream = Stream(keys(1, Purpose.MINIBATCH, 2000))
 for size in (1, 7, 8, 9, 10, 17, 25):
-    kinds = [lambda c: stream.integers(c, size, 90), lambda c: stream.permutation(c, tf.range(size)[None], 90)]
+    each = tf.range(size)
+    kinds = [lambda c: stream.integers(c, each, 90), lambda c: stream.permutation(c, each[None], 90)]
     if size in (9, 17):  # as in `reshuffled`
         kinds.append(lambda c: stream.permutation(c, tf.bitcast(c % 3, tf.int32)[:, None] * size + tf.range(size), 90))
     for draw in kinds:

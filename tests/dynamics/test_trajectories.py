@@ -198,7 +198,7 @@ def estimator_of(cv):
         return plain(MODEL), {}
     centre = {k: tf.constant(c) for k, c in CENTRE.items()}
     return control_variates(MODEL), control_variates(MODEL).prepare(
-        Mode(centre, full_gradient(MODEL, centre, verbose=False)[1])
+        Mode(centre, full_gradient(MODEL, centre, verbose=False)[1]), verbose=False
     )
 
 
@@ -322,8 +322,7 @@ DECAY = 0.7
 def averaging():
     """A running average of the estimates so far, from a constant times the first position; and all indices added up."""
 
-    def prepare(mode):
-        assert mode is None
+    def prepare(begin, verbose):
         return {"share": tf.constant(0.5, tf.float64)}
 
     def init(params, given):
@@ -361,7 +360,7 @@ class Averaging(Reference):
 def test_memory_of_an_estimator_is_carried_from_gradient_to_gradient(name, n_chains):
     reference, dynamics = CHAINS[name]
     how, start, estimator = "without replacement", starts(n_chains), averaging()
-    draws = run(dynamics, MINIBATCHES[how], estimator, estimator.prepare(None), range(n_chains), start)
+    draws = run(dynamics, MINIBATCHES[how], estimator, estimator.prepare(None, verbose=False), range(n_chains), start)
     for chain in range(n_chains):
         expected = Averaging(how, n_chains, chain, False)
         expected.average = {k: 0.5 * theta for k, theta in start[chain].items()}

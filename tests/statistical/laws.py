@@ -36,7 +36,7 @@ from scipy.stats import norm, skew
 
 from sgmcmc.core.random import Stream
 from sgmcmc.core.schedules import Schedule
-from sgmcmc.core.types import Dynamics, Given, Memory, Minibatch, Mode, Supplied, Tree
+from sgmcmc.core.types import Dynamics, Given, Gradient, Memory, Minibatch, Mode, Supplied, Tree
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
@@ -233,10 +233,13 @@ def begun(
     params: Tree,
     centre: Tree | None = None,
     seed: int = 1,
+    gradient: Gradient | None = None,
 ) -> Prepared:
     """Chains at `params`, [C, ...], as the package makes them; control variates around `centre` if one is given."""
-    gradient = plain(model) if centre is None else control_variates(model)
-    mode = None if centre is None else Mode(centre, full_gradient(model, centre, verbose=False)[1])
+    if gradient is None:
+        gradient = plain(model) if centre is None else control_variates(model)
+    at = {name: theta[0] for name, theta in params.items()} if centre is None else centre
+    begin = Mode(at, full_gradient(model, at, verbose=False)[1])
     schedules = {name: h for name, h in eps.items() if callable(h)}
     shapes = {name: tuple(theta.shape[1:]) for name, theta in params.items()}
     n_chains = next(iter(params.values())).shape[0]
@@ -244,7 +247,7 @@ def begun(
     given = constants(
         seed,
         eps,
-        {"estimator": gradient.prepare(mode), "minibatch": minibatch.prepare(None)},
+        {"estimator": gradient.prepare(begin, verbose=False), "minibatch": minibatch.prepare(None)},
         model.dtype,
         range(n_chains),
     )
@@ -261,6 +264,7 @@ def chains(
     covariance: np.ndarray | float,
     centre: float | None = None,
     seed: int = 1,
+    gradient: Gradient | None = None,
 ) -> Prepared:
     """Chains whose theta, and momentum if the covariance is 2 x 2, are at first Gaussian with these moments.
 
@@ -271,7 +275,7 @@ def chains(
     draws = np.random.default_rng(2).multivariate_normal([0] * len(covariance), covariance, n_chains, method="cholesky")
     params = {"theta": tf.constant(mean + draws[:, 0], problem.dtype)}
     at = None if centre is None else {"theta": tf.constant(centre, problem.dtype)}
-    prepared = begun(problem.model, {"theta": dynamics}, minibatch, {"theta": eps}, params, at, seed)
+    prepared = begun(problem.model, {"theta": dynamics}, minibatch, {"theta": eps}, params, at, seed, gradient)
     return remembering(prepared, momentum=draws[:, 1]) if len(covariance) == 2 else prepared
 
 

@@ -137,7 +137,7 @@ def test_control_variates_are_exact_on_a_gaussian():
     problem = GaussianMean(N, P0, tf.float64)
     gradient = control_variates(problem.model)
     at = {"theta": tf.constant(0.3, tf.float64)}
-    given = gradient.prepare(Mode(at, full_gradient(problem.model, at, verbose=False)[1]))
+    given = gradient.prepare(Mode(at, full_gradient(problem.model, at, verbose=False)[1]), verbose=False)
     theta = {"theta": tf.constant(2.0, tf.float64)}
     rng = np.random.default_rng(0)
     for _ in range(20):
