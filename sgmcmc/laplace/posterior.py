@@ -110,7 +110,7 @@ class Posterior:
                 gradient = _gradient(density, theta)
             return _double(outer.jacobian(gradient, theta, unconnected_gradients="zero"))
 
-        return self._programs(derived, BLOCK // self.size)
+        return self._programs(derived, max(16, BLOCK // self.size))
 
     @cached_property
     def _directed(self) -> tuple[FullPass, Compiled]:
@@ -140,7 +140,7 @@ class Posterior:
         def of_prior(*vectors: tf.Tensor) -> list[tf.Tensor]:
             return derived(lambda theta: self.model.log_prior(self.split(theta)), *vectors)
 
-        return FullPass(self.data, of_data, max(16, block)), Compiled(of_prior)
+        return FullPass(self.data, of_data, block), Compiled(of_prior)
 
 
 def _gradient(density: Callable, theta: tf.Tensor) -> tf.Tensor:

@@ -108,11 +108,11 @@ def test_an_argument_of_another_sampler_is_named():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the variance of 'theta':UserWarning")
 def test_a_stepsize_that_was_found_is_halved_with_its_preconditioner():
-    """At a tolerance of 60% sds are 1.6 times the posterior's: 1 - eps/4 = 1.6^-2; half of eps makes 1.2 of it.
+    """At a tolerance of 60%, 0.8 of which are aimed at, sds are 1.48 times the posterior's: 1 - eps/4 = 1.48^-2.
 
     The bound is six standard errors of an average over five elements and 4000 draws.
     """
     table = checkStepsize(sgldcv, tolerance=0.6, nIters=8000, **normal(5))
     ratios = table[["sd", "sd_half"]].mean().to_numpy() / V**0.5
-    assert np.abs(ratios - [1.6, (1 - (1 - 1.6**-2) / 2) ** -0.5]).max() < 0.05
+    assert np.abs(ratios - [1.48, (1 - (1 - 1.48**-2) / 2) ** -0.5]).max() < 0.05
     assert table.attrs["changed"]

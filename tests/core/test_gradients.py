@@ -18,8 +18,8 @@ from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
+from sgmcmc.laplace import posterior
 from sgmcmc.model import Model, Returns
-from sgmcmc.run import mode
 from sgmcmc.run.mode import full_gradient
 
 N, n = 6, 2
@@ -181,7 +181,7 @@ def test_no_prior_is_the_uniform_prior():
 
 def full_pass(monkeypatch, model, theta, block, dtype=tf.float64):
     """In blocks of so many observations."""
-    monkeypatch.setattr(mode, "block_size", lambda data: min(block, data.size))
+    monkeypatch.setattr(posterior, "block_size", lambda data: min(block, data.size))
     return full_gradient(model, tensors(theta, dtype), verbose=False)
 
 
