@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sgmcmc.core.types import Batch, Gradient, Mode, RowGradient
+from sgmcmc.core.parameters import numbered
+from sgmcmc.core.types import FIRST, Batch, Gradient, Mode, RowGradient
 from sgmcmc.dataset import data
 from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
+from sgmcmc.gradients.saga import saga
+from sgmcmc.gradients.svrg import svrg
 from sgmcmc.laplace import posterior
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.mode import full_gradient
@@ -158,6 +161,61 @@ def test_control_variates_reduce_the_variance_near_the_centre_by_the_square_of_t
 
     assert spread(control_variates, 0.1) < 0.05 * spread(plain, 0.1)
     assert 90 < spread(control_variates, 0.1) / spread(control_variates, 0.01) < 110
+
+
+ELEMENTS = numbered({name: value.shape for name, value in THETA.items()})
+
+
+@pytest.mark.parametrize("returns", Returns)
+@pytest.mark.parametrize("how", HOW)
+def test_saga_is_unbiased_and_its_sum_is_that_of_its_table(how, returns):
+    """Over all minibatches, with a table from elsewhere; observations that a minibatch has twice count once."""
+    model = model_of(returns)
+    gradient = saga(model, ELEMENTS, repeats=how != "without replacement")
+    constants = gradient.prepare(Mode(tensors(CENTRE), {}), verbose=False)
+    table = constants[FIRST]["table"].numpy()
+    of_one = [exact_gradient(CENTRE, X[[i]], Y[[i]]) for i in range(N)]
+    prior = exact_gradient(CENTRE, X[:0], Y[:0])
+    np.testing.assert_allclose(table, [[g["b"] - prior["b"], *(g["w"] - prior["w"])] for g in of_one], rtol=1e-11)
+    memory = gradient.init(tensors(THETA), constants)
+    average = dict.fromkeys(THETA, 0.0)
+    forgotten = 0.0
+    for indices, probability, weights in all_minibatches(how):
+        rows = tf.gather(table, indices)
+        weights = weights if isinstance(weights, float) else tf.constant(weights, tf.float64)
+        batch = batch_of(model, tf.constant(indices), weights)
+        estimate = gradient.estimate(tensors(THETA), batch, constants, memory | {"table": rows})
+        for name in THETA:
+            average[name] = average[name] + probability * estimate.gradient[name].numpy()
+        even = gradient.estimate(tensors(THETA), batch._replace(weights=N / n), constants, memory | {"table": rows})
+        forgotten += probability * even.gradient["b"].numpy()
+        after = table.copy()
+        after[list(indices)] = estimate.memory["table"].numpy()
+        np.testing.assert_allclose(estimate.memory["sum"].numpy(), after.sum(axis=0), rtol=1e-11)
+    for name, exact in exact_gradient(THETA).items():
+        np.testing.assert_allclose(average[name], exact, rtol=1e-11)
+    if how == "weighted":  # and without its 1/p_i it is not
+        assert abs(forgotten - exact_gradient(THETA)["b"]) > 0.01
+
+
+def test_svrg_renews_its_centre_with_the_exact_gradient_of_each_chain():
+    model = model_of(Returns.SUM)
+    gradient = svrg(model, ELEMENTS, n_chains=2, every=10)
+    chains = {name: tf.stack([tensors(THETA)[name], tensors(CENTRE)[name]]) for name in THETA}
+    memory = gradient.renew(chains)
+    for chain, theta in enumerate((THETA, CENTRE)):
+        for name, exact in exact_gradient(theta).items():
+            np.testing.assert_allclose(memory["full"][name][chain], exact, rtol=1e-12)
+            np.testing.assert_array_equal(memory["centre"][name][chain], theta[name])
+    of_first = tf.nest.map_structure(lambda x: x[1], memory)
+    for how in HOW:
+        average = 0.0
+        for indices, probability, weights in all_minibatches(how):
+            weights = weights if isinstance(weights, float) else tf.constant(weights, tf.float64)
+            batch = batch_of(model, tf.constant(indices), weights)
+            estimate = gradient.estimate(tensors(THETA), batch, {}, of_first)
+            average += probability * estimate.gradient["b"].numpy()
+        np.testing.assert_allclose(average, exact_gradient(THETA)["b"], rtol=1e-11)
 
 
 def test_the_whole_data_as_minibatch_is_the_exact_gradient_without_noise():

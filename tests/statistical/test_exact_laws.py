@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.parameters import numbered
 from sgmcmc.core.schedules import polynomial
 from sgmcmc.core.types import Batch, Dynamics, Mode
 from sgmcmc.dataset.memory import InMemory
@@ -20,6 +21,8 @@ from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.gradients.control_variates import control_variates
+from sgmcmc.gradients.saga import saga
+from sgmcmc.gradients.svrg import svrg
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
@@ -130,6 +133,60 @@ def test_sgld_weighted():
         "sgld, weights N/n in place of 1/(n p_i)",
         moments_z(theta_run(sgld(), uniform_weights, EPS, variance), *law(variance)),
     )
+
+
+def test_parts_of_a_minibatch_are_one():
+    """Three parts of three observations have the law of nine, drawn without replacement."""
+    three = without_replacement(N, n // 3)._replace(parts=lambda params, constants: tf.constant(3))
+    variance = sgld_variance(EPS, NORMAL.a, V)
+    draws = theta_run(sgld(), three, EPS, variance)
+    accept("sgld, three parts of a minibatch", moments_z(draws, *law(variance)))
+    reject(
+        "law of one part",
+        moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, NORMAL.noise_without_replacement(n // 3)))),
+    )
+
+
+def test_svrg_has_no_noise_on_a_gaussian():
+    """Wherever the centre is: the gradients of all observations differ by the same."""
+    elements = numbered({"theta": ()})
+    variance = sgld_variance(EPS, NORMAL.a, 0.0)
+    prepared = chains(
+        NORMAL, sgld(), WITHOUT, EPS, C, NORMAL.mean, variance, gradient=svrg(NORMAL.model, elements, C, every=7)
+    )
+    draws = simulate(prepared, 300, 5)
+    accept("sgld with svrg", moments_z(draws, *law(variance)))
+    reject("law of plain gradients", moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, V))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["without replacement", "with replacement"])
+def test_saga_is_what_a_simulation_of_its_definition_is(how):
+    """The table's entries are of different ages, and so is the noise. The simulation, in NumPy, is as long again."""
+    minibatch = WITHOUT if how == "without replacement" else WITH
+    gradient = saga(NORMAL.model, numbered({"theta": ()}), repeats=minibatch is WITH)
+    prepared = chains(NORMAL, sgld(), minibatch, EPS, C, NORMAL.mean, 1 / NORMAL.a, gradient=gradient)
+    draws = simulate(prepared, 300, 5)["theta"][20:]
+    rng = np.random.default_rng(8)
+    theta = NORMAL.mean + rng.normal(size=(C, 1)) / np.sqrt(NORMAL.a)
+    table = np.broadcast_to(NORMAL.x - theta[0], (C, N)).copy()
+    squares = []
+    for iteration in range(300):
+        without = rng.random((C, N)).argsort(axis=1)[:, :n]
+        chosen = without if minibatch is WITHOUT else rng.integers(0, N, (C, n))
+        terms = NORMAL.x[chosen] - theta
+        change = terms - np.take_along_axis(table, chosen, axis=1)
+        estimate = -P0 * theta + N / n * change.sum(axis=1, keepdims=True) + table.sum(axis=1, keepdims=True)
+        np.put_along_axis(table, chosen, terms, axis=1)
+        theta = theta + EPS / 2 * estimate + np.sqrt(EPS) * rng.normal(size=(C, 1))
+        if iteration % 5 == 4 and iteration >= 100:
+            squares.append((theta[:, 0] - NORMAL.mean) ** 2)
+    expected = np.mean(squares, axis=0)
+    found = ((draws - NORMAL.mean) ** 2).mean(axis=0)
+    accept(f"sgld with saga, {how}", {"var": z_score(found - expected, 0.0)})
+    plain_variance = sgld_variance(EPS, NORMAL.a, NORMAL.noise_with_replacement(n))
+    reject("law of plain gradients", {"var": z_score(found, plain_variance)})
+    reject("law without noise", {"var": z_score(found, sgld_variance(EPS, NORMAL.a, 0.0))})
 
 
 def test_control_variates_are_exact_on_a_gaussian():

@@ -1,0 +1,230 @@
+"""Estimators and minibatches crossed with dynamics: chains, storage, stepping; and what does not go together."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import tensorflow as tf
+
+import sgmcmc
+from sgmcmc import adaptive, controlVariates, preferential, saga, svrg
+from tests.catalogue import CATALOGUE, Entry
+
+RNG = np.random.default_rng(0)
+N = 200
+X = RNG.normal(size=(N, 2)) * [1.0, 3.0]
+Y = (RNG.random(N) < 1 / (1 + np.exp(-X @ [1.0, -0.5] - 0.3))).astype(float)
+DATASET, PARAMS = {"X": X, "y": Y}, {"slope": np.zeros(2), "level": 0.0}
+LENGTH, FIRST = 23, 11
+
+
+def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+    logit = tf.linalg.matvec(dataset["X"], params["slope"]) + params["level"]
+    return tf.reduce_sum(dataset["y"] * logit - tf.nn.softplus(logit))
+
+
+def log_prior(params: dict) -> tf.Tensor:
+    return -0.5 * (tf.reduce_sum(params["slope"] ** 2) + params["level"] ** 2)
+
+
+def mode() -> controlVariates:
+    return controlVariates(1e-3, nItersOpt=200)
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "saga": {"gradient": saga()},
+    "saga, repeats": {"gradient": saga(), "subsampling": "withReplacement"},
+    "svrg": {"gradient": svrg(every=5)},
+    "preferential": {"subsampling": preferential()},
+    "preferential, control variates": {"gradient": mode(), "subsampling": preferential(floor=0.2)},
+    "adaptive": {"gradient": mode(), "minibatchSize": adaptive(pilot=40)},
+    "adaptive, preferential": {
+        "gradient": mode(),
+        "subsampling": preferential(),
+        "minibatchSize": adaptive(0.25 * (1 + (X**2).sum(axis=1)), threshold=20.0),
+    },
+}
+DYNAMICS = [entry for entry in CATALOGUE if not entry.name.endswith("cv")]
+
+
+def arguments(entry: Entry, variant: str) -> dict[str, Any]:
+    given = {"logLik": log_lik, "dataset": DATASET, "params": PARAMS, "logPrior": log_prior, "stepsize": 1e-2 / 4}
+    return given | {"minibatchSize": 20, "seed": 5, "nChains": 2} | entry.settings | VARIANTS[variant]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("entry", DYNAMICS, ids=lambda entry: entry.name)
+def test_a_chain_is_the_same_in_one_call_resumed_from_a_store_and_step_by_step(
+    entry: Entry, variant: str, tmp_path: Path
+) -> None:
+    given = arguments(entry, variant)
+    whole = entry.one_call(**given, nIters=LENGTH, verbose=False)
+    assert all(np.isfinite(theta).all() for theta in whole.values())
+    entry.one_call(**given, nIters=FIRST, verbose=False, storage=tmp_path / "run.zarr")
+    resumed = entry.one_call(**given, nIters=LENGTH, verbose=False, storage=tmp_path / "run.zarr", resume=True)
+    sampler = entry.setup(**given)
+    sess = sgmcmc.initSess(sampler, verbose=False)
+    sgmcmc.sgmcmcStep(sampler, sess, nSteps=7)
+    sgmcmc.saveSess(sampler, sess, tmp_path / "chain.sess")
+    again = entry.setup(**given)
+    sess = sgmcmc.restoreSess(again, tmp_path / "chain.sess")
+    for _ in range(LENGTH - 7 - 9):
+        sgmcmc.sgmcmcStep(again, sess)
+    sgmcmc.sgmcmcStep(again, sess, nSteps=9)
+    last = sgmcmc.getParams(again, sess)
+    for name, theta in whole.items():
+        assert theta.shape[:2] == (2, LENGTH)
+        np.testing.assert_array_equal(resumed[name], theta)
+        np.testing.assert_array_equal(last[name], theta[:, -1])
+    for name, values in whole.sampleStats.items():
+        np.testing.assert_array_equal(resumed.sampleStats[name], values)
+
+
+def test_the_number_of_chains_does_not_change_a_chain() -> None:
+    for variant in ("saga, repeats", "svrg", "adaptive"):
+        given = arguments(CATALOGUE[0], variant) | {"nIters": 40, "verbose": False}
+        if variant == "adaptive":  # a pilot of two chains goes further than one
+            given["minibatchSize"] = adaptive(np.ones(N), threshold=10.0)
+        two = sgmcmc.sgld(**given)
+        one = sgmcmc.sgld(**given | {"nChains": None})
+        np.testing.assert_allclose(two["slope"][0], one["slope"], rtol=1e-4, atol=1e-5)
+
+
+def test_adaptive_sizes_are_those_of_the_bound() -> None:
+    """From the positions themselves: n = |theta - mode|^2 sum L_i^2 N / V_0 in parts of 32, for the iteration after."""
+    constants = 0.25 * (1 + (X**2).sum(axis=1))
+    given = arguments(CATALOGUE[0], "adaptive") | {"minibatchSize": adaptive(constants, threshold=3.0)}
+    sampler = sgmcmc.sgldSetup(**given)
+    sgmcmc.initSess(sampler, verbose=False)
+    mode = {name: value.numpy() for name, value in sampler.paramsOpt.items()}
+    out = sgmcmc.sgld(**given, nIters=200, verbose=False)
+    square = ((out["slope"] - mode["slope"]) ** 2).sum(axis=-1) + (out["level"] - mode["level"]) ** 2
+    wanted = square[:, :-1] * (constants**2).sum() * N / 3.0
+    parts = np.clip(np.ceil(wanted / 20), 1, N // 20)
+    found = out.sampleStats["minibatch_size"][:, 1:]
+    assert (found == 20 * parts).mean() > 0.99  # but for rounding at the edges
+    assert len(np.unique(found)) > 5
+    np.testing.assert_array_equal(out.sampleStats["observations"], np.cumsum(out.sampleStats["minibatch_size"], axis=1))
+
+
+def test_leaps_count() -> None:
+    given = arguments(CATALOGUE[1], "adaptive") | {"minibatchSize": adaptive(np.ones(N), threshold=1e9)}
+    out = sgmcmc.sghmc(**given, nIters=5, verbose=False)  # so far from the bound that one part is always enough
+    np.testing.assert_array_equal(out.sampleStats["observations"][:, -1], 5 * CATALOGUE[1].settings["L"] * 20)
+
+
+def test_the_weights_of_control_variates_are_those_of_the_hessians() -> None:
+    """tr(H_i Sigma H_i^T), here sigma_i^2 (1 - sigma_i)^2 |x_i|^2 x_i^T Sigma x_i, within the noise of 32 draws."""
+    given = arguments(CATALOGUE[0], "preferential, control variates") | {"subsampling": preferential(floor=0.0)}
+    sampler = sgmcmc.sgldSetup(**given | {"gradient": controlVariates()})
+    prepared = sampler._sampler.prepare(verbose=False)
+    p = 1 / prepared.constants["minibatch"]["inverse"].numpy()
+    mode = {name: theta.numpy() for name, theta in prepared.mode.params.items()}
+    design = np.hstack([np.ones((N, 1)), X])
+    s = 1 / (1 + np.exp(-(X @ mode["slope"] + mode["level"])))
+    w = s * (1 - s)
+    sigma = np.linalg.inv((design * w[:, None]).T @ design + np.eye(3))
+    exact = w * np.sqrt((design**2).sum(axis=1) * np.einsum("ij,jk,ik->i", design, sigma, design))
+    ratio = p / (exact / exact.sum())
+    assert np.abs(np.log(ratio)).max() < 1.0 and np.abs(np.log(ratio)).mean() < 0.15
+    assert np.corrcoef(p, exact)[0, 1] > 0.95
+    of_norms = np.abs(Y - s) * np.sqrt((design**2).sum(axis=1))
+    assert np.corrcoef(p, of_norms)[0, 1] < 0.9
+
+
+def test_the_weights_of_plain_gradients_are_their_norms_at_the_mode() -> None:
+    given = arguments(CATALOGUE[0], "preferential") | {"subsampling": preferential(floor=0.25)}
+    prepared = sgmcmc.sgldSetup(**given)._sampler.prepare(verbose=False)
+    mode = {name: theta.numpy() for name, theta in prepared.mode.params.items()}
+    s = 1 / (1 + np.exp(-(X @ mode["slope"] + mode["level"])))
+    norms = np.abs(Y - s) * np.sqrt(1 + (X**2).sum(axis=1))
+    expected = 0.75 * norms / norms.sum() + 0.25 / N
+    np.testing.assert_allclose(1 / prepared.constants["minibatch"]["inverse"].numpy(), expected, rtol=1e-4)
+
+
+def test_an_automatic_stepsize_is_larger_with_less_noise() -> None:
+    given = {"logLik": log_lik, "dataset": DATASET, "params": PARAMS, "logPrior": log_prior, "minibatchSize": 4}
+    found = {
+        name: sgmcmc.sgld(**given, **more, nIters=5, verbose=False, seed=1).settings["expected"]["stepsize"]
+        for name, more in {
+            "plain": {},
+            "preferential": {"subsampling": preferential()},
+            "svrg": {"gradient": svrg()},
+            "control variates": {"gradient": controlVariates()},
+            "both": {"gradient": controlVariates(), "subsampling": preferential()},
+        }.items()
+    }
+    assert found["plain"] < found["preferential"] < found["svrg"] < found["control variates"] < found["both"]
+
+
+def gathered(params: dict, dataset: dict) -> tf.Tensor:
+    return -0.5 * tf.reduce_sum((dataset["y"] - tf.gather(params["level"], dataset["group"])) ** 2)
+
+
+def test_saga_and_svrg_move_all_rows_together() -> None:
+    data = {"y": Y, "group": np.arange(N) % 5}
+    for gradient in (saga(), svrg(every=3)):
+        out = sgmcmc.sgld(
+            gathered, data, {"level": np.zeros(5)}, 1e-3, minibatchSize=10, nIters=20, integers=["group"],
+            gradient=gradient, verbose=False, seed=1,
+        )  # fmt: skip
+        assert (np.diff(out["level"], axis=0) != 0).all()
+
+
+def batch_mean(params: dict, dataset: dict) -> tf.Tensor:
+    return log_lik(params, dataset) / tf.cast(tf.shape(dataset["y"])[0], tf.float32)
+
+
+def with_prior(params: dict, dataset: dict) -> tf.Tensor:
+    return log_lik(params, dataset) + log_prior(params)
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("sgld", {"gradient": "saga"}, "gradient of sgld must be None, the plain estimate, controlVariates(), saga() or"),
+    ("sgld", {"gradient": svrg(every=0)}, "every of svrg"),
+    ("sgld", {"gradient": saga(), "logLik": with_prior}, "logLik of sgld must be a sum over the observations, so that"),
+    ("sgld", {"subsampling": preferential(), "logLik": with_prior}, "logLik of sgld must be a sum over the"),
+    ("sgld", {"subsampling": preferential(floor=1.5)}, "floor of preferential of sgld must be a number from 0 to 1"),
+    ("sgld", {"subsampling": preferential(weights=np.ones(3))}, "subsampling of sgld must give one weight for each of"),
+    ("sgld", {"subsampling": preferential(weights=-np.ones(N))}, "subsampling of sgld must give positive finite"),
+    ("sgld", {"minibatchSize": adaptive()}, "minibatchSize of sgld must be a number without control variates"),
+    ("sgld", {"minibatchSize": adaptive(), "gradient": svrg()}, "minibatchSize of sgld must be a number without"),
+    ("sgldcv", {"minibatchSize": adaptive(pilot=0)}, "pilot of adaptive of sgldcv must be an integer in [1, N] or"),
+    ("sgldcv", {"minibatchSize": adaptive(threshold=1.0)}, "lipschitz of adaptive of sgldcv must come with a"),
+    ("sgldcv", {"minibatchSize": adaptive(np.ones(N), -1.0)}, "threshold of adaptive of sgldcv must be a positive"),
+    ("sgldcv", {"minibatchSize": adaptive(np.ones(2), 1.0)}, "lipschitz of adaptive of sgldcv must give one number"),
+    ("sgldcv", {"minibatchSize": adaptive(-np.ones(N), 1.0)}, "lipschitz of adaptive of sgldcv must give finite"),
+    ("sgldcv", {"minibatchSize": adaptive(pilot=20), "subsampling": "reshuffled"},
+     "subsampling of sgldcv must draw each minibatch afresh, for an adaptive size; got 'reshuffled'"),
+    ("sgldcv", {"minibatchSize": adaptive(pilot=20), "stepsize": "auto"},
+     "stepsize of sgldcv must be a number for minibatches of an adaptive size; got 'auto'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "changes", "sentence"), BAD, ids=[f"{b[0]}: {b[2][:50]}" for b in BAD])
+def test_what_does_not_go_together_is_refused_at_set_up(name: str, changes: dict[str, Any], sentence: str) -> None:
+    given = {"logLik": log_lik, "dataset": DATASET, "params": PARAMS, "stepsize": 1e-3, "minibatchSize": 20}
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        getattr(sgmcmc, name + "Setup")(**given | changes)
+
+
+def test_a_table_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Little:
+        available = 1e4
+
+    monkeypatch.setattr(psutil, "virtual_memory", Little)
+    with pytest.raises(MemoryError, match=r"gradient of sgld must fit into memory; got saga\(\), whose tables of 200"):
+        sgmcmc.sgldSetup(log_lik, DATASET, PARAMS, 1e-3, minibatchSize=20, gradient=saga(), nChains=3)
+
+
+def test_a_mean_over_the_observations_is_warned_of() -> None:
+    given = {"dataset": DATASET, "params": PARAMS, "stepsize": 1e-3, "minibatchSize": 20}
+    with pytest.warns(UserWarning, match="logLik of sgld looks like a mean over the observations"):
+        sgmcmc.sgldSetup(batch_mean, **given)
+    sgmcmc.sgldSetup(with_prior, **given)  # no mean, whatever else it is
