@@ -1,5 +1,6 @@
 """Stochastic gradient MCMC: scalable Bayesian inference from a log likelihood and a log prior in TensorFlow."""
 
+from sgmcmc import diagnostics as diagnostics
 from sgmcmc.core.errors import DivergenceError, ModeSearchError
 from sgmcmc.core.schedules import polynomial
 from sgmcmc.core.types import Dynamics, Given, Reducer

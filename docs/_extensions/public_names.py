@@ -22,10 +22,17 @@ def public(name: str, rawtext: str, text: str, lineno: int, inliner: object, opt
     """The role, which conf.py makes the default."""
     literal = nodes.literal(rawtext, text, classes=["xref", "py"])
     first, _, attribute = text.partition(".")
-    if first not in sgmcmc.__all__ or (attribute and not hasattr(getattr(sgmcmc, first), attribute)):
+    home = next((module for module in (sgmcmc, sgmcmc.diagnostics) if first in module.__all__), None)
+    if home is None or (attribute and not hasattr(getattr(home, first), attribute)):
         return [nodes.literal(rawtext, text)], []
     reference = pending_xref(
-        rawtext, literal, refdomain="py", reftype="obj", reftarget=f"sgmcmc.{text}", refexplicit=False, refwarn=True
+        rawtext,
+        literal,
+        refdomain="py",
+        reftype="obj",
+        reftarget=f"{home.__name__}.{text}",
+        refexplicit=False,
+        refwarn=True,
     )
     reference["refdoc"] = inliner.document.settings.env.docname
     return [reference], []

@@ -8,6 +8,7 @@ from sgmcmc.output.arviz import require_arviz
 
 SHORTEST = 4  # draws: fewer have no diagnostics
 TAILS = (0.05, 0.95)
+AXES = {"chain_axis": 1, "draw_axis": 2}
 
 
 def diagnostics(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -15,7 +16,6 @@ def diagnostics(x: np.ndarray) -> dict[str, np.ndarray]:
     require_arviz("summary")
     from arviz_stats.base import array_stats
 
-    axes = {"chain_axis": 1, "draw_axis": 2}
     names = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
     found = {name: np.full(len(x), np.nan) for name in names}
     finite = np.isfinite(x).all(axis=(1, 2))
@@ -23,12 +23,21 @@ def diagnostics(x: np.ndarray) -> dict[str, np.ndarray]:
         return found
     x = x[finite]
     values = (
-        array_stats.mcse(x, method="mean", **axes),
-        array_stats.mcse(x, method="sd", **axes),
-        array_stats.ess(x, method="bulk", **axes),
-        array_stats.ess(x, method="tail", prob=TAILS, **axes),
-        array_stats.rhat(x, method="rank", **axes) if x.shape[1] > 1 else np.full(len(x), np.nan),
+        array_stats.mcse(x, method="mean", **AXES),
+        array_stats.mcse(x, method="sd", **AXES),
+        array_stats.ess(x, method="bulk", **AXES),
+        array_stats.ess(x, method="tail", prob=TAILS, **AXES),
+        array_stats.rhat(x, method="rank", **AXES) if x.shape[1] > 1 else np.full(len(x), np.nan),
     )
     for name, value in zip(names, values, strict=True):
         found[name][finite] = value
     return found
+
+
+def errors_of_means(x: np.ndarray) -> np.ndarray:
+    """The Monte Carlo standard errors of the means, [D], of finite numbers; NaN of too few draws."""
+    from arviz_stats.base import array_stats
+
+    if x.shape[-1] < SHORTEST:
+        return np.full(len(x), np.nan)
+    return np.asarray(array_stats.mcse(x, method="mean", **AXES), np.float64)

@@ -31,7 +31,8 @@ def read(path: Path) -> str:
 
 def test_the_reference_has_every_public_name():
     listed = re.findall(r"^   (\w+)$", read(DOCS / "reference.md"), re.MULTILINE)
-    assert sorted(set(listed) & set(sgmcmc.__all__)) == sgmcmc.__all__
+    for module in (sgmcmc, sgmcmc.diagnostics):
+        assert sorted(set(listed) & set(module.__all__)) == module.__all__
     assert len(listed) == len(set(listed))
 
 

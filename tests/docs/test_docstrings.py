@@ -8,7 +8,7 @@ import pytest
 
 import sgmcmc
 
-PUBLIC = [getattr(sgmcmc, name) for name in sgmcmc.__all__]
+PUBLIC = [getattr(module, name) for module in (sgmcmc, sgmcmc.diagnostics) for name in module.__all__]
 DOCUMENTED = [thing for thing in PUBLIC if not (inspect.isclass(thing) and issubclass(thing, Exception))]
 
 
@@ -62,7 +62,7 @@ def test_stated_defaults_are_those_of_the_signature(thing):
 def test_has_an_example_or_points_to_one(thing):
     if not examples(thing):
         pointed = re.search(r"See `(\w+)`", sections(thing)["Examples"])[1]
-        assert examples(getattr(sgmcmc, pointed))
+        assert examples(next(other for other in PUBLIC if name(other) == pointed))
 
 
 @pytest.mark.slow

@@ -93,23 +93,33 @@ def test_every_function_of_r_is_public():
     assert set(SIGNATURES) <= set(sgmcmc.__all__)
 
 
-def test_all_is_sorted_by_code_point():
-    assert sgmcmc.__all__ == sorted(set(sgmcmc.__all__))
+@pytest.mark.parametrize("module", [sgmcmc, sgmcmc.diagnostics])
+def test_all_is_sorted_by_code_point(module):
+    assert module.__all__ == sorted(set(module.__all__))
 
 
-def test_all_is_complete():
-    imported = {name for name, x in vars(sgmcmc).items() if not name.startswith("_") and not inspect.ismodule(x)}
-    assert imported == set(sgmcmc.__all__)
+@pytest.mark.parametrize("module", [sgmcmc, sgmcmc.diagnostics])
+def test_all_is_complete(module):
+    imported = {name for name, x in vars(module).items() if not name.startswith("_") and not inspect.ismodule(x)}
+    assert imported == set(module.__all__)
 
 
-def test_every_function_of_samplers_is_public():
-    rooms = [room.name for room in pkgutil.iter_modules(sgmcmc.samplers.__path__) if not room.name.startswith("_")]
+@pytest.mark.parametrize(("package", "public"), [(sgmcmc.samplers, sgmcmc), (sgmcmc.diagnostics, sgmcmc.diagnostics)])
+def test_every_function_is_public(package, public):
+    rooms = [room.name for room in pkgutil.iter_modules(package.__path__) if not room.name.startswith("_")]
     defined = set()
     for room in rooms:
-        module = importlib.import_module(f"sgmcmc.samplers.{room}")
+        module = importlib.import_module(f"{package.__name__}.{room}")
         functions = inspect.getmembers(module, inspect.isfunction)
         defined |= {name for name, f in functions if f.__module__ == module.__name__ and not name.startswith("_")}
-    assert defined <= set(sgmcmc.__all__)
+    assert defined and defined <= set(public.__all__)
+
+
+def test_diagnostics_come_with_the_package_and_under_their_own_name():
+    code = "import sgmcmc; print(sgmcmc.diagnostics.ksd.__module__)"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "sgmcmc.diagnostics.stein"
+    assert not set(sgmcmc.diagnostics.__all__) & set(sgmcmc.__all__)
 
 
 def test_version_is_that_of_the_project():

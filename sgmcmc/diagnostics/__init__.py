@@ -1,0 +1,19 @@
+"""What can be said of draws once they are there: variances that are smaller, and distances from the posterior."""
+
+from sgmcmc.diagnostics.full_gradients import fullGradients
+from sgmcmc.diagnostics.gaussian import gaussianKL
+from sgmcmc.diagnostics.lipschitz import lipschitzLinear, lipschitzLogistic
+from sgmcmc.diagnostics.log_loss import logLoss
+from sgmcmc.diagnostics.stein import ksd
+from sgmcmc.diagnostics.zero_variance import ZeroVariance, zvControlVariates
+
+__all__ = [
+    "ZeroVariance",
+    "fullGradients",
+    "gaussianKL",
+    "ksd",
+    "lipschitzLinear",
+    "lipschitzLogistic",
+    "logLoss",
+    "zvControlVariates",
+]

@@ -1,0 +1,110 @@
+"""fullGradients: the gradient of the log posterior at every draw, from all data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sgmcmc.core.progress import Progress
+from sgmcmc.diagnostics._per_draw import read, require_finite
+from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.model import LogLik, LogPrior
+from sgmcmc.output.draws import Draws
+from sgmcmc.samplers._checks import require_flag
+from sgmcmc.samplers._choices import Choices
+
+NAME = "fullGradients"
+
+
+def fullGradients(
+    draws: Any,
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    logPrior: LogPrior | None = None,
+    *,
+    integers: Sequence[str] | None = None,
+    dtype: str | None = None,
+    nChains: int | None = None,
+    verbose: bool = True,
+) -> Any:
+    """The gradients of the log posterior at the draws from all data, for `ksd` and `zvControlVariates`.
+
+    Every draw takes a pass over the data, in blocks. ``out[::10]`` are every tenth of the draws `out`.
+
+    Parameters
+    ----------
+    draws : Draws or dict of str to array_like
+        What a sampler returned, with the draws of all parameters; or arrays of your own, (T, *shape) for T draws.
+    logLik : callable
+        As for the samplers.
+    dataset : dict of str to array_like, or an object
+        As for the samplers; may lie on disk.
+    logPrior : callable, optional
+        As for the samplers.
+    integers : sequence of str, optional
+        Entries of `dataset` that are integers; by default those of the run, or none.
+    dtype : str, optional
+        The float type in which gradients are computed, "float32" or "float64"; by default that of the run, or float64
+        for arrays of your own. Sums over blocks of data are float64.
+    nChains : int, optional
+        With it, the arrays of a dict have the shape (nChains, T, *shape). A `Draws` knows it.
+    verbose : bool, default True
+        Whether to show the progress.
+
+    Returns
+    -------
+    dict of numpy.ndarray
+        In the shape of the draws, in float64.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid, or if the draws lack a parameter that `logLik` needs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc.diagnostics import fullGradients
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> draws = {"theta": np.array([1.0, 2.0])}
+    >>> fullGradients(draws, logLik, {"x": [1.0, 2.0, 4.0]}, verbose=False)
+    {'theta': array([4., 1.])}
+    """
+    if not isinstance(draws, Mapping):
+        raise ValueError(
+            f"draws of {NAME} must be the result of a sampler or a dict of arrays with the names of logLik's "
+            f"parameters; got {type(draws).__name__}."
+        )
+    settings = draws.settings if isinstance(draws, Draws) else {"dtype": "float64"}
+    points = read(NAME, "draws", draws, nChains, settings.get("parameters"))
+    require_finite(NAME, "draws", points)
+    n_axes, shown = len(points.lead), require_flag("verbose", NAME, verbose)
+    choices = Choices(
+        sampler=NAME,
+        logLik=logLik,
+        dataset=dataset,
+        params={name: array[(0,) * n_axes] for name, array in points.arrays.items()},
+        stepsize=1.0,
+        logPrior=logPrior,
+        minibatchSize=1,
+        seed=0,
+        subsampling="uniform",
+        integers=settings.get("integers", ()) if integers is None else integers,
+        dtype=settings.get("dtype", "float32") if dtype is None else dtype,
+        nChains=None,
+        starts=None,
+        sharedMinibatch=False,
+        preconditioner=None,
+        tolerance=1.0,
+    )
+    posterior, flat = Posterior(choices.model, points.shapes), points.flat()
+    gradients = np.empty(flat.shape)
+    with Progress(len(flat), "gradients", "draw", shown) as progress:
+        for k, theta in enumerate(flat):
+            gradients[k] = posterior.value_and_gradient(theta)[1]
+            progress.reached(k + 1)
+    return points.restored(gradients, points.lead)
