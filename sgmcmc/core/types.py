@@ -95,7 +95,8 @@ class Gradient(NamedTuple):
     ``renew({name: [C, ...]}) -> memory`` of all chains, [C, ...], is called on the host before every iteration whose
     number is a multiple of `every`.
     ``terms(params, data, constants) -> {name: [n, *shape]}`` is what each observation adds to the sum over all N that a
-    minibatch estimates; without it the noise of the estimate cannot be told beforehand.
+    minibatch estimates; without it the noise of the estimate cannot be told beforehand. `centred` says that these are
+    differences, which vanish at the mode.
     """
 
     estimate: Callable[[Tree, Batch, Tree, Any], Estimate]
@@ -104,6 +105,7 @@ class Gradient(NamedTuple):
     wants_mode: bool = False
     tables: Mapping[str, int] = MappingProxyType({})
     terms: Callable[[Tree, Tree, Tree], Tree] | None = None
+    centred: bool = False
     every: int = 0
     renew: Callable[[Tree], Tree] | None = None
 

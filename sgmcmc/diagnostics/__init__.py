@@ -4,6 +4,7 @@ from sgmcmc.diagnostics.full_gradients import fullGradients
 from sgmcmc.diagnostics.gaussian import gaussianKL
 from sgmcmc.diagnostics.lipschitz import lipschitzLinear, lipschitzLogistic
 from sgmcmc.diagnostics.log_loss import logLoss
+from sgmcmc.diagnostics.pseudo_variance import pseudoVariance
 from sgmcmc.diagnostics.stein import ksd
 from sgmcmc.diagnostics.zero_variance import ZeroVariance, zvControlVariates
 
@@ -15,5 +16,6 @@ __all__ = [
     "lipschitzLinear",
     "lipschitzLogistic",
     "logLoss",
+    "pseudoVariance",
     "zvControlVariates",
 ]

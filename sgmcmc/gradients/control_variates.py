@@ -28,7 +28,7 @@ def control_variates(model: Model) -> Gradient:
         there = model.gradient(constants["centre"], batch)
         return Estimate(value, {name: corrected(constants["full"][name], here[name], there[name]) for name in params})
 
-    return Gradient(estimate, prepare, wants_mode=True, terms=differences(model))
+    return Gradient(estimate, prepare, wants_mode=True, terms=differences(model), centred=True)
 
 
 STALE = 2**0.5  # by how much the difference to where a chain once was is larger than that to the mode, at most

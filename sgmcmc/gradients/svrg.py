@@ -58,4 +58,4 @@ def svrg(model: Model, elements: Mapping[str, Elements], n_chains: int, every: i
         (likelihood,), (prior,) = of_data.summed([flat]), of_prior(flat)
         return {"centre": params, "full": split(tf.cast(likelihood + prior, model.dtype), elements)}
 
-    return Gradient(estimate, prepare, init, terms=differences(model, STALE), every=every, renew=renew)
+    return Gradient(estimate, prepare, init, terms=differences(model, STALE), centred=True, every=every, renew=renew)

@@ -3,7 +3,7 @@
 With probabilities in proportion to the root mean square of a term, at draws from the Laplace approximation and in the
 coordinates of the chain, the expected noise of the estimate has the least trace. For control variates, whose terms are
 H_i (theta - centre) to first order, that is the root of tr(H_i Sigma H_i^T) with the Hessians H_i (Putcha, Nemeth &
-Fearnhead 2023, eq. 16). Terms that do not vanish at the mode, plain gradients, are looked at there alone (eq. 11).
+Fearnhead 2023, eq. 16). Plain gradients are looked at at the mode alone (eq. 11).
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ DRAWS = 32
 
 
 def importance(
-    posterior: Posterior, terms: Terms, mode: np.ndarray, white: Whitening, root: Whitening, seed: int, verbose: bool
+    posterior: Posterior,
+    terms: Terms,
+    centred: bool,
+    mode: np.ndarray,
+    white: Whitening,
+    root: Whitening,
+    seed: int,
+    verbose: bool,
 ) -> np.ndarray:
     """The root mean square of each observation's term, at the mode or at draws around it, [N]."""
     data, dtype = posterior.model.data, posterior.model.dtype
@@ -44,7 +51,6 @@ def importance(
         of_blocks = [x.numpy().astype(np.float64) for (x,) in blocks(given, "Weighing observations", verbose)]
         return np.sqrt(np.concatenate(of_blocks) / len(thetas))
 
-    at_mode = rms(mode[None])
-    if at_mode.any():
-        return at_mode
+    if not centred:
+        return rms(mode[None])
     return rms(mode + white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS, posterior.size))))

@@ -90,7 +90,9 @@ class Curvature:
             return terms(params, data, estimator)
 
         weights = (
-            importance(posterior, of_terms, at, white, root, seed, verbose) if minibatch.wants_importance else None
+            importance(posterior, of_terms, gradient.centred, at, white, root, seed, verbose)
+            if minibatch.wants_importance
+            else None
         )
         of_minibatch = minibatch.prepare(weights)
         if self.tolerance is None:

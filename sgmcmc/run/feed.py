@@ -164,7 +164,7 @@ def _specs(one: Supply, length: int, width: int) -> list[tf.TensorSpec]:
 
 def _length(one: Supply, width: int, state_bytes: int) -> int:
     """A power of two."""
-    of_iteration = _n_bytes(_specs(one, 1, width))
+    of_iteration = max(_n_bytes(_specs(one, 1, width)), 1)
     limits = (max(BLOCK_BYTES, state_bytes // 2), SHORT_BLOCK_BYTES)
     usual, short = (2 ** int(np.log2(max(limit / of_iteration, 1))) for limit in limits)
     return max(min(max(usual, min(SHORT_BLOCK, short)), LONGEST_BLOCK), SHORTEST_BLOCK)

@@ -122,7 +122,8 @@ class Sampler:
         """
         mode = None
         if self.search is not None:
-            mode = find_mode(self.model, self.minibatch, self.search, self.start, self.seed, verbose)
+            fixed = self.sizing.pilot if self.sizing else self.minibatch
+            mode = find_mode(self.model, fixed, self.search, self.start, self.seed, verbose)
         begin = mode or Mode({name: tf.constant(theta) for name, theta in self.start.items()}, {})
         estimator = self.gradient.prepare(begin, verbose)
         worked_out = self.curvature.worked_out(

@@ -98,10 +98,15 @@ class Sgmcmc:
     def start(self, verbose: bool) -> Session:
         """A new session at the beginning of the chain, for `initSess`."""
         show = require_flag("verbose", "initSess", verbose)
+        prepared = self.prepared(show)
+        loop = self._session_loop(prepared)
+        return self._begun(Session(loop, loop.flatten(prepared.state), self.params))
+
+    def prepared(self, verbose: bool) -> Prepared:
+        """Chains about to begin; the mode, where it is wanted, is sought once."""
         if self._prepared is None:
-            self._prepared = self._sampler.prepare(show)
-        loop = self._session_loop(self._prepared)
-        return self._begun(Session(loop, loop.flatten(self._prepared.state), self.params))
+            self._prepared = self._sampler.prepare(verbose)
+        return self._prepared
 
     def save(self, session: Session) -> bytes:
         """Where the session stands, for `saveSess`."""

@@ -1,0 +1,124 @@
+"""pseudoVariance: how noisy the gradients of a sampler are at given points, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.parameters import joined
+from sgmcmc.core.progress import Progress
+from sgmcmc.core.types import Tree
+from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.diagnostics._per_draw import read, require_finite
+from sgmcmc.laplace.posterior import BLOCK, Posterior
+from sgmcmc.samplers._checks import require_flag
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+
+NAME = "pseudoVariance"
+
+
+def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = False, verbose: bool = False) -> Any:
+    """The variance of a sampler's estimated gradient, summed over all elements, at given points.
+
+    That is the trace of the covariance of the estimate over all minibatches, worked out from all N observations without
+    drawing one. With t_i what an observation adds, its gradient or what control variates leave of it, it is [1]_::
+
+        N^2/n (N - n)/(N - 1) (mean |t_i|^2 - |mean t_i|^2)    uniformly without replacement
+        1/n (sum |t_i|^2 / p_i - |sum t_i|^2)                  with replacement, with probabilities p_i
+
+    Parameters
+    ----------
+    sampler : Sgmcmc
+        What a Setup function returned. If it wants the mode, and no session was begun, that is sought.
+    params : dict of str to array_like
+        The points, (K, *shape) for each parameter, such as the draws of a run.
+    optimal : bool, default False
+        Draw by the best probabilities that there are at each point, in proportion to |t_i|, whatever the sampler does:
+        a lower bound for all subsampling with replacement, out of reach of any sampler, since it takes all data.
+    verbose : bool, default False
+        Show the progress.
+
+    Returns
+    -------
+    numpy.ndarray
+        (K,), in float64, on the scale of the gradient of the log posterior squared.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid, or for `saga` and `svrg`, whose noise depends on where the chain has been.
+
+    References
+    ----------
+    .. [1] Putcha, S., Nemeth, C. and Fearnhead, P. (2023). Preferential subsampling for stochastic gradient Langevin
+       dynamics. AISTATS, section 2.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sgldSetup
+    >>> from sgmcmc.diagnostics import pseudoVariance
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> dataset = {"x": np.array([1.0, 2.0, 3.0, 4.0])}
+    >>> sampler = sgldSetup(logLik, dataset, {"theta": 0.0}, 1e-2, minibatchSize=2, subsampling="withReplacement")
+    >>> pseudoVariance(sampler, {"theta": [2.5, 0.0]})
+    array([10., 10.])
+    """
+    if not isinstance(sampler, Sgmcmc):
+        raise ValueError(f"sampler of {NAME} must be what a Setup function returned; got {type(sampler).__name__}.")
+    inner = sampler._sampler
+    if inner.gradient.terms is None or inner.gradient.tables or inner.gradient.every:
+        raise ValueError(
+            f"sampler of {NAME} must estimate gradients by the plain estimate or by control variates around the mode; "
+            "the noise of saga and svrg depends on where the chain has been."
+        )
+    shown = require_flag("verbose", NAME, verbose)
+    points = read(NAME, "params", params, None, sorted(inner.start))
+    require_finite(NAME, "params", points)
+    for name, shape in points.shapes.items():
+        if shape != inner.start[name].shape:
+            raise ValueError(
+                f"params[{name!r}] of {NAME} must have the shape (K, {', '.join(map(str, inner.start[name].shape))}) "
+                f"for K points; got {points.arrays[name].shape}."
+            )
+    prepared = sampler.prepared(shown)
+    constants, posterior = prepared.constants, Posterior(inner.model, points.shapes)
+    terms = inner.gradient.terms
+    inverse = constants["minibatch"].get("inverse")
+    weights = np.ones(inner.data.size) if inverse is None else inverse.numpy() / inner.data.size
+    weights = weights.astype(inner.dtype.as_numpy_dtype)  # 1/(N p_i)
+
+    def moments(words: tf.Tensor, theta: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:
+        t = joined(terms(posterior.split(theta), inner.data.layout.unpack(words), constants["estimator"]))
+        t = tf.cast(t, tf.float64)
+        squares = tf.reduce_sum(t**2, axis=1)
+        return [
+            tf.reduce_sum(t, axis=0),
+            tf.reduce_sum(squares * tf.cast(weights, tf.float64)),
+            tf.reduce_sum(tf.sqrt(squares)),
+        ]
+
+    of_all = FullPass(inner.data, moments, max(16, BLOCK // posterior.size))
+    found, n_data = np.empty(points.lead), inner.data.size
+    with Progress(len(found), "pseudo-variance", "point", shown) as progress:
+        for k, theta in enumerate(points.flat()):
+            tensor = tf.constant(theta, inner.dtype)
+            total, squares, norms = of_all.summed([tensor], of_each=[weights])
+            n = _size(inner.minibatch, posterior.split(tensor), constants["minibatch"])
+            if optimal:
+                found[k] = (norms**2 - (total**2).sum()) / n
+            else:
+                left = (n_data - n) / max(n_data - 1, 1) if inner.minibatch.without_replacement else 1.0
+                found[k] = (n_data * squares - (total**2).sum()) * left / n
+            progress.reached(k + 1)
+    return found
+
+
+def _size(minibatch: Any, params: Tree, constants: Tree) -> int:
+    """Observations that a minibatch has at these params."""
+    return minibatch.size * (1 if minibatch.parts is None else int(minibatch.parts(params, constants)))
