@@ -48,11 +48,11 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
         return Minibatches(n, made(n), None, {"minibatchSize": n, "subsampling": drawn})
     if subsampling == "reshuffled":
         raise _refused(of, "subsampling", "draw each minibatch afresh, for an adaptive size", "'reshuffled'")
-    n = _number(of, "pilot of adaptive", size.pilot, n_data)
+    n = _number(of, "pilot of adaptive", size.pilot, n_data, least=1)
     sizing = Sizing(made(n), *_bound(of, size, n_data))
     constants = None if sizing.lipschitz is None else checksum(sizing.lipschitz)
     told = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
-    parts = in_parts(made(min(PART, n)), n_data)
+    parts = in_parts(made(min(PART, n_data)), n_data)
     return Minibatches(n, parts, sizing, {"minibatchSize": told, "subsampling": drawn})
 
 
@@ -60,11 +60,12 @@ def _refused(of: str, argument: str, must: str, got: Any) -> ValueError:
     return ValueError(f"{argument} of {of} must {must}; got {got}.")
 
 
-def _number(of: str, argument: str, size: Any, n_data: int) -> int:
+def _number(of: str, argument: str, size: Any, n_data: int, least: int = 0) -> int:
+    """Observations; a proportion gives at least so many."""
     must = f"be an integer in [1, N] or a proportion in (0, 1) of N = {n_data} observations"
     number = float(size) if isinstance(size, Real | np.floating | np.integer) and not isinstance(size, bool) else np.nan
     if 0 < number < 1:
-        n = round(number * n_data)
+        n = max(round(number * n_data), least)
         if n == 0:
             raise _refused(of, argument, must, f"{size!r}, which rounds to 0 observations")
         return n

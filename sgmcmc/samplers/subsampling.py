@@ -81,7 +81,8 @@ class adaptive:  # noqa: N801
     threshold : float, optional
         The variance of the gradient's noise, summed over all elements of `params`.
     pilot : int or float, default 0.001
-        The minibatch size of the pilot chain, a number from 1 to N or a proportion of N in (0, 1).
+        The minibatch size of the pilot chain, a number from 1 to N or a proportion of N in (0, 1). Without a pilot
+        chain, that of the search for the mode.
 
     References
     ----------

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc import adaptive, controlVariates, preferential, saga, svrg
+from sgmcmc.samplers import _minibatch
 from tests.catalogue import CATALOGUE, Entry
 
 RNG = np.random.default_rng(0)
@@ -96,19 +97,21 @@ def test_the_number_of_chains_does_not_change_a_chain() -> None:
         np.testing.assert_allclose(two["slope"][0], one["slope"], rtol=1e-4, atol=1e-5)
 
 
-def test_adaptive_sizes_are_those_of_the_bound() -> None:
-    """From the positions themselves: n = |theta - mode|^2 sum L_i^2 N / V_0 in parts of 32, for the iteration after."""
+def test_adaptive_sizes_are_those_of_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the positions themselves: n = |theta - mode|^2 sum L_i^2 N / V_0 in parts of 10, for the iteration after."""
+    monkeypatch.setattr(_minibatch, "PART", 10)
+    V0 = 4000.0
     constants = 0.25 * (1 + (X**2).sum(axis=1))
-    given = arguments(CATALOGUE[0], "adaptive") | {"minibatchSize": adaptive(constants, threshold=3.0)}
+    given = arguments(CATALOGUE[0], "adaptive") | {"minibatchSize": adaptive(constants, threshold=V0)}
     sampler = sgmcmc.sgldSetup(**given)
     sgmcmc.initSess(sampler, verbose=False)
     mode = {name: value.numpy() for name, value in sampler.paramsOpt.items()}
     out = sgmcmc.sgld(**given, nIters=200, verbose=False)
     square = ((out["slope"] - mode["slope"]) ** 2).sum(axis=-1) + (out["level"] - mode["level"]) ** 2
-    wanted = square[:, :-1] * (constants**2).sum() * N / 3.0
-    parts = np.clip(np.ceil(wanted / 20), 1, N // 20)
+    wanted = square[:, :-1] * (constants**2).sum() * N / V0
+    parts = np.clip(np.ceil(wanted / 10), 1, N // 10)
     found = out.sampleStats["minibatch_size"][:, 1:]
-    assert (found == 20 * parts).mean() > 0.99  # but for rounding at the edges
+    assert (found == 10 * parts).mean() > 0.99  # but for rounding at the edges
     assert len(np.unique(found)) > 5
     np.testing.assert_array_equal(out.sampleStats["observations"], np.cumsum(out.sampleStats["minibatch_size"], axis=1))
 
@@ -116,7 +119,7 @@ def test_adaptive_sizes_are_those_of_the_bound() -> None:
 def test_leaps_count() -> None:
     given = arguments(CATALOGUE[1], "adaptive") | {"minibatchSize": adaptive(np.ones(N), threshold=1e9)}
     out = sgmcmc.sghmc(**given, nIters=5, verbose=False)  # so far from the bound that one part is always enough
-    np.testing.assert_array_equal(out.sampleStats["observations"][:, -1], 5 * CATALOGUE[1].settings["L"] * 20)
+    np.testing.assert_array_equal(out.sampleStats["observations"][:, -1], 5 * CATALOGUE[1].settings["L"] * 32)
 
 
 def test_the_weights_of_control_variates_are_those_of_the_hessians() -> None:
