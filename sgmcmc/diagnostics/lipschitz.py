@@ -21,7 +21,7 @@ def lipschitzLogistic(X: Any) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        (N,), float64: L_i = |x_i|^2 / 4.
+        (N,), float64: ``L_i = |x_i|^2 / 4``.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def lipschitzLinear(X: Any, sigma: float = 1.0) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        (N,), float64: L_i = |x_i|^2 / sigma^2.
+        (N,), float64: ``L_i = |x_i|^2 / sigma^2``.
 
     Raises
     ------

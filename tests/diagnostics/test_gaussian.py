@@ -97,6 +97,10 @@ FLAT = np.column_stack([X[:, 0], 2 * X[:, 0]])
         ((X * np.nan, MEAN, COVARIANCE), r"^draws of gaussianKL must be finite; got nan at index \(0, 0\)\.$"),
         (({"a": X}, {"b": MEAN}, COVARIANCE), r"^draws of gaussianKL must have arrays for \['b'\]; got \['a'\]\.$"),
         (({"a": X}, {"a": MEAN[:2]}, COVARIANCE), r"^mean of gaussianKL must have the names and shapes of a draw"),
+        (
+            ({"a": X, "b": X[1:]}, MEAN, COVARIANCE),
+            r"^draws\['b'\] of .* must have as many draws as the others, \(40,\)",
+        ),
         (({}, MEAN, COVARIANCE), r"^draws of gaussianKL must have at least one array; got none\.$"),
     ],
 )

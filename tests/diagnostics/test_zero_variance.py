@@ -49,12 +49,13 @@ def test_of_a_normal_posterior_second_moments_are_exact_with_degree_2_and_not_wi
 
 
 def test_it_is_stable_far_from_the_origin_and_on_scales_that_differ():
-    mean, sd = np.array([1e4, -1.0]), np.array([1e-2, 1e3])
-    z = np.random.default_rng(1).normal(size=(400, 2))
-    x, s = mean + sd * z, -z / sd
+    mean, sd = np.array([1e4, -1.0]), np.array([1e-8, 1e8])
+    x = mean + sd * np.random.default_rng(1).normal(size=(400, 2))
+    s = -(x - mean) / sd**2
     second = zvControlVariates(x, s, lambda x: (x - mean) ** 2, degree=2)
-    np.testing.assert_allclose(second.mean, sd**2, rtol=1e-6)
-    assert np.abs((zvControlVariates(x, s, degree=2).mean - mean) / sd).max() < 1e-6
+    np.testing.assert_allclose(second.mean, sd**2, rtol=1e-9)
+    # By rounding of a mean of 1e4, not of the quantity: 1e-12 is a part of 1e-4 of its standard deviation.
+    assert np.abs((zvControlVariates(x, s, degree=2).mean - mean) / sd).max() < 1e-3
 
 
 @pytest.mark.parametrize("noise", [0.25, 1.0, 4.0])
@@ -128,6 +129,9 @@ def test_forms_of_draws_and_quantities():
     np.testing.assert_allclose(named.mean["a"], plain.mean[1:], atol=1e-10)
     chains = zvControlVariates(x.reshape(2, 30, 3), s.reshape(2, 30, 3), nChains=2)
     np.testing.assert_allclose(chains.values.reshape(60, 3), plain.values, atol=1e-10)
+    one = zvControlVariates(x.reshape(2, 30, 3), s.reshape(2, 30, 3), x[:, 1].reshape(2, 30), nChains=2)
+    assert one.mcseBefore == pytest.approx(chains.mcseBefore[1], rel=1e-12)
+    assert one.mcseBefore != pytest.approx(plain.mcseBefore[1], rel=1e-3)
     assert zvControlVariates(*names, lambda draws: draws["b"][:, 0]).mean == pytest.approx(1.0)
     several = zvControlVariates(*names, lambda draws: {"sum": draws["b"][:, 0] + draws["a"][:, 1]})
     assert several.mean["sum"] == pytest.approx(31.0) and several.values["sum"].shape == (60,)
