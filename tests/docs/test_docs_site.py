@@ -18,7 +18,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted((DOCS / "guide").glob("*.md"))]
 VIGNETTES = sorted((ROOT / "vignettes").glob("*.py"))
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("TF_")} | {"PYTHONPATH": str(ROOT)}
-FOLDERS = ("docs", "sgmcmc", "vignettes")
+FOLDERS = ("benchmarks", "docs", "sgmcmc", "vignettes")
 
 
 def python_blocks(text: str) -> list[str]:
