@@ -118,11 +118,15 @@ class Stream:
 
     def integers(self, counters: tf.Tensor, elements: tf.Tensor, bound: int) -> tf.Tensor:
         """Independent uniform draws from {0, ..., bound - 1}, int32 [K, C, m]. From 64 bits: bias below 2^-32."""
+        return self.integers_and_bits(counters, elements, bound)[0]
+
+    def integers_and_bits(self, counters: tf.Tensor, elements: tf.Tensor, bound: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """The same, and of each draw the 32 bits behind: uniform on {0, ..., 2^32 - 1} whatever the draw is."""
         high, low = self.bits(counters, elements)
         carry = _multiply_high(low, bound)
         total = high * _u32(bound) + carry
         overflow = tf.cast(total < carry, tf.uint32)
-        return tf.bitcast(_multiply_high(high, bound) + overflow, tf.int32)
+        return tf.bitcast(_multiply_high(high, bound) + overflow, tf.int32), total
 
     def permutation(self, counters: tf.Tensor, positions: tf.Tensor, bound: int) -> tf.Tensor:
         """The values at `positions`, int32 [K or 1, m], of a random permutation of {0, ..., bound - 1}: [K, C, m].

@@ -17,7 +17,7 @@ from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.types import Minibatch
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
-from sgmcmc.minibatch.weighted import weighted
+from sgmcmc.minibatch.weighted import alias_table, weighted
 
 ALPHA = 1e-8
 OF_RESHUFFLED = ALPHA / 15
@@ -72,25 +72,36 @@ def test_weighted_draws_with_the_given_probabilities_and_weighs_by_their_inverse
     assert independent_pairs_p(draws_of(weighted(len(P), 2, dtype, P), 10_000)[0], slightly / slightly.sum()) < ALPHA
 
 
-@pytest.mark.parametrize("n_data", [1, 2, 3, 4, 5, 8, 9, 100, 1023, 1024, 1025])
-def test_weighted_inverts_the_cumulative_sum_as_searchsorted_does(n_data):
-    p = np.random.default_rng(n_data).gamma(0.3, size=n_data) + 1e-9
+@pytest.mark.parametrize("n_data", [1, 2, 3, 7, 100, 1024, 10_001])
+@pytest.mark.parametrize("kind", ["even", "near even", "uniform", "one heavy", "heavy tails"])
+def test_the_alias_table_has_the_given_probabilities(n_data, kind):
+    """Bin i has observation i with probability kept_i, and its alias else; all bins are equally likely."""
+    rng = np.random.default_rng(n_data)
+    p = {
+        "even": np.ones(n_data),
+        "near even": 1 + 1e-15 * rng.normal(size=n_data),
+        "uniform": rng.uniform(0.01, 1.0, n_data),
+        "one heavy": np.concatenate([[1e6], np.ones(n_data - 1)]),
+        "heavy tails": rng.pareto(1.0, n_data) + 1e-3,
+    }[kind]
     p /= p.sum()
-    edges = np.cumsum(p) / np.cumsum(p)[-1]
-    inside = np.concatenate([edges[:-1], np.nextafter(edges, 0), [0.0, 1e-300, 1 - 2**-53, 1.0], np.linspace(0, 1, 97)])
+    kept, alias = alias_table(p)
+    assert kept.min() >= 0 and kept.max() <= 1
+    drawn = kept / n_data
+    np.add.at(drawn, alias, (1 - kept) / n_data)
+    np.testing.assert_allclose(drawn, p, rtol=1e-8)
+    # The weights are those of the probabilities as 32 bits hold them, and so they add up to N on average, exactly.
+    inverse = weighted(n_data, 3, tf.float64, p).prepare(None)["inverse"].numpy()
+    np.testing.assert_allclose(1 / inverse, p, rtol=1e-4)
+    np.testing.assert_allclose((1 / inverse).sum(), 1.0, rtol=1e-13)
 
-    class GivenUniforms(Stream):
-        def __init__(self) -> None:
-            pass
 
-        def uniform(self, counters, elements):
-            return tf.constant(inside[None, None])
-
-    minibatch = weighted(len(p), len(inside), tf.float64, p)
-    drawn = minibatch.draw(GivenUniforms(), tf.zeros([1], tf.uint32), minibatch.prepare(None))
-    indices = drawn[0].numpy()[0, 0]
-    expected = np.minimum(np.searchsorted(edges, inside, side="right"), n_data - 1)
-    np.testing.assert_array_equal(indices, expected)
+def test_an_observation_too_light_for_the_table_is_drawn_and_weighed_alike():
+    """With a probability below 2^-32 / N it is drawn more often than it should be, and weighs less."""
+    p = np.array([1e-30, 0.25, 0.75])
+    inverse = weighted(3, 2, tf.float64, p).prepare(None)["inverse"].numpy()
+    assert inverse[0] == pytest.approx(3 * 2.0**32)
+    np.testing.assert_allclose((1 / inverse).sum(), 1.0, rtol=1e-13)
 
 
 def test_minibatch_is_a_function_of_its_number_alone():

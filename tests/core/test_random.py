@@ -270,20 +270,20 @@ def test_float64_normals_reach_nine_standard_deviations():
 
 
 def test_uniforms_are_uniform():
-    u = stream_of(4, Purpose.MINIBATCH, 10).uniform(counters(*range(5)), 20_000).numpy().ravel()
+    u = stream_of(4, Purpose.MINIBATCH, 10).uniform(counters(*range(5)), tf.range(20_000)).numpy().ravel()
     assert u.dtype == np.float64 and u.min() > 0 and u.max() < 1
     assert stats.kstest(u, "uniform").pvalue > ALPHA
     assert stats.kstest(u**1.01, "uniform").pvalue < ALPHA
 
 
 def test_uniforms_at_the_ends_of_the_words():
-    u = FixedBits([0, U32 - 1, 2**31], [0, U32 - 1, 0]).uniform(counters(0), 3).numpy()[0, 0]
+    u = FixedBits([0, U32 - 1, 2**31], [0, U32 - 1, 0]).uniform(counters(0), tf.range(3)).numpy()[0, 0]
     assert 0 < u[0] < 1e-19 and u[1] <= 1.0 and abs(u[2] - 0.5) < 1e-15
 
 
 @pytest.mark.parametrize("bound", [1, 2, 7, 90, 1000])
 def test_integers_are_uniform_and_in_range(bound):
-    draws = stream_of(4, Purpose.MINIBATCH, 20).integers(counters(*range(4)), 5000, bound).numpy().ravel()
+    draws = stream_of(4, Purpose.MINIBATCH, 20).integers(counters(*range(4)), tf.range(5000), bound).numpy().ravel()
     assert draws.dtype == np.int32 and draws.min() >= 0 and draws.max() < bound
     if bound > 1:
         counts = np.bincount(draws, minlength=bound)
@@ -295,7 +295,7 @@ def test_integers_are_uniform_and_in_range(bound):
 @pytest.mark.parametrize("bound", [1, 2, 3, 1000, 2**31 - 1])
 def test_integers_at_the_ends_of_the_words_are_the_exact_floor(bound):
     high, low = [0, U32 - 1, U32 - 1, 0x55555555, 0xAAAAAAAA], [0, U32 - 1, 0, 0x55555556, 0xAAAAAAAA]
-    draws = FixedBits(high, low).integers(counters(0), 5, bound).numpy()[0, 0]
+    draws = FixedBits(high, low).integers(counters(0), tf.range(5), bound).numpy()[0, 0]
     assert draws.tolist() == [(h * U32 + w) * bound // 2**64 for h, w in zip(high, low, strict=True)]
 
 
