@@ -334,7 +334,7 @@ def forgotten_weight(minibatch: Minibatch) -> Minibatch:
 def same_every_epoch(minibatch: Minibatch, n_data: int) -> Minibatch:
     """The permutation of the first epoch in every epoch."""
 
-    def draw(stream: Stream, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
+    def draw(stream: Stream, counters: tf.Tensor, constants: Tree) -> tuple[tf.Tensor, tf.Tensor | None]:
         return minibatch.draw(stream, counters % tf.constant(n_data // minibatch.size, tf.uint32), constants)
 
     return minibatch._replace(draw=draw)
@@ -343,7 +343,7 @@ def same_every_epoch(minibatch: Minibatch, n_data: int) -> Minibatch:
 def same_every_time(minibatch: Minibatch) -> Minibatch:
     """The minibatch of step 0 at every step."""
 
-    def draw(stream: Stream, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
+    def draw(stream: Stream, counters: tf.Tensor, constants: Tree) -> tuple[tf.Tensor, tf.Tensor | None]:
         return minibatch.draw(stream, tf.zeros_like(counters), constants)
 
     return minibatch._replace(draw=draw)
