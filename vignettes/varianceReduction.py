@@ -158,7 +158,7 @@ print(f"an observation of a rare category is drawn {in_rare:.1f} times as often 
 # that of control variates around the mode, and "auto" takes it to be twice.
 
 SAMPLERS |= {"SVRG": {"gradient": svrg()}, "SAGA": {"gradient": saga()}}
-STEPS = 100 if SHORT else 2_000
+STEPS = 100 if SHORT else 50_000
 rows = {}
 for name, settings in SAMPLERS.items():
     sampler = sgldSetup(logLik, dataset, params, **common | settings)
@@ -192,7 +192,10 @@ print(f"SAGA's table has {N * 7:,} numbers, {4 * N * 7 / 1e6:.1f} MB for each ch
 # stores an estimate at each draw, and ``fullGradients`` works out what it should be. The difference is noise. Rare
 # observations make it large once in a while, so we take the median over 20 chains.
 
-EVERY, KEPT = 1_500, 100  # iterations: between full gradients of SVRG, and between draws that are kept
+EVERY, KEPT = (
+    (200 if SHORT else 1_500),
+    100,
+)  # iterations: between full gradients of SVRG, and between draws that are kept
 from_zero = common | {
     "stepsize": 0.003,
     "preconditioner": covariance,
@@ -284,7 +287,8 @@ print(pd.DataFrame(rows).T.to_string(float_format="{:.2g}".format))
 # The picture
 # -----------
 # Blue are control variates, red is the plain estimate. Solid lines and filled circles are preferential subsampling,
-# dashed lines and open circles uniform minibatches. Noise is in units of the trace of the curvature.
+# dashed lines and open circles uniform minibatches; "c.v." is short for control variates. Noise is in units of the
+# trace of the curvature.
 
 RED, BLUE, GREEN, OCHRE, GREY = "#cc6677", "#4477aa", "#228833", "#b8860b", "0.45"
 plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": "medium"})
@@ -353,7 +357,7 @@ ax.set(xscale="log", xlim=(5, 2e5), ylim=(-0.6, len(found) - 0.4))
 ax = axes["along"]
 for name, colour, style in (("control variates", BLUE, "--"), ("SAGA", OCHRE, "-"), ("SVRG", GREEN, "-")):
     ax.plot(measured[name], style, color=colour, linewidth=1.2, label="c.v." if colour == BLUE else name)
-ax.set(yscale="log", xlabel="iteration", ylabel="squared noise, median", xlim=(0, measured.index[-1]), ylim=(0.1, 2e4))
+ax.set(yscale="log", xlabel="iteration", ylabel="squared noise, median", xlim=(0, measured.index[-1]), ylim=(0.05, 2e4))
 ax.xaxis.set_major_formatter("{x:,.0f}")
 ax.legend(loc="upper center", frameon=False, fontsize="small", ncols=3, columnspacing=1, handlelength=1.5)
 
