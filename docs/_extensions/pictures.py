@@ -17,6 +17,7 @@ ORDER = (
     "logisticRegression",
     "nn",
     "tuning",
+    "varianceReduction",
     "hugeChains",
     "portingFromR",
 )

@@ -60,6 +60,18 @@ def huge_chains(found):
     np.testing.assert_array_equal(found["both"]["weights"].values, found["everything"]["weights"])
 
 
+def variance_reduction(found):
+    noise, iterations = found["noise"], found["found"]["iterations per draw"]
+    both = "control variates, preferential"
+    assert (noise["the least possible"] < noise[both]).all()
+    assert noise[both].iloc[0] < 0.2 * noise["control variates"].iloc[0] < 1e-3 * noise["plain"].iloc[0]
+    assert noise["without a floor"].iloc[-1] > 2 * noise[both].iloc[-1]
+    assert iterations[both] < 0.5 * iterations["control variates"] < 0.1 * iterations["plain"]
+    assert found["measured"]["SVRG"].iloc[-1] < 0.2 * found["measured"]["control variates"].iloc[-1]
+    assert found["sizes"][0] > 10 * found["average"]  # far from the mode, and near it
+    assert (found["zv"].varianceFactor["beta"] < 0.5).all()
+
+
 CHECKS = {
     "gettingStarted": getting_started,
     "mvGauss": mv_gauss,
@@ -69,6 +81,7 @@ CHECKS = {
     "portingFromR": porting_from_r,
     "tuning": tuning,
     "hugeChains": huge_chains,
+    "varianceReduction": variance_reduction,
 }
 
 
