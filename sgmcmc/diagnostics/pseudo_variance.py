@@ -36,8 +36,8 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     params : dict of str to array_like
         The points, (K, *shape) for each parameter, such as the draws of a run.
     optimal : bool, default False
-        Draw by the best probabilities that there are at each point, in proportion to |t_i|, whatever the sampler does:
-        a lower bound for all subsampling with replacement, out of reach of any sampler, since it takes all data.
+        Draw by the best probabilities that there are at each point, in proportion to ``|t_i|``, whatever the sampler
+        does: a lower bound for all subsampling with replacement, out of reach of any sampler, since it takes all data.
     verbose : bool, default False
         Show the progress.
 
@@ -111,10 +111,11 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
             total, squares, norms = of_all.summed([tensor], of_each=[weights])
             n = _size(inner.minibatch, posterior.split(tensor), constants["minibatch"])
             if optimal:
-                found[k] = (norms**2 - (total**2).sum()) / n
+                noise = (norms**2 - (total**2).sum()) / n
             else:
                 left = (n_data - n) / max(n_data - 1, 1) if inner.minibatch.without_replacement else 1.0
-                found[k] = (n_data * squares - (total**2).sum()) * left / n
+                noise = (n_data * squares - (total**2).sum()) * left / n
+            found[k] = max(noise, 0.0)
             progress.reached(k + 1)
     return found
 

@@ -42,12 +42,13 @@ def require_sum(choices: Choices, model: Model, of: str) -> None:
 
 
 def warn_of_mean(choices: Choices, model: Model) -> None:
-    """A mean stays what it is if all observations are there twice."""
+    """A mean stays what it is if all observations are there twice, but not if they are others."""
     some = some_rows(choices.data, SOME)
+    half = _cut(some, slice(SOME // 2))
     twice = {name: tf.concat([entry, entry], axis=0) for name, entry in some.items()}
     for params in _around(choices):
         once, again = _gradient(model, params, some), _gradient(model, params, twice)
-        if not np.isfinite(once).all() or not once.any() or _differ(once, again):
+        if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, _gradient(model, params, half)):
             return
     warn_user(
         f"logLik of {choices.sampler} looks like a mean over the observations: {SOME} of them have the gradient of "

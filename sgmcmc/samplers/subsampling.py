@@ -26,7 +26,7 @@ class preferential:  # noqa: N801 - reads as a function where it is used
         (N,), positive: weights of your own in place of these. An array as `subsampling` is the same without a floor.
     floor : float, default 0.1
         The share of observations that are drawn uniformly, in [0, 1]: no observation is then less likely than
-        ``floor / N``, and none can make the noise larger than ``1 / floor`` times that of uniform minibatches, wherever
+        ``floor / N``, so that none weighs more than ``1 / floor`` times what it does in uniform minibatches, wherever
         the chain goes.
 
     References
