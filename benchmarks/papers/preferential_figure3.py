@@ -91,8 +91,8 @@ def main() -> None:
         "# Sizes that adapt",
         f"{PAPER}, figures 3 and 5: {iterations:,} iterations of SGLD with control variates, with minibatches of a "
         "fixed size and with `adaptive(pilot=...)` of that size, which sets the threshold to the 95% quantile of a "
-        f"pilot chain; {CHAINS} chains from the mode, stepsizes of table 1 there. The paper's size is 0.1% of the data. KSD "
-        f"is the mean over the chains and their range, from {DRAWS} draws of each and the gradients from all data.",
+        f"pilot chain; {CHAINS} chains from the mode, stepsizes of table 1 there. The paper's size is 0.1% of the data. "
+        f"KSD is the mean over the chains and their range, from {DRAWS} draws of each and the gradients from all data.",
         "*Against fixed* is the data looked at over that with the fixed size, without the pilot chain, of 2000 "
         "iterations. Here sizes are rounded up to parts of 32, so nothing is saved where the fixed size is near that "
         "or below, as with the paper's 0.1% on these data. *Unrounded* is what single observations would have given, "
