@@ -20,7 +20,7 @@ import tensorflow as tf
 from sgmcmc import controlVariates, preferential
 
 PAPER = "Putcha, Nemeth and Fearnhead (2023), Preferential subsampling for stochastic gradient Langevin dynamics"
-THESIS = "Baker (2018), Control variates and beyond for scalable Bayesian inference, PhD thesis"
+THESIS = "Baker (2018), Large-scale Bayesian computation using stochastic gradient Markov chain Monte Carlo, PhD thesis"
 PRIOR_VARIANCE = 10.0  # of each coefficient, as in appendix C of the paper
 COLOURS = {"SGLD": "#ee6677", "SGLD-PS": "#ccbb44", "SGLD-CV": "#4477aa", "SGLD-CV-PS": "#228833"}
 
