@@ -203,10 +203,10 @@ def text(given: Any, clock: Clock, lines: list, curves: list, judged: list, n_tr
             ["data", "sampler", "mean", "with ZV", "sd", "with ZV", "variance factor", "exact", "noise", "drift"],
             lines,
         ),
-        "ZV keeps the mean of a chain that is in its stationary distribution, where gradients have mean zero. On all "
-        "data 10,000 iterations from 0 are not enough for that: the flat directions still drift, though they hardly "
-        "matter for the predictions. There the mean with ZV is wrong, most of all after SAGA, whose single chain "
-        "begins at 0, while its variance is small.",
+        "ZV keeps the mean of a chain that is in its stationary distribution, where gradients have mean zero. "
+        "*Drift* says that none of these chains is: the flat directions still move, though they hardly matter for "
+        "the predictions. So the means with ZV are not to be trusted here, least of all on all data, where SAGA's "
+        "is wrong by a thousand standard deviations, however small its variance.",
         "## What is published, and what came out",
         table(["published", "here"], judged, words=True),
         "![The curves, and box plots before and after](thesis_zero_variance.png)",
