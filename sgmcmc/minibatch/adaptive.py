@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from sgmcmc.core.types import Minibatch, Mode, Tree
 
-PART = 32  # observations: to loop over parts costs little beside that many
+PART = 32  # observations at most: to loop over parts costs little beside that many
 CENTRE, PER_SQUARE = "centre", "per square"
 
 

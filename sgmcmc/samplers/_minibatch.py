@@ -52,7 +52,7 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
     sizing = Sizing(made(n), *_bound(of, size, n_data))
     constants = None if sizing.lipschitz is None else checksum(sizing.lipschitz)
     told = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
-    parts = in_parts(made(min(PART, n_data)), n_data)
+    parts = in_parts(made(min(PART, max(n // 4, 1))), n_data)
     return Minibatches(n, parts, sizing, {"minibatchSize": told, "subsampling": drawn})
 
 

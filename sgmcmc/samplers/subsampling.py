@@ -70,9 +70,10 @@ class adaptive:  # noqa: N801
         n = |theta - mode|^2 * sum(L_i^2 / p_i) / threshold
 
     where L_i is the Lipschitz constant of an observation's gradient and p_i its probability; up to N, rounded up to
-    parts of 32. How many they were is in ``out.sampleStats``: "minibatch_size" in the iteration, of all its leaps, and
-    "observations" until then. Without a threshold a pilot chain of 2000 iterations sets it, to the bound at the 95%
-    quantile of its squared distances, where the minibatch then has the pilot's size, whatever the L_i.
+    parts of a quarter of `pilot`, of 32 at most. How many they were is in ``out.sampleStats``: "minibatch_size" in the
+    iteration, of all its leaps, and "observations" until then. Without a threshold a pilot chain of 2000 iterations
+    sets it, to the bound at the 95% quantile of its squared distances, where the minibatch then has the pilot's size,
+    whatever the L_i.
 
     Parameters
     ----------

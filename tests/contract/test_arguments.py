@@ -204,7 +204,7 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "dtype unknown", {"dtype": "float16"}, "dtype of sgld must be 'float32' or 'float64'; got 'float16'."),
     ("sgld", "verbose a string", {"verbose": "no"}, "verbose of sgld must be True or False; got 'no'."),
     ("sgld", "subsampling unknown", {"subsampling": "bootstrap"},
-     "subsampling of sgld 'reshuffled', preferential() or N positive weights; got 'bootstrap'."),
+     "'reshuffled', preferential() or N positive weights; got 'bootstrap'."),
     ("sgld", "too few weights", {"subsampling": np.ones(10)},
      "subsampling of sgld must give one weight for each of 1000 observations; got (10,)."),
     ("sgld", "a weight of 0", {"subsampling": np.arange(1000)},

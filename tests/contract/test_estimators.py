@@ -13,7 +13,6 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc import adaptive, controlVariates, preferential, saga, svrg
-from sgmcmc.samplers import _minibatch
 from tests.catalogue import CATALOGUE, Entry
 
 RNG = np.random.default_rng(0)
@@ -111,12 +110,11 @@ def test_the_number_of_chains_does_not_change_a_chain() -> None:
         np.testing.assert_allclose(two["slope"][0], one["slope"], rtol=1e-4, atol=1e-5)
 
 
-def test_adaptive_sizes_are_those_of_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adaptive_sizes_are_those_of_the_bound() -> None:
     """From the positions themselves: n = |theta - mode|^2 sum L_i^2 N / V_0 in parts of 10, for the iteration after."""
-    monkeypatch.setattr(_minibatch, "PART", 10)
     V0 = 4000.0
     constants = 0.25 * (1 + (X**2).sum(axis=1))
-    given = arguments(CATALOGUE[0], "adaptive") | {"minibatchSize": adaptive(constants, threshold=V0)}
+    given = arguments(CATALOGUE[0], "adaptive") | {"minibatchSize": adaptive(constants, threshold=V0, pilot=40)}
     sampler = sgmcmc.sgldSetup(**given)
     sgmcmc.initSess(sampler, verbose=False)
     mode = {name: value.numpy() for name, value in sampler.paramsOpt.items()}
@@ -131,7 +129,7 @@ def test_adaptive_sizes_are_those_of_the_bound(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_leaps_count() -> None:
-    given = arguments(CATALOGUE[1], "adaptive") | {"minibatchSize": adaptive(np.ones(N), threshold=1e9)}
+    given = arguments(CATALOGUE[1], "adaptive") | {"minibatchSize": adaptive(np.ones(N), threshold=1e9, pilot=150)}
     out = sgmcmc.sghmc(**given, nIters=5, verbose=False)  # so far from the bound that one part is always enough
     np.testing.assert_array_equal(out.sampleStats["observations"][:, -1], 5 * CATALOGUE[1].settings["L"] * 32)
 

@@ -13,7 +13,6 @@ import tensorflow as tf
 import sgmcmc
 from sgmcmc import adaptive, controlVariates, preferential, saga, svrg
 from sgmcmc.diagnostics import pseudoVariance
-from sgmcmc.samplers import _minibatch
 
 N, n = 7, 2
 RNG = np.random.default_rng(3)
@@ -91,8 +90,7 @@ def test_preferential_weights_have_little_noise_at_the_mode() -> None:
     assert at_mode < pseudoVariance(sampler(subsampling="withReplacement"), mode)[0]
 
 
-def test_adaptive_sizes_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_minibatch, "PART", 1)
+def test_adaptive_sizes_count() -> None:
     fixed = sampler(gradient=controlVariates(), subsampling="withReplacement")
     far = {"b": POINTS * 3}
     one = pseudoVariance(fixed, far) * n
