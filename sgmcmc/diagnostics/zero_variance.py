@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.core.warn import warn_user
 from sgmcmc.diagnostics._per_draw import PerDraw, paired, read, require_finite
 from sgmcmc.output._diagnostics import errors_of_means
 from sgmcmc.output.arviz import require_arviz
 
 NAME = "zvControlVariates"
+SETTLED = 6.0  # standard errors: 1000 elements of a chain that has settled exceed it once in half a million times
 DRAWS_PER_COEFFICIENT = 2  # below that what is left of the variance is a matter of chance
 
 
@@ -116,7 +118,8 @@ def zvControlVariates(
 
     with the minus sign, which is lost in algorithm 2 there. For a normal posterior and gradients without noise, the
     mean is exact with degree 1, and second moments with degree 2. Where the chain itself is biased, by its stepsize,
-    the control variates have means other than zero, and what is estimated is not the mean of that chain.
+    the control variates have means other than zero, and what is estimated is not the mean of that chain. A chain that
+    has not settled is warned of, by gradients whose mean is not zero.
 
     References
     ----------
@@ -146,6 +149,7 @@ def zvControlVariates(
     require_finite(NAME, "gradients", scores)
     quantity = _quantity(g, draws, points)
     _require_enough(points, degree)
+    _warn_unless_settled(scores)
     before = quantity.flat()
     after = _controlled(before, _controls(points.flat(), scores.flat(), degree))
     spread = before.var(axis=0)
@@ -182,6 +186,19 @@ def _require_enough(points: PerDraw, degree: int) -> None:
         raise ValueError(
             f"draws of {NAME} must be at least {least}, {DRAWS_PER_COEFFICIENT} for each coefficient of the "
             f"{n_controls} control variates of degree {degree} and {size} elements; got {n}."
+        )
+
+
+def _warn_unless_settled(scores: PerDraw) -> None:
+    """A chain that has settled stays where it is, so that its gradients are zero on average."""
+    flat = scores.flat()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.abs(flat.mean(axis=0)) / _errors(flat, scores.lead)
+    if np.nanmax(np.append(far, 0.0)) > SETTLED:
+        warn_user(
+            f"the mean of the gradients of {NAME} is {np.nanmax(far):.0f} standard errors from zero, where it is if "
+            "the chain has settled; else control variates move means to a wrong place. Leave out more of the "
+            "beginning, or run longer."
         )
 
 

@@ -119,8 +119,9 @@ axis.""",
     ),
     "starts": (
         "float or dict of str to array_like, optional",
-        """Where the chains begin, if not all at `params` or, with control variates, at the mode: a number scatters them
-normally around it with this standard deviation; a dict gives the positions, (nChains, *shape) for each parameter.""",
+        """Where the chains begin, if not all at `params` or, where the mode is sought, at the mode: a number scatters
+them normally around it with this standard deviation; a dict gives the positions, (nChains, *shape) for each
+parameter.""",
     ),
     "sharedMinibatch": (
         "bool, default False",

@@ -14,11 +14,11 @@ class preferential:  # noqa: N801 - reads as a function where it is used
 
     Observations are drawn with replacement in proportion to weights, and each term of the gradient is divided by n
     times its probability, so that the estimate stays unbiased, with less noise [1]_. The weights are worked out once,
-    at the mode, which is sought. For plain gradients they are the norms of the gradients there (eq. 11). For estimates
-    from differences, such as control variates, they are the root mean square of each difference over draws from the
-    normal approximation of the posterior: to first order the root of tr(H_i Sigma H_i^T), with the observation's
-    Hessian H_i and the covariance Sigma of the posterior (eq. 16). With a `preconditioner` norms are those in its
-    coordinates.
+    at the mode, which is sought, and where the chain then begins. For plain gradients they are the norms of the
+    gradients there (eq. 11). For estimates from differences, such as control variates, they are the root mean square of
+    each difference over draws from the normal approximation of the posterior: to first order the root of tr(H_i Sigma
+    H_i^T), with the observation's Hessian H_i and the covariance Sigma of the posterior (eq. 16). With a
+    `preconditioner` norms are those in its coordinates.
 
     Parameters
     ----------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -228,3 +230,17 @@ def test_bad_arguments_are_refused(arguments, options, message):
 def test_just_enough_draws_are():
     assert zvControlVariates(X[:8], S[:8]).mean == pytest.approx(MEAN)
     assert zvControlVariates(X[:20], S[:20], degree=2).mean == pytest.approx(MEAN)
+
+
+def test_a_chain_that_has_not_settled_is_warned_of() -> None:
+    """A slow drift at -2.5 on a standard normal: the mean would be said to be 0."""
+    rng = np.random.default_rng(0)
+    draws = np.stack([np.linspace(-3, -2, 500) + 0.01 * rng.normal(size=500), rng.normal(size=500)], axis=1)
+    with pytest.warns(
+        UserWarning, match="the mean of the gradients of zvControlVariates is .* standard errors from zero"
+    ):
+        zvControlVariates(draws, -draws)
+    settled = rng.normal(size=(500, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zvControlVariates(settled, -settled)
