@@ -18,7 +18,7 @@ from sgmcmc.core.chains import over_chains
 from sgmcmc.core.coordinates import of_gradient, to_theta
 from sgmcmc.core.parameters import Elements, numbered, split
 from sgmcmc.core.random import Purpose, Stream
-from sgmcmc.core.rows import has_rows, put, take, take_memory
+from sgmcmc.core.rows import has_rows, of_table, put, take, take_memory
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.types import (
     FIRST,
@@ -224,7 +224,7 @@ def build(product: Product) -> Transition:
     def seen(estimator: Any, of_batch: tuple) -> Any:
         """The memory of the estimator as it is given: of its tables the rows of the minibatch."""
         for key in gradient.tables:
-            estimator = estimator | {key: tf.gather(estimator[key], places(of_batch), batch_dims=1)}
+            estimator = estimator | {key: of_table(estimator[key], places(of_batch))}
         return estimator
 
     def estimated(constants: Tree) -> Callable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from sgmcmc.core.types import Memory
+from sgmcmc.core.written import written
 
 
 def has_rows(theta: tf.Tensor, memory: tf.Tensor) -> bool:
@@ -24,8 +25,21 @@ def take_memory(theta: tf.Tensor, memory: Memory, rows: tf.Tensor) -> Memory:
 
 def put(whole: tf.Tensor, rows: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
     """Write the rows back; occurrences of the same row are equal, so their order is immaterial."""
-    n_chains, n_rows = whole.shape[:2]
-    flat = tf.reshape(whole, [n_chains * n_rows, *whole.shape[2:]])
-    positions = tf.range(n_chains)[:, None] * n_rows + tf.cast(rows, tf.int32)
+    flat, positions = _flat(whole, rows)
     part = tf.reshape(part, [-1, *whole.shape[2:]])
     return tf.reshape(tf.tensor_scatter_nd_update(flat, tf.reshape(positions, [-1, 1]), part), whole.shape)
+
+
+def of_table(table: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """The rows [C, k, ...] of a table [C, N, ...], in time that does not depend on N."""
+    flat, positions = _flat(table, rows)
+    rows_of = tf.TensorSpec([*positions.shape, *flat.shape[1:]], flat.dtype)
+    # Read anew wherever they are used, some would be read after the table is written to: it would have to be copied.
+    return written(lambda: {"rows": tf.gather(flat, positions)}, positions[0, 0] < 0, {"rows": rows_of})["rows"]
+
+
+def _flat(whole: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The rows of all chains one after the other, and where those of each chain are among them."""
+    n_chains, n_rows = whole.shape[:2]
+    flat = tf.reshape(whole, [n_chains * n_rows, *whole.shape[2:]])
+    return flat, tf.range(n_chains)[:, None] * n_rows + tf.cast(rows, tf.int32)

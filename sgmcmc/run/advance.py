@@ -99,7 +99,7 @@ def run(
     """
     with Progress(plan.n_iterations, title, "iteration", verbose, done) as progress:
         try:
-            for stretch, outcome in stretches(loop, leaves, plan, Pace(loop.feed.length), done, failure):
+            for stretch, outcome in stretches(loop, leaves, plan, Pace(loop.feed.length, loop.shortest), done, failure):
                 if stretch.n_rows:
                     storage.append([row.numpy() for row in outcome.rows], stretch.n_rows)
                 leaves = outcome.leaves

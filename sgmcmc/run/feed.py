@@ -63,7 +63,8 @@ class Feed:
         self._transition, self._constants, self._data = transition, constants, data
         self.fetch = choose(data) if fetch is None else fetch
         one = transition.supply(constants, tf.zeros([1], tf.uint32))
-        self.length = length or _length(one, data.layout.width, _n_bytes(tf.nest.flatten(prepared.state)))
+        self.state_bytes = _n_bytes(tf.nest.flatten(prepared.state))
+        self.length = length or _length(one, data.layout.width, self.state_bytes)
         self.specs = _specs(one, self.length, data.layout.width)
         self._names = (sorted(one.draws), sorted(one.indices))
         self._draw = Compiled(self._drawn)

@@ -163,7 +163,7 @@ def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State
     transition = prepared.transition
     loop = Loop(prepared, Recorder(lambda constants, state, supplied: {"posterior": transition.params(state)}))
     thin = n_iterations // 2 // n_positions
-    plan, pace = Plan(n_iterations, thin, n_iterations - thin * n_positions), Pace(loop.feed.length)
+    plan, pace = Plan(n_iterations, thin, n_iterations - thin * n_positions), Pace(loop.feed.length, loop.shortest)
     leaves, done, rows = loop.flatten(prepared.state), 0, []
     finite = np.ones(prepared.chains, bool)
     try:

@@ -6,7 +6,6 @@ on the same blocks of supplies, so both give the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import tensorflow as tf
 from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.process import OneThread
 from sgmcmc.core.types import State, Supply, Tree
+from sgmcmc.core.written import written
 from sgmcmc.dataset.layout import Layout, aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.run.feed import Feed, Fetch
@@ -25,6 +25,7 @@ from sgmcmc.run.recorder import Recorder
 MAX_ROWS = 1024
 MAX_BYTES = 2**22
 N_ORDERS = 5
+LARGE_STATE = 2**24  # bytes
 
 
 class Outcome(NamedTuple):
@@ -73,6 +74,11 @@ class Loop:
         # Written in place where that can be: to make a tensor of a few numbers takes as long as an iteration.
         self._orders = aligned_zeros(1, N_ORDERS)
         self._shared_orders = None if on_gpu() else shared_tensor(self._orders)
+
+    @property
+    def shortest(self) -> int:
+        """Iterations in a call that is worth its cost: of a large state, which each call copies, a whole block."""
+        return self.feed.length if self.feed.state_bytes > LARGE_STATE else 1
 
     def flatten(self, state: State, accumulated: list[tf.Tensor] | None = None) -> list[tf.Tensor]:
         """The leaves of a state, the parameters as users know them, and those accumulated; without any, as at first."""
@@ -233,7 +239,8 @@ class Supplies(NamedTuple):
         def cut() -> Tree:
             return self.layout.unpack(tf.reshape(self._cut(block, leap), [*lead, self.layout.width]))
 
-        data = _written(cut, self.k, self.layout.specs(lead))
+        # A slice that XLA can fuse into the matrix products that use it makes scalar loops of them.
+        data = written(cut, self.k < 0, self.layout.specs(lead))
         return {name: x[None] for name, x in data.items()} if n_batches == 1 else data
 
     def fetch(self, indices: tf.Tensor) -> Tree:
@@ -253,16 +260,6 @@ def _table(prepared: Prepared) -> list[tf.Tensor]:
         return []
     assert isinstance(prepared.data, InMemory)
     return [prepared.data.rows]
-
-
-def _written(cut: Callable[[], Tree], k: tf.Tensor, specs: Mapping[str, tf.TensorSpec]) -> Tree:
-    """The result of cut(), written to memory of its own.
-
-    A slice that XLA can fuse into the matrix products that use it makes scalar loops of them. It never fuses over a
-    choice; but of one between two branches it makes arithmetic, hence the third. The others are never taken: k >= 0.
-    """
-    never = [lambda v=v: {name: tf.fill(s.shape, tf.cast(v, s.dtype)) for name, s in specs.items()} for v in (0, 1)]
-    return tf.switch_case(tf.cast(k < 0, tf.int32), [cut, *never])
 
 
 def _same(x: tf.Tensor) -> tf.Tensor:

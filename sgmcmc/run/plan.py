@@ -48,12 +48,12 @@ class Plan:
 class Pace:
     """How long stretches are: short ones keep the bar and Ctrl-C alive, long ones cost less; the draws are the same."""
 
-    def __init__(self, longest: int) -> None:
-        self.length, self._longest = 1, longest
+    def __init__(self, longest: int, shortest: int = 1) -> None:
+        self.length, self._longest, self._shortest = shortest, longest, shortest
 
     def adapt(self, made: int, elapsed: float) -> None:
         """Learn that `made` iterations took `elapsed` seconds."""
         if elapsed > 2 * STRETCH_SECONDS:
-            self.length = max(made // 2, 1)
+            self.length = max(made // 2, self._shortest)
         elif elapsed < STRETCH_SECONDS / 2 and 2 * made > self.length:  # the ends of blocks cut stretches short
             self.length = min(2 * self.length, self._longest)

@@ -40,7 +40,7 @@ class Session:
     ) -> None:
         self._loop, self._positions = loop, loop.param_positions()
         self.variables, self.leaps = variables, loop.leaps
-        self._pace = Pace(loop.feed.length)
+        self._pace = Pace(loop.feed.length, loop.shortest)
         self._pace.length = loop.feed.length
         self._at = (list(leaves), iteration, False)
         self._write()

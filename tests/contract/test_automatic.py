@@ -218,7 +218,6 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgld", {"preconditioner": {"beta": np.ones(3), "level": 0.0}}, "preconditioner['level'] of sgld must be"),
     ("sgld", {"params": {"beta": np.zeros(3), "level": 0.0, "many": np.zeros(2000)}, "logLik": all_used},
      "stepsize of sgld must be a number where params have more than 2000 elements, such as tune finds; got 'auto'"),
-    ("sgld", {"subsampling": np.ones(N)}, "subsampling of sgld must be uniform where the stepsize is 'auto'"),
     ("sghmc", {"alpha": {"beta": 0.1, "level": 0.2}}, "alpha of sghmc must be one number where the stepsize is 'auto'"),
     ("sgld", {"logLik": batch_mean}, "logLik of sgld must be a sum over the observations, so that the parts"),
     ("sgld", GROUPS | {"logLik": gathered, "logPrior": None, "preconditioner": None},

@@ -286,6 +286,15 @@ def test_gradients_do_not_change_the_draws(plain: np.ndarray, collected: sgmcmc.
 # --- memory -------------------------------------------------------------------------------------------------------
 
 
+def test_calls_that_copy_a_large_state_are_not_made_short() -> None:
+    pace = Pace(64, shortest=16)
+    assert pace.length == 16
+    pace.adapt(16, 10.0)
+    assert pace.length == 16
+    pace.adapt(16, 1e-3)
+    assert pace.length == 32
+
+
 @pytest.mark.parametrize("thin", [1, 3, 10, 1000])
 @pytest.mark.parametrize(("longest", "at_most"), [(2**20, 50), (1024, 100_000 // 1024 + 20)])
 def test_stretches_grow_long_whatever_is_thinned(thin: int, longest: int, at_most: int) -> None:

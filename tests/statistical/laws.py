@@ -304,7 +304,9 @@ def simulate(
 
     loop = Loop(prepared, Recorder(numbered))
     rows, plan = [], Plan(n_iterations, thin)
-    for stretch, outcome in advance.stretches(loop, loop.flatten(prepared.state), plan, Pace(loop.feed.length)):
+    for stretch, outcome in advance.stretches(
+        loop, loop.flatten(prepared.state), plan, Pace(loop.feed.length, loop.shortest)
+    ):
         rows.append([row.numpy()[: stretch.n_rows].astype(np.float64) for row in outcome.rows])
     loop.feed.close()
     draws = tf.nest.pack_sequence_as(loop.row_specs, [np.concatenate(series) for series in zip(*rows, strict=True)])
