@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.types import Dynamics, Given
+from sgmcmc.dataset.memory import InMemory
 from sgmcmc.kernel import moving_by_rows
 from sgmcmc.run.identity import summed, told
 from sgmcmc.run.mode import AutomaticSearch
@@ -48,6 +49,10 @@ def set_up(
     search = AutomaticSearch() if chosen.search is None and curvature.at_mode else chosen.search
     if choices.automatic:
         require_automatic(choices, model, each, own)
+    if minibatch.parts and not isinstance(choices.data, InMemory):
+        raise choices.refuse(
+            "minibatchSize", "be a number for data that are not in memory, which are fetched ahead", "adaptive"
+        )
     if minibatch.wants_importance:
         require_sum(choices, model, "subsampling=preferential()")
     warn_of_mean(choices, model)

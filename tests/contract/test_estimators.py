@@ -192,6 +192,17 @@ def test_saga_and_svrg_move_all_rows_together() -> None:
         assert (np.diff(out["level"], axis=0) != 0).all()
 
 
+@pytest.mark.parametrize("variant", ["saga", "svrg", "preferential"])
+def test_data_on_disk_give_the_same_chain(variant: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    given = arguments(CATALOGUE[0], variant) | {"nChains": None, "nIters": 12, "verbose": False}
+    on_disk = {"X": np.load(tmp_path / "X.npy", mmap_mode="r"), "y": Y}
+    here, there = sgmcmc.sgld(**given), sgmcmc.sgld(**given | {"dataset": on_disk})
+    np.testing.assert_allclose(there["slope"], here["slope"], rtol=1e-5)
+    with pytest.raises(ValueError, match="minibatchSize of sgld must be a number for data that are not in memory"):
+        sgmcmc.sgldSetup(**arguments(CATALOGUE[0], "adaptive") | {"dataset": on_disk})
+
+
 def batch_mean(params: dict, dataset: dict) -> tf.Tensor:
     return log_lik(params, dataset) / tf.cast(tf.shape(dataset["y"])[0], tf.float32)
 
