@@ -36,7 +36,7 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
 
         blocks, start = FullPass(model.data, gradients, max(16, BLOCK // size)), 0
         flat = joined({name: theta[None] for name, theta in begin.params.items()})[0]
-        for (block,) in blocks([flat], "Filling the table", verbose):
+        for (block,) in blocks([flat], f"Table of gradients, {table.nbytes / 1e6:.0f} MB a chain", verbose):
             table[start : start + block.shape[0]] = block.numpy()
             start += block.shape[0]
         return {FIRST: {TABLE: tf.constant(table), SUM: table.sum(axis=0, dtype=np.float64)}, "centre": begin.params}
