@@ -96,7 +96,8 @@ class Gradient(NamedTuple):
     number is a multiple of `every`.
     ``terms(params, data, constants) -> {name: [n, *shape]}`` is what each observation adds to the sum over all N that a
     minibatch estimates; without it the noise of the estimate cannot be told beforehand. `centred` says that these are
-    differences, which vanish at the mode.
+    differences, which vanish at the mode, and `by_themselves` that each is to a point of its own, so that even those
+    that are equal at one point are noise.
     """
 
     estimate: Callable[[Tree, Batch, Tree, Any], Estimate]
@@ -106,6 +107,7 @@ class Gradient(NamedTuple):
     tables: Mapping[str, int] = MappingProxyType({})
     terms: Callable[[Tree, Tree, Tree], Tree] | None = None
     centred: bool = False
+    by_themselves: bool = False
     every: int = 0
     renew: Callable[[Tree], Tree] | None = None
 

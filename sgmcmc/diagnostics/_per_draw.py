@@ -45,6 +45,8 @@ def read(
 ) -> PerDraw:
     """What was given for this argument; of a dict, what is under these names."""
     if isinstance(given, Draws):
+        if given.settings.get("collect") is not None:
+            raise ValueError(f"{argument} of {function} must be those of the parameters; got those of collect.")
         if n_chains not in (None, given.nChains):
             raise ValueError(f"nChains of {function} must be that of {argument}, {given.nChains}; got {n_chains}.")
         n_chains = given.nChains

@@ -104,7 +104,7 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
         ]
 
     of_all = FullPass(inner.data, moments, max(16, BLOCK // posterior.size))
-    found, n_data = np.empty(points.lead), inner.data.size
+    found, n_data = np.empty(int(np.prod(points.lead))), inner.data.size
     with Progress(len(found), "pseudo-variance", "point", shown) as progress:
         for k, theta in enumerate(points.flat()):
             tensor = tf.constant(theta, inner.dtype)
@@ -117,7 +117,7 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
                 noise = (n_data * squares - (total**2).sum()) * left / n
             found[k] = max(noise, 0.0)
             progress.reached(k + 1)
-    return found
+    return found.reshape(points.lead)
 
 
 def _size(minibatch: Any, params: Tree, constants: Tree) -> int:

@@ -62,7 +62,9 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
             {TABLE: terms, SUM: total},
         )
 
-    return Gradient(estimate, prepare, init, tables={TABLE: size}, terms=differences(model, STALE), centred=True)
+    return Gradient(
+        estimate, prepare, init, tables={TABLE: size}, terms=differences(model, STALE), centred=True, by_themselves=True
+    )
 
 
 def _once(change: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:

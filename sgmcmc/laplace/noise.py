@@ -42,10 +42,12 @@ def noise_of_one(
     sd: float,
     seed: int,
     probabilities: np.ndarray | None = None,
+    by_themselves: bool = False,
 ) -> np.ndarray:
     """That of an estimate from one observation, [D, D], at draws with `sd` times the sd of the approximation.
 
-    `probabilities` are those of the observations, [N], if they are not equally likely.
+    `probabilities` are those of the observations, [N], if they are not equally likely; of terms `by_themselves` the
+    mean is noise too.
     """
     d, n_data = posterior.size, posterior.model.data.size
     some = some_of(posterior.model.data, int(max(FEWEST, FLOPS / (DRAWS * d**2))), seed)
@@ -71,5 +73,5 @@ def noise_of_one(
     total = np.zeros((d, d))
     for theta in centre + white.to_theta(sd * z):
         first, second = of_all.summed([tf.constant(theta, posterior.model.dtype), root], of_each=weights)
-        total += second / some.size - np.outer(first, first) / some.size**2
+        total += second / some.size - (0.0 if by_themselves else np.outer(first, first) / some.size**2)
     return n_data**2 * total / DRAWS

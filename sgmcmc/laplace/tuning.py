@@ -48,13 +48,14 @@ def tuned(
     tolerance: float,
     seed: int,
     probabilities: np.ndarray | None = None,
+    by_themselves: bool = False,
 ) -> Tuning:
     """The tuning of chains in the coordinates of `root`, for minibatches of n.
 
     The noise is looked at where the chain will be with all the error that is tolerated.
     """
     white = whitening(precision, posterior.model.dtype)
-    of_one = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, probabilities)
+    of_one = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, probabilities, by_themselves)
     # From the coordinates in which the posterior is white, its precision the unit matrix, to those of the chain.
     change = _solved(white.root, root.root)
     of_one, in_root = change.T @ of_one @ change, change.T @ change

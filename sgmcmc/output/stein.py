@@ -59,6 +59,8 @@ def of_draws(draws: Draws, scale: float | Mapping[str, Any]) -> float:
     gradients = draws.gradients
     if gradients is None:
         raise ValueError("ksd needs the gradients at the draws, which a run with gradients=True stores; got none.")
+    if draws.settings.get("collect") is not None:
+        raise ValueError("ksd needs the draws of the parameters themselves; got those of collect.")
     names = sorted(gradients)
     shapes = {name: (tuple(np.shape(draws[name])) if name in draws else None) for name in names}
     if other := [name for name in names if shapes[name] != tuple(gradients[name].shape)]:

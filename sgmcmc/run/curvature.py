@@ -109,6 +109,7 @@ class Curvature:
             self.tolerance,
             seed,
             _probabilities(minibatch, of_minibatch),
+            gradient.by_themselves,
         )
         if tuning.error > self.tolerance:
             warn_user(

@@ -42,7 +42,7 @@ def gradients_at(sampler: Sampler, found: Tree, positions: Tree, size: int, seed
         gradient = over_chains(of_chain, n_chains)(dict(zip(names, at, strict=True)))
         return [tf.reshape(gradient[name], [n_chains, -1]) for name in names]
 
-    drawn = Compiled(lambda counters: [minibatch.draw(stream, counters)[0]])
+    drawn = Compiled(lambda counters: [minibatch.draw(stream, counters, {})[0]])
     program, words, result = Compiled(estimated), aligned_zeros(size, data.layout.width), []
     for k in range(n_positions):
         if size < data.size or k == 0:

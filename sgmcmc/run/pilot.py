@@ -56,7 +56,7 @@ def observations_per_square(sampler: Sampler, sizing: Sizing, found: Tree, mode:
             sizing.lipschitz, None if inverse is None else 1 / inverse.numpy().astype(np.float64), sizing.threshold
         )
     seed = random.child_seed(sampler.seed, Purpose.PILOT)
-    pilot = replace(sampler, minibatch=sizing.pilot, sizing=None, seed=seed)
+    pilot = replace(sampler, minibatch=sizing.pilot, sizing=None, seed=seed, starts=None)  # from the mode
     prepared = pilot.prepared(found, mode)
 
     def squares(constants: Tree, state: State, supplied: Supplied) -> Tree:

@@ -34,6 +34,8 @@ def require_automatic(
         raise choices.refuse(
             "stepsize", "be given for dynamics without stationary, which tells where they settle", "'auto'"
         )
+    if of == "sample" and len({id(one) for one in dynamics.values()}) > 1:
+        raise choices.refuse("stepsize", "be given where parameters have dynamics of their own", "'auto'")
     for name, value in settings.items():
         if isinstance(value, Mapping) and len(set(value.values())) > 1:
             raise choices.refuse(name, "be one number where the stepsize is 'auto'", value)

@@ -33,7 +33,7 @@ from sgmcmc.samplers._indices import attempt, gathers, require_in_range
 from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches
 from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
 from sgmcmc.samplers._trial import Trial
-from sgmcmc.samplers.subsampling import adaptive
+from sgmcmc.samplers.subsampling import adaptive, preferential
 
 Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
@@ -122,9 +122,8 @@ class Choices:
         preconditioner = checked_preconditioner(self.sampler, self.preconditioner, self.start, self.automatic)
         rule = (lambda x: 1e-3 <= x <= 1, "a number from 0.001 to 1")
         tolerance = require_number("tolerance", self.sampler, self.tolerance, rule)
-        return Curvature(
-            preconditioner, tolerance if self.automatic else None, self.minibatches.minibatch.wants_importance
-        )
+        weighs = isinstance(self.subsampling, preferential) and self.subsampling.weights is None
+        return Curvature(preconditioner, tolerance if self.automatic else None, weighs)
 
     @cached_property
     def stepsizes(self) -> dict[str, float | Schedule]:

@@ -53,8 +53,8 @@ def set_up(
         raise choices.refuse(
             "minibatchSize", "be a number for data that are not in memory, which are fetched ahead", "adaptive"
         )
-    if minibatch.wants_importance:
-        require_sum(choices, model, "subsampling=preferential()")
+    if minibatch.scale is None:
+        require_sum(choices, model, "subsampling by weights")
     warn_of_mean(choices, model)
     sampler = Sampler(
         name=choices.sampler,

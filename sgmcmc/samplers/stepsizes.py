@@ -134,7 +134,8 @@ def checkStepsize(
             given["preconditioner"] = at_stepsize.settings["preconditioner"]
     else:
         half = _halved(stepsize)
-    if set(params) <= set(at_stepsize):  # the chain goes on from where it is; the first may have begun at the mode
+    at_mode = given.get("nItersOpt") == 0  # then params are the centre of control variates, and stay it
+    if set(params) <= set(at_stepsize) and not at_mode:  # the chain goes on from where it is
         params = {name: at_stepsize[name][-1 if at_stepsize.nChains is None else (0, -1)] for name in params}
     return changes(at_stepsize, sampler(logLik, dataset, params, half, **given))
 

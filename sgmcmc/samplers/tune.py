@@ -18,6 +18,8 @@ from sgmcmc.samplers._checks import described, require_count, require_flag
 from sgmcmc.samplers._choices import Choices, PerParameter
 from sgmcmc.samplers._of_samplers import SETUPS, require_sampler
 from sgmcmc.samplers._options import RUN_DEFAULTS, SETUP_DEFAULTS
+from sgmcmc.samplers.estimators import saga, svrg
+from sgmcmc.samplers.subsampling import adaptive
 
 PASSES = 1000  # over the data, by default, of all candidates together
 UNKNOWN = 1e-6  # a stepsize to set up with, where those to try depend on what is set up
@@ -155,6 +157,9 @@ def _require_known(sampler: Callable, name: str, arguments: Mapping[str, Any]) -
         if argument in OF_RUNS or argument in OF_CHAINS:
             why = "each candidate is a chain" if argument in OF_CHAINS else "nGradients says how long candidates run"
             raise ValueError(f"{argument} of tune must be left out, since {why}; got {described(value)}.")
+        if isinstance(value, saga | svrg | adaptive):
+            why = "its estimates depend on where a chain has been, and short ones say little of them"
+            raise ValueError(f"{argument} of tune must not be {type(value).__name__}, since {why}; got {value!r}.")
         if argument not in known:
             raise TypeError(f"tune() got an unexpected keyword argument {argument!r}, which {name} does not have")
 

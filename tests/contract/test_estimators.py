@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc import adaptive, controlVariates, preferential, saga, svrg
+from sgmcmc.core.types import Stationary
 from tests.catalogue import CATALOGUE, Entry
 
 RNG = np.random.default_rng(0)
@@ -211,6 +212,14 @@ def with_prior(params: dict, dataset: dict) -> tf.Tensor:
     return log_lik(params, dataset) + log_prior(params)
 
 
+def two() -> sgmcmc.Dynamics:
+    """A rule that tells where it settles, another each time."""
+    return sgmcmc.Dynamics(
+        lambda theta, memory, given: (theta + given.noise, memory),
+        stationary=lambda eps, precision, noise: Stationary(1 / precision, precision),
+    )
+
+
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgld", {"gradient": "saga"}, "gradient of sgld must be None, the plain estimate, controlVariates(), saga() or"),
     ("sgld", {"gradient": svrg(every=0)}, "every of svrg"),
@@ -219,6 +228,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgld", {"subsampling": preferential(floor=1.5)}, "floor of preferential of sgld must be a number from 0 to 1"),
     ("sgld", {"subsampling": preferential(weights=np.ones(3))}, "subsampling of sgld must give one weight for each of"),
     ("sgld", {"subsampling": preferential(weights=-np.ones(N))}, "subsampling of sgld must give positive finite"),
+    ("sgld", {"gradient": saga(), "subsampling": "reshuffled"},
+     "subsampling of sgld must draw each minibatch afresh, for saga(); got 'reshuffled'"),
+    ("sgld", {"subsampling": np.ones(N), "logLik": with_prior}, "logLik of sgld must be a sum over the observations"),
+    ("sample", {"stepsize": "auto", "dynamics": {"slope": two(), "level": two()}},
+     "stepsize of sample must be given where parameters have dynamics of their own; got 'auto'"),
     ("sgld", {"minibatchSize": adaptive()}, "minibatchSize of sgld must be a number without control variates"),
     ("sgld", {"minibatchSize": adaptive(), "gradient": svrg()}, "minibatchSize of sgld must be a number without"),
     ("sgldcv", {"minibatchSize": adaptive(pilot=0)}, "pilot of adaptive of sgldcv must be an integer in [1, N] or"),
@@ -254,3 +268,38 @@ def test_a_mean_over_the_observations_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="logLik of sgld looks like a mean over the observations"):
         sgmcmc.sgldSetup(batch_mean, **given)
     sgmcmc.sgldSetup(with_prior, **given)  # no mean, whatever else it is
+
+
+def test_tune_tries_no_estimator_that_depends_on_where_a_chain_has_been() -> None:
+    for changes in ({"gradient": saga()}, {"gradient": svrg()}, {"minibatchSize": adaptive()}):
+        with pytest.raises(
+            ValueError, match=r"of tune must not be (saga|svrg|adaptive), since its estimates depend on"
+        ):
+            sgmcmc.tune(sgmcmc.sgld, log_lik, DATASET, PARAMS, [1e-3], **changes, verbose=False)
+
+
+def test_the_noise_of_saga_is_there_even_where_all_observations_curve_alike() -> None:
+    """Of a normal mean: N^2/n (2 sigma^2) with sigma^2 = 1/N, though control variates have none at all."""
+    x = RNG.normal(size=N)
+
+    def mean(params: dict, dataset: dict) -> tf.Tensor:
+        return -0.5 * tf.reduce_sum((dataset["x"] - params["m"]) ** 2)
+
+    found = [
+        sgmcmc.sgld(
+            mean, {"x": x}, {"m": 0.0}, minibatchSize=1, nIters=3, verbose=False, seed=1, gradient=gradient,
+            preconditioner=None,
+        ).settings["expected"]["stepsize"]
+        for gradient in (controlVariates(), saga())
+    ]  # fmt: skip
+    assert found[1] < 0.9 * found[0]
+
+
+def test_draws_of_collect_are_not_taken_for_the_parameters() -> None:
+    out = sgmcmc.sgld(
+        log_lik, DATASET, PARAMS, 1e-3, minibatchSize=20, nIters=60, verbose=False, seed=1, gradients=True,
+        collect=lambda params: {name: tf.exp(x) for name, x in params.items()},
+    )  # fmt: skip
+    for judge in (sgmcmc.diagnostics.ksd, sgmcmc.diagnostics.zvControlVariates, lambda out: out.ksd()):
+        with pytest.raises(ValueError, match="those of collect"):
+            judge(out)

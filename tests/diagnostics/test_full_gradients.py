@@ -60,7 +60,7 @@ def test_of_a_run_with_its_types():
     given["collect"] = lambda params: {"slope": params["slope"]}
     kept = sgld(log_lik, DATASET, start, 1e-4, log_prior, **given)
     with pytest.raises(
-        ValueError, match=r"^draws of fullGradients must have arrays for \['level'\]; got \['slope'\]\.$"
+        ValueError, match=r"^draws of fullGradients must be those of the parameters; got those of collect"
     ):
         fullGradients(kept, log_lik, DATASET, log_prior)
 
