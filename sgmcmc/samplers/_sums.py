@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
-from sgmcmc.dataset.some import some_rows
+from sgmcmc.dataset.some import first_rows, some_rows
 from sgmcmc.model import Model
 from sgmcmc.samplers._choices import Choices
 
@@ -43,12 +43,13 @@ def require_sum(choices: Choices, model: Model, of: str) -> None:
 
 def warn_of_mean(choices: Choices, model: Model) -> None:
     """A mean stays what it is if all observations are there twice, but not if they are others."""
-    some = some_rows(choices.data, SOME)
+    some = first_rows(choices.data, SOME)
     half = _cut(some, slice(SOME // 2))
     twice = {name: tf.concat([entry, entry], axis=0) for name, entry in some.items()}
+    gradient = tf.function(model.log_lik_gradient, autograph=False)
     for params in _around(choices):
-        once, again = _gradient(model, params, some), _gradient(model, params, twice)
-        if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, _gradient(model, params, half)):
+        once, again = _flat(gradient(params, some)), _flat(gradient(params, twice))
+        if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, _flat(gradient(params, half))):
             return
     warn_user(
         f"logLik of {choices.sampler} looks like a mean over the observations: {SOME} of them have the gradient of "
@@ -70,8 +71,11 @@ def _cut(data: Tree, part: slice) -> Tree:
 
 
 def _gradient(model: Model, params: Tree, data: Tree) -> np.ndarray:
-    found = model.log_lik_gradient(params, data)
-    return np.concatenate([np.ravel(found[name]) for name in sorted(found)])
+    return _flat(model.log_lik_gradient(params, data))
+
+
+def _flat(gradient: Tree) -> np.ndarray:
+    return np.concatenate([np.ravel(gradient[name]) for name in sorted(gradient)])
 
 
 def _differ(x: np.ndarray, y: np.ndarray) -> bool:
