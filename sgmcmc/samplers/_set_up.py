@@ -55,7 +55,8 @@ def set_up(
         )
     if minibatch.scale is None:
         require_sum(choices, model, "subsampling by weights")
-    warn_of_mean(choices, model)
+    if isinstance(choices.data, InMemory):  # others are not asked for observations before the first minibatch
+        warn_of_mean(choices, model)
     sampler = Sampler(
         name=choices.sampler,
         model=model,
