@@ -14,6 +14,7 @@ from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._options import SETUP_DEFAULTS
 
 NAME = "fullGradients"
 
@@ -83,24 +84,13 @@ def fullGradients(
     points = read(NAME, "draws", draws, nChains, settings.get("parameters"))
     require_finite(NAME, "draws", points)
     n_axes, shown = len(points.lead), require_flag("verbose", NAME, verbose)
-    choices = Choices(
-        sampler=NAME,
-        logLik=logLik,
-        dataset=dataset,
-        params={name: array[(0,) * n_axes] for name, array in points.arrays.items()},
-        stepsize=1.0,
-        logPrior=logPrior,
-        minibatchSize=1,
-        seed=0,
-        subsampling="uniform",
-        integers=settings.get("integers", ()) if integers is None else integers,
-        dtype=settings.get("dtype", "float32") if dtype is None else dtype,
-        nChains=None,
-        starts=None,
-        sharedMinibatch=False,
-        preconditioner=None,
-        tolerance=1.0,
-    )
+    options: dict[str, Any] = {
+        **SETUP_DEFAULTS,
+        "integers": settings.get("integers", ()) if integers is None else integers,
+        "dtype": settings.get("dtype", "float32") if dtype is None else dtype,
+    }
+    params = {name: array[(0,) * n_axes] for name, array in points.arrays.items()}
+    choices = Choices(NAME, logLik, dataset, params, 1.0, logPrior, 1, 0, **options)
     posterior, flat = Posterior(choices.model, points.shapes), points.flat()
     gradients = np.empty(flat.shape)
     with Progress(len(flat), "gradients", "draw", shown) as progress:

@@ -14,6 +14,7 @@ from sgmcmc.core.types import Tree
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.diagnostics._per_draw import read, require_finite
 from sgmcmc.laplace.posterior import BLOCK, Posterior
+from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 
@@ -89,8 +90,8 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     prepared = sampler.prepared(shown)
     constants, posterior = prepared.constants, Posterior(inner.model, points.shapes)
     terms = inner.gradient.terms
-    inverse = constants["minibatch"].get("inverse")
-    weights = np.ones(inner.data.size) if inverse is None else inverse.numpy() / inner.data.size
+    p = probabilities_of(constants["minibatch"])
+    weights = np.ones(inner.data.size) if p is None else 1 / (inner.data.size * p)
     weights = weights.astype(inner.dtype.as_numpy_dtype)  # 1/(N p_i)
 
     def moments(words: tf.Tensor, theta: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:

@@ -31,8 +31,8 @@ def weighted(
         kept, alias = alias_table(np.asarray(p, np.float64))
         kept = np.round(kept * WORD).clip(1, WORD - 1)
         # Weights are the inverse of the probabilities that the table has, which are those given but for rounding.
-        drawn = np.where(alias == np.arange(n_data), WORD, kept)
-        np.add.at(drawn, alias, np.where(alias == np.arange(n_data), 0.0, WORD - kept))
+        drawn = kept.copy()
+        np.add.at(drawn, alias, WORD - kept)
         return {
             "kept": tf.constant(kept.astype(np.uint32)),  # [N], times 2^-32
             "alias": tf.constant(alias),  # int32 [N]
@@ -41,11 +41,16 @@ def weighted(
 
     def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, tf.Tensor]:
         bins, rest = stream.integers_and_bits(counters, part * size + tf.range(size), n_data)
-        own = (rest < tf.gather(constants["kept"], bins)) | tf.equal(tf.gather(constants["alias"], bins), bins)
-        indices = tf.where(own, bins, tf.gather(constants["alias"], bins))
+        indices = tf.where(rest < tf.gather(constants["kept"], bins), bins, tf.gather(constants["alias"], bins))
         return indices, tf.gather(constants["inverse"], indices) / size
 
     return Minibatch(size, draw, prepare=prepare, wants_importance=probabilities is None)
+
+
+def probabilities_of(constants: Tree) -> np.ndarray | None:
+    """Those of the observations, [N], by the constants of minibatches; None where all are equally likely."""
+    inverse = constants.get("inverse")
+    return None if inverse is None else 1 / inverse.numpy().astype(np.float64)
 
 
 def alias_table(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

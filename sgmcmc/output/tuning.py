@@ -143,7 +143,7 @@ def warn_of_length(settings: Mapping[str, Any]) -> None:
     expected = settings.get("expected")
     if expected is None:
         return
-    iterations = (settings["nIters"] - settings["burnIn"]) * (settings["nChains"] or 1)
+    iterations = _iterations(settings)
     if iterations < FEW * expected["iterations"]:
         more = ""
         if expected["minibatchSize"] > settings["minibatchSize"]:
@@ -159,8 +159,7 @@ def warn_of_shape(draws: Draws) -> None:
     expected = draws.settings.get("expected")
     if expected is None or set(draws) != set(expected["sd"]):
         return
-    iterations = (draws.settings["nIters"] - draws.settings["burnIn"]) * (draws.settings["nChains"] or 1)
-    if iterations < 2 * FEW * expected["iterations"]:
+    if _iterations(draws.settings) < 2 * FEW * expected["iterations"]:
         return
     late = draws[-min(len(draws.iterations), LONG) :]
     ratios = {}
@@ -174,6 +173,11 @@ def warn_of_shape(draws: Draws) -> None:
             "is not near the normal distribution with the curvature at its mode, or the chain has not settled. What "
             "stepsize='auto' promises does not hold then: see checkStepsize and tune."
         )
+
+
+def _iterations(settings: Mapping[str, Any]) -> int:
+    """After the burn-in, of all chains together."""
+    return (settings["nIters"] - settings["burnIn"]) * (settings["nChains"] or 1)
 
 
 def _of_temperature(band: Band, name: str, thermostat: bool, settings: Mapping[str, Any]) -> str | None:

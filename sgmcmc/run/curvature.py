@@ -18,6 +18,7 @@ from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.search import distance
 from sgmcmc.laplace.tuning import tuned
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
+from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.model import Model
 
 
@@ -108,7 +109,7 @@ class Curvature:
             minibatch.without_replacement,
             self.tolerance,
             seed,
-            _probabilities(minibatch, of_minibatch),
+            probabilities_of(of_minibatch),
             gradient.by_themselves,
         )
         if tuning.error > self.tolerance:
@@ -126,11 +127,6 @@ class Curvature:
         if isinstance(self.preconditioner, str):
             return {DENSE: white, DIAGONAL: whitening(precision, model.dtype, diagonal=True)}[self.preconditioner]
         return Whitening(self.preconditioner)
-
-
-def _probabilities(minibatch: Minibatch, constants: Tree) -> np.ndarray | None:
-    """Of the observations, [N], where they are not equally likely."""
-    return 1 / constants["inverse"].numpy().astype(np.float64) if constants else None
 
 
 def _warn(of: str, posterior: Posterior, white: Whitening, far: float) -> None:

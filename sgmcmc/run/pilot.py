@@ -12,6 +12,7 @@ from sgmcmc.core import random
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Minibatch, Mode, State, Supplied, Tree
 from sgmcmc.minibatch.adaptive import per_square_distance
+from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
@@ -51,10 +52,7 @@ def observations_per_square(sampler: Sampler, sizing: Sizing, found: Tree, mode:
     """
     if sizing.threshold is not None:
         assert sizing.lipschitz is not None
-        inverse = found["minibatch"].get("inverse")
-        return per_square_distance(
-            sizing.lipschitz, None if inverse is None else 1 / inverse.numpy().astype(np.float64), sizing.threshold
-        )
+        return per_square_distance(sizing.lipschitz, probabilities_of(found["minibatch"]), sizing.threshold)
     seed = random.child_seed(sampler.seed, Purpose.PILOT)
     pilot = replace(sampler, minibatch=sizing.pilot, sizing=None, seed=seed, starts=None)  # from the mode
     prepared = pilot.prepared(found, mode)

@@ -9,7 +9,6 @@ from sgmcmc.core.types import Dynamics
 from sgmcmc.laplace.whitening import DENSE as MOST
 from sgmcmc.model import Model
 from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._sums import require_sum
 from sgmcmc.samplers.subsampling import adaptive
 
 
@@ -46,4 +45,3 @@ def require_automatic(
             f"stepsize of {of} must be a number where rows of params move alone, each by a clock of its own, here "
             f"{sorted(model.by_rows)}; got 'auto'. With preconditioner='diagonal' all rows move, and it can be found."
         )
-    require_sum(choices, model, "stepsize='auto'")

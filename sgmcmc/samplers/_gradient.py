@@ -20,7 +20,6 @@ from sgmcmc.run.mode import AutomaticSearch, ModeSearch
 from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._preconditioner import AUTO
-from sgmcmc.samplers._sums import require_sum
 from sgmcmc.samplers.estimators import controlVariates, saga, svrg
 from sgmcmc.samplers.subsampling import adaptive
 
@@ -37,6 +36,7 @@ class Chosen(NamedTuple):
     settings: dict[str, Any]  # as the user knows them
     made: Callable[[Model, Mapping[str, Elements]], Gradient]
     by_rows: bool = True  # whether rows may move alone that a minibatch gathers
+    by_terms: bool = False  # whether it looks at the terms of observations one by one
 
 
 def chosen_gradient(choices: Choices, asked: Any) -> Chosen:
@@ -71,8 +71,9 @@ def chosen_gradient(choices: Choices, asked: Any) -> Chosen:
             return Chosen(
                 None,
                 {"gradient": "saga"},
-                lambda model, elements: saga_estimator(_summed(choices, model), elements, repeats),
+                lambda model, elements: saga_estimator(model, elements, repeats),
                 by_rows=False,
+                by_terms=True,
             )
         case svrg():
             every = _every(choices, asked.every)
@@ -101,11 +102,6 @@ def _mode_search(choices: Choices, asked: controlVariates) -> tuple[ModeSearch |
     stepsize = choices.number("optStepsize", 1.0 if automatic else asked.optStepsize, POSITIVE)
     search = ModeSearch(OPTIMIZERS[optimizer](), stepsize, n_iterations, require_flag("verbose", name, asked.verbose))
     return search, {"optStepsize": stepsize, "nItersOpt": n_iterations, "optimizer": optimizer}
-
-
-def _summed(choices: Choices, model: Model) -> Model:
-    require_sum(choices, model, "gradient=saga()")
-    return model
 
 
 def _every(choices: Choices, every: int | None) -> int:

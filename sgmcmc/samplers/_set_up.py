@@ -53,8 +53,13 @@ def set_up(
         raise choices.refuse(
             "minibatchSize", "be a number for data that are not in memory, which are fetched ahead", "adaptive"
         )
-    if minibatch.scale is None:
-        require_sum(choices, model, "subsampling by weights")
+    by_terms = {
+        "stepsize='auto'": choices.automatic,
+        "subsampling by weights": minibatch.scale is None,
+        "gradient=saga()": chosen.by_terms,
+    }
+    if any(by_terms.values()):
+        require_sum(choices, model, next(what for what, wanted in by_terms.items() if wanted))
     if isinstance(choices.data, InMemory):  # others are not asked for observations before the first minibatch
         warn_of_mean(choices, model)
     sampler = Sampler(
