@@ -39,10 +39,11 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
         for (block,) in blocks([flat], f"Table of gradients, {table.nbytes / 1e6:.0f} MB a chain", verbose):
             table[start : start + block.shape[0]] = block.numpy()
             start += block.shape[0]
-        return {FIRST: {TABLE: tf.constant(table), SUM: table.sum(axis=0, dtype=np.float64)}, "centre": begin.params}
+        total = tf.constant(table.sum(axis=0, dtype=np.float64))
+        return {FIRST: {TABLE: tf.constant(table), SUM: total}, "centre": begin.params}
 
     def init(params: Tree, constants: Tree) -> Tree:
-        return {SUM: tf.identity(constants[FIRST][SUM] if FIRST in constants else tf.zeros([size], tf.float64))}
+        return {SUM: tf.identity(constants[FIRST][SUM]) if FIRST in constants else tf.zeros([size], tf.float64)}
 
     def estimate(params: Tree, batch: Batch, constants: Tree, memory: Tree) -> Estimate:
         terms = joined(model.term_gradients(params, batch.data))  # [n, D]

@@ -46,10 +46,12 @@ def warn_of_mean(choices: Choices, model: Model) -> None:
     some = first_rows(choices.data, SOME)
     half = _cut(some, slice(SOME // 2))
     twice = {name: tf.concat([entry, entry], axis=0) for name, entry in some.items()}
-    gradient = tf.function(model.log_lik_gradient, autograph=False)
-    for params in _around(choices):
-        once, again = _flat(gradient(params, some)), _flat(gradient(params, twice))
-        if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, _flat(gradient(params, half))):
+    trace = tf.function(model.log_lik_gradient, autograph=False).get_concrete_function
+    first, *others = _around(choices)
+    of_some, of_twice, of_half = (trace(first, data) for data in (some, twice, half))
+    for params in (first, *others):
+        once, again = _flat(of_some(params, some)), _flat(of_twice(params, twice))
+        if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, _flat(of_half(params, half))):
             return
     warn_user(
         f"logLik of {choices.sampler} looks like a mean over the observations: {SOME} of them have the gradient of "

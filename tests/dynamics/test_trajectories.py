@@ -26,7 +26,7 @@ from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel import Product, build, constants
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
-from sgmcmc.minibatch.weighted import weighted
+from sgmcmc.minibatch.weighted import probabilities_of, weighted
 from sgmcmc.model import Model, Returns
 from sgmcmc.run import advance
 from sgmcmc.run.feed import Fetch
@@ -95,7 +95,9 @@ def all_minibatches(how, n_chains, purpose=Purpose.MINIBATCH):
     stream, minibatch = Stream(keys(SEED, purpose, n_chains)), MINIBATCHES[how]
     draw = tf.function(lambda t: minibatch.draw(stream, t, minibatch.prepare(None))[0], jit_compile=True)
     indices = np.concatenate([draw(tf.constant([t], tf.uint32)) for t in range(T * L)])
-    return indices, 1 / (n * P[indices]) if how == "weighted" else np.full(indices.shape, MINIBATCHES[how].scale)
+    if how == "weighted":  # by the probabilities of its table, which are P to 32 bits
+        return indices, 1 / (n * probabilities_of(minibatch.prepare(None))[indices])
+    return indices, np.full(indices.shape, minibatch.scale)
 
 
 class Reference:

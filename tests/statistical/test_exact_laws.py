@@ -163,30 +163,32 @@ def test_svrg_has_no_noise_on_a_gaussian():
 @pytest.mark.parametrize("how", ["without replacement", "with replacement"])
 def test_saga_is_what_a_simulation_of_its_definition_is(how):
     """The table's entries are of different ages, and so is the noise. The simulation, in NumPy, is as long again."""
-    minibatch = WITHOUT if how == "without replacement" else WITH
-    gradient = saga(NORMAL.model, numbered({"theta": ()}), repeats=minibatch is WITH)
-    prepared = chains(NORMAL, sgld(), minibatch, EPS, C, NORMAL.mean, 1 / NORMAL.a, gradient=gradient)
+    few, eps = 3, 1 / NORMAL.a  # so that the noise is seen
+    repeats = how == "with replacement"
+    minibatch = with_replacement(N, few) if repeats else without_replacement(N, few)
+    gradient = saga(NORMAL.model, numbered({"theta": ()}), repeats=repeats)
+    prepared = chains(NORMAL, sgld(), minibatch, eps, C, NORMAL.mean, 1 / NORMAL.a, gradient=gradient)
     draws = simulate(prepared, 300, 5)["theta"][20:]
     rng = np.random.default_rng(8)
     theta = NORMAL.mean + rng.normal(size=(C, 1)) / np.sqrt(NORMAL.a)
     table = np.broadcast_to(NORMAL.x - theta[0], (C, N)).copy()
     squares = []
     for iteration in range(300):
-        without = rng.random((C, N)).argsort(axis=1)[:, :n]
-        chosen = without if minibatch is WITHOUT else rng.integers(0, N, (C, n))
+        without = rng.random((C, N)).argsort(axis=1)[:, :few]
+        chosen = rng.integers(0, N, (C, few)) if repeats else without
         terms = NORMAL.x[chosen] - theta
         change = terms - np.take_along_axis(table, chosen, axis=1)
-        estimate = -P0 * theta + N / n * change.sum(axis=1, keepdims=True) + table.sum(axis=1, keepdims=True)
+        estimate = -P0 * theta + N / few * change.sum(axis=1, keepdims=True) + table.sum(axis=1, keepdims=True)
         np.put_along_axis(table, chosen, terms, axis=1)
-        theta = theta + EPS / 2 * estimate + np.sqrt(EPS) * rng.normal(size=(C, 1))
+        theta = theta + eps / 2 * estimate + np.sqrt(eps) * rng.normal(size=(C, 1))
         if iteration % 5 == 4 and iteration >= 100:
             squares.append((theta[:, 0] - NORMAL.mean) ** 2)
     expected = np.mean(squares, axis=0)
     found = ((draws - NORMAL.mean) ** 2).mean(axis=0)
     accept(f"sgld with saga, {how}", {"var": z_score(found - expected, 0.0)})
-    plain_variance = sgld_variance(EPS, NORMAL.a, NORMAL.noise_with_replacement(n))
+    plain_variance = sgld_variance(eps, NORMAL.a, NORMAL.noise_with_replacement(few))
     reject("law of plain gradients", {"var": z_score(found, plain_variance)})
-    reject("law without noise", {"var": z_score(found, sgld_variance(EPS, NORMAL.a, 0.0))})
+    reject("law without noise", {"var": z_score(found, sgld_variance(eps, NORMAL.a, 0.0))})
 
 
 def test_control_variates_are_exact_on_a_gaussian():
