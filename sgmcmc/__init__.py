@@ -2,14 +2,18 @@
 
 from sgmcmc import diagnostics as diagnostics
 from sgmcmc.core.errors import DivergenceError, ModeSearchError
-from sgmcmc.core.schedules import polynomial
+from sgmcmc.core.schedules import cyclical, polynomial
 from sgmcmc.core.types import Dynamics, Given, Reducer
 from sgmcmc.output.draws import Draws
 from sgmcmc.output.plots import plotRunning, plotTrace
 from sgmcmc.output.plots_distributions import plotMarginals, plotPairs
 from sgmcmc.output.tuned import Tuned
+from sgmcmc.samplers.badodab import badodab, badodabSetup
+from sgmcmc.samplers.baoab import baoab, baoabSetup
+from sgmcmc.samplers.ccadl import ccadl, ccadlSetup
 from sgmcmc.samplers.datasets import getDataset
 from sgmcmc.samplers.estimators import controlVariates, saga, svrg
+from sgmcmc.samplers.psgld import psgld, psgldSetup
 from sgmcmc.samplers.reducers import runningCovariance, runningMean
 from sgmcmc.samplers.sample import sample, sampleSetup
 from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup
@@ -31,8 +35,15 @@ __all__ = [
     "Reducer",
     "Tuned",
     "adaptive",
+    "badodab",
+    "badodabSetup",
+    "baoab",
+    "baoabSetup",
+    "ccadl",
+    "ccadlSetup",
     "checkStepsize",
     "controlVariates",
+    "cyclical",
     "getDataset",
     "getParams",
     "initSess",
@@ -42,6 +53,8 @@ __all__ = [
     "plotTrace",
     "polynomial",
     "preferential",
+    "psgld",
+    "psgldSetup",
     "restoreSess",
     "runningCovariance",
     "runningMean",

@@ -16,10 +16,11 @@ import tensorflow as tf
 from sgmcmc.core import random
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.coordinates import of_gradient, to_theta
+from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.parameters import Elements, numbered, split
 from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.rows import has_rows, of_table, put, take, take_memory
-from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.core.types import (
     FIRST,
     Batch,
@@ -42,7 +43,7 @@ MINIBATCH, MONITOR = "minibatch", "monitor"  # what observations are fetched for
 NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # what else is made ahead
 LAST, ALL = "minibatch_size", "observations"  # of an iteration, and of all until then
 FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # worked out before the first iteration
-OF_CHAINS = (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR)
+OF_CHAINS = (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR, Purpose.GIBBS)
 
 
 class ProductState(NamedTuple):
@@ -100,6 +101,11 @@ def constants(seed: int, stepsize: Mapping[str, float | Schedule], found: Tree, 
     }
 
 
+def key_of(constants: Tree, purpose: Purpose) -> tf.Tensor:
+    """Of all chains, [C, 2]."""
+    return constants["keys"][OF_CHAINS.index(purpose)]
+
+
 def moving_by_rows(
     model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics], shapes: Mapping[str, tuple[int, ...]]
 ) -> frozenset[str]:
@@ -122,10 +128,14 @@ def build(product: Product) -> Transition:
     by_rows = {name: e for name, e in elements.items() if name in model.by_rows}
     ahead = {name: e for name, e in elements.items() if name not in by_rows and dynamics[name].wants_noise}
     refreshed = {name: e for name, e in elements.items() if dynamics[name].refresh}
+    explored = exploring(product.schedules)
+    spread = {name: Covariance(how) for name in elements if (how := dynamics[name].covariance)}
+    # Without replacement a minibatch that is a good part of the data tells more than that many independent draws.
+    unseen = 1 - minibatch.size / model.data.size if minibatch.without_replacement else 1.0
 
     def stream(constants: Tree, purpose: Purpose) -> Stream:
         of_batches = purpose in (Purpose.MINIBATCH, Purpose.MONITOR)
-        return Stream(constants["keys"][OF_CHAINS.index(purpose)][: n_batches if of_batches else n_chains])
+        return Stream(key_of(constants, purpose)[: n_batches if of_batches else n_chains])
 
     def counter(iteration: tf.Tensor, leap: int | tf.Tensor = 0) -> tf.Tensor:
         """A gradient's number, by which its random numbers are drawn."""
@@ -139,6 +149,14 @@ def build(product: Product) -> Transition:
             eps = tf.cast(tf.convert_to_tensor(schedule(at), dtype_hint=model.dtype), model.dtype)
             values[name] = tf.fill([n_chains], eps)
         return values
+
+    def sampled(z: Tree, iteration: tf.Tensor) -> Tree:
+        """The noise, but none of a parameter while its schedule explores."""
+        at = tf.cast(iteration, model.dtype)
+        for name, schedule in explored.items():
+            if name in z:
+                z = z | {name: z[name] * (1 - tf.cast(schedule.exploring(at), model.dtype))}
+        return z
 
     def supply(constants: Tree, iterations: tf.Tensor) -> Supply:
         n_iterations = iterations.shape[0]
@@ -233,15 +251,28 @@ def build(product: Product) -> Transition:
 
         return over_batches(estimate, constants)
 
+    def covariances(constants: Tree) -> Callable:
+        """Of the noise of the gradient, in the coordinates in which the dynamics move."""
+
+        def estimate(batch: Batch, params: Tree, memory: Any) -> Tree:
+            assert gradient.terms is not None
+            terms = gradient.terms(params, batch.data, constants["estimator"], memory)
+            if constants["preconditioner"]:
+                terms = of_gradient(terms, constants["preconditioner"], elements)
+            return {name: unseen * how.of_sum(_weighted(terms[name], batch.weights)) for name, how in spread.items()}
+
+        return over_batches(estimate, constants)
+
     def at_once(constants: Tree, state: ProductState, supplied: Supplied, leap: Part, params: Tree) -> tuple:
-        """The estimate from the minibatch, [C], the memory of the estimator after it, and the observations seen."""
+        """The estimate from the minibatch, [C], its noise, the memory of the estimator after it, and what was seen."""
         of_batch = batch(supplied, leap)
         before = seen(state.estimator, of_batch)
         value, grad, after = estimated(constants)(*of_batch, params, before)
+        noise = covariances(constants)(*of_batch, params, before) if spread else {}
         for key in gradient.tables:
             # The product with zero makes XLA read the rows before it writes them, and so write them in place.
             after = after | {key: put(state.estimator[key], places(of_batch), after[key] + 0.0 * before[key])}
-        return value, grad, after, minibatch.size
+        return value, grad, noise, after, minibatch.size
 
     def in_parts(constants: Tree, state: ProductState, supplied: Supplied, leap: Part, params: Tree) -> tuple:
         """The same from a minibatch that has as many parts as each chain wants: the mean of what they give."""
@@ -260,13 +291,13 @@ def build(product: Product) -> Transition:
         zeros = (tf.zeros([n_chains], model.dtype), tf.nest.map_structure(tf.zeros_like, params))
         most = tf.reduce_max(wanted)
         _, (value, grad) = tf.while_loop(lambda part, _: part < most, added, (tf.constant(0), zeros))
-        return value, grad, state.estimator, tf.cast(wanted * minibatch.size, tf.float64)
+        return value, grad, {}, state.estimator, tf.cast(wanted * minibatch.size, tf.float64)
 
     def renewed(constants: Tree, state: ProductState, eps: Tree, supplied: Supplied) -> dict[str, Memory]:
         if not refreshed:
             return state.memory
         at = origin(constants, state.params)
-        z = split(supplied.draws(REFRESH), _renumbered(refreshed))
+        z = sampled(split(supplied.draws(REFRESH), _renumbered(refreshed)), supplied.iteration)
         renew = {
             name: _over_parts(dynamics[name].refresh, n_chains)(  # type: ignore[arg-type]
                 at[name], eps[name], z[name], state.memory[name]
@@ -296,7 +327,7 @@ def build(product: Product) -> Transition:
             numbers = elements[name].start + tf.cast(rows, tf.int32)[:, :, None] * width + tf.range(width)
             flat = stream(constants, Purpose.NOISE).normal(counters, tf.reshape(numbers, [n_chains, -1]), model.dtype)
             z[name] = tf.reshape(flat, grad[name].values.shape)
-        return z
+        return sampled(z, supplied.iteration)
 
     def step(constants: Tree, state: ProductState, supplied: Supplied) -> ProductState:
         eps = stepsizes(constants, supplied.iteration)
@@ -307,7 +338,7 @@ def build(product: Product) -> Transition:
 
         def leap(number: int | tf.Tensor, state: ProductState) -> ProductState:
             params = drifted(constants, state)
-            value, grad, after, seen = (in_parts if minibatch.parts else at_once)(
+            value, grad, covariance, after, seen = (in_parts if minibatch.parts else at_once)(
                 constants, state, supplied, number, params
             )
             z = noise(constants, supplied, number, grad)
@@ -316,7 +347,12 @@ def build(product: Product) -> Transition:
                 grad = of_gradient(grad, constants["preconditioner"], elements)
             updates = {
                 name: (_moved_rows if name in by_rows else _moved)(
-                    dynamics[name], n_chains, eps[name], at[name], state.memory[name], grad[name], z.get(name)
+                    dynamics[name],
+                    n_chains,
+                    at[name],
+                    state.memory[name],
+                    eps[name],
+                    _there({"noise": z.get(name), "gradient": grad[name], "covariance": covariance.get(name)}),
                 )
                 for name in elements
             }
@@ -339,17 +375,26 @@ def build(product: Product) -> Transition:
     def stats(constants: Tree, state: ProductState, iteration: tf.Tensor) -> Tree:
         """The log posterior estimate [C], and [C, P] of what the dynamics of P parameters tell of themselves."""
         eps = stepsizes(constants, iteration - tf.constant(1, tf.uint32))
-        told: dict[str, list[tf.Tensor]] = {}
+        told: dict[str, Tree] = {}
         for name in elements:
             if (tell := dynamics[name].stats) is not None:
                 values = over_chains(lambda memory, eps, tell=tell: tell(memory, Given(eps)), n_chains)(
                     state.memory[name], eps[name]
                 )
                 for key, value in values.items():
-                    told.setdefault(key, []).append(value)
+                    told.setdefault(key, {})[name] = value
         if product.schedules:
-            told["step_size"] = [eps[name] for name in elements]
-        by_parameter = {key: tf.stack(values, axis=1) for key, values in told.items()}
+            told["step_size"] = eps
+        if explored:
+            at = tf.cast(iteration - tf.constant(1, tf.uint32), model.dtype)
+            told["exploring"] = {
+                name: tf.fill([n_chains], tf.cast(schedule.exploring(at), model.dtype))
+                for name, schedule in explored.items()
+            }
+        silent = tf.fill([n_chains], tf.constant(np.nan, model.dtype))  # of a parameter whose dynamics tells nothing
+        by_parameter = {
+            key: tf.stack([values.get(name, silent) for name in elements], axis=1) for key, values in told.items()
+        }
         return {"lp": state.log_density} | by_parameter | state.observations
 
     def estimated_gradient(constants: Tree, state: ProductState, supplied: Supplied) -> Tree:
@@ -411,41 +456,38 @@ def _each(of_chains: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
     return tf.reshape(of_chains, [-1] + [1] * (like.shape.rank - 1))
 
 
-def _moved(
-    dynamics: Dynamics,
-    n_chains: int,
-    eps: tf.Tensor,
-    theta: tf.Tensor,
-    memory: Memory,
-    grad: tf.Tensor,
-    z: tf.Tensor | None,
-) -> tuple[tf.Tensor, Memory]:
-    def step(theta: tf.Tensor, memory: Memory, eps: tf.Tensor, g: tf.Tensor, *z: tf.Tensor) -> tuple[tf.Tensor, Memory]:
-        return dynamics.step(theta, memory, Given(eps, z[0] if z else None, g))
+def _weighted(terms: tf.Tensor, weights: float | tf.Tensor) -> tf.Tensor:
+    """Of a minibatch, [n, *shape]."""
+    return weights * terms if isinstance(weights, float) else _each(weights, terms) * terms
 
-    return over_chains(step, n_chains)(theta, memory, eps, grad, *(() if z is None else (z,)))
+
+def _there(given: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _moved(
+    dynamics: Dynamics, n_chains: int, theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict[str, tf.Tensor]
+) -> tuple[tf.Tensor, Memory]:
+    def step(theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict) -> tuple[tf.Tensor, Memory]:
+        return dynamics.step(theta, memory, Given(eps, **given))
+
+    return over_chains(step, n_chains)(theta, memory, eps, given)
 
 
 def _moved_rows(
-    dynamics: Dynamics,
-    n_chains: int,
-    eps: tf.Tensor,
-    theta: tf.Tensor,
-    memory: Memory,
-    grad: RowGradient,
-    z: tf.Tensor,
+    dynamics: Dynamics, n_chains: int, theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict[str, Any]
 ) -> tuple[tf.Tensor, Memory]:
     # A row has a clock of its own, which goes on by the visits; per tick of it the gradient is an unbiased estimate.
+    z, grad = given["noise"], given["gradient"]
     visits = tf.reshape(grad.visits, [*grad.visits.shape, *[1] * (z.shape.rank - 2)])
     eps = tf.reshape(eps, [n_chains, *[1] * (z.shape.rank - 1)])
     part, of_rows = _moved(
         dynamics,
         n_chains,
-        eps * visits,
         take(theta, theta, grad.rows),
         take_memory(theta, memory, grad.rows),
-        grad.values / visits,
-        z,
+        eps * visits,
+        {"noise": z, "gradient": grad.values / visits},
     )
     return put(theta, grad.rows, part), {
         key: put(memory[key], grad.rows, value) if has_rows(theta, memory[key]) else value

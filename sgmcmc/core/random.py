@@ -34,6 +34,7 @@ class Purpose(enum.IntEnum):
     RUNG = 9
     HALF = 10
     PILOT = 11
+    GIBBS = 12
 
 
 def _u32(x: int | tf.Tensor) -> tf.Tensor:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import tensorflow as tf
 
 Schedule = Callable[[tf.Tensor], tf.Tensor]
@@ -14,6 +15,11 @@ Schedule = Callable[[tf.Tensor], tf.Tensor]
 def first(stepsize: float | Schedule, dtype: tf.DType) -> float:
     """The stepsize of the first iteration."""
     return float(stepsize(tf.constant(0, dtype))) if callable(stepsize) else stepsize
+
+
+def exploring(stepsizes: Mapping[str, float | Schedule]) -> dict[str, cyclical]:
+    """Those of these schedules that have iterations without noise."""
+    return {k: eps for k, eps in stepsizes.items() if isinstance(eps, cyclical) and eps.explorationFraction > 0}
 
 
 @dataclass(frozen=True)
@@ -50,3 +56,55 @@ class polynomial:  # noqa: N801 - reads as a function where it is used
     def __call__(self, iteration: tf.Tensor) -> tf.Tensor:
         """The stepsize of an iteration, counted from 0."""
         return self.h * (1.0 + iteration / self.a) ** (-self.b)
+
+
+@dataclass(frozen=True)
+class cyclical:  # noqa: N801
+    """Stepsizes that fall from h to nearly 0 along a cosine, again and again (Zhang et al. 2020, eq. 1).
+
+    h_k = h/2 (cos(pi r) + 1), where r = (k mod cycleLength)/cycleLength is how far iteration k is through its cycle.
+    The large steps at the beginning of a cycle lead to other modes, the small ones at its end sample there. Draws
+    should be weighted by their stepsize, as ``out.summary(weighted=True)`` does. With ``dtype="float32"`` the cycles
+    are right up to iteration 2^24.
+
+    Parameters
+    ----------
+    h : float
+        The largest stepsize, positive, on the scale of `stepsize`.
+    cycleLength : int
+        Iterations in a cycle, at least 2.
+    explorationFraction : float, default 0.0
+        The part of each cycle, in [0, 1), in which no noise is added, so that the chain climbs and does not sample. Its
+        draws are marked by 1 as "exploring" in ``out.sampleStats``, and have no weight.
+
+    Examples
+    --------
+    >>> from sgmcmc import cyclical
+    >>> cyclical(1e-4, cycleLength=5000, explorationFraction=0.8)
+    cyclical(h=0.0001, cycleLength=5000, explorationFraction=0.8)
+    """
+
+    h: float
+    cycleLength: int  # noqa: N815 - part of the public face
+    explorationFraction: float = 0.0  # noqa: N815
+
+    def __post_init__(self) -> None:
+        must = {
+            "h": ("finite and positive", 0 < self.h < float("inf")),
+            "cycleLength": ("an integer of at least 2", self.cycleLength >= 2 and self.cycleLength % 1 == 0),
+            "explorationFraction": ("from 0 to below 1", 0 <= self.explorationFraction < 1),
+        }
+        for name, (what, fits) in must.items():
+            if not fits:
+                raise ValueError(f"{name} of cyclical must be {what}; got {getattr(self, name)!r}.")
+
+    def __call__(self, iteration: tf.Tensor) -> tf.Tensor:
+        """The stepsize of an iteration, counted from 0."""
+        return 0.5 * self.h * (tf.cos(np.pi * self._through(iteration)) + 1.0)
+
+    def exploring(self, iteration: tf.Tensor) -> tf.Tensor:
+        """Whether no noise is added in this iteration."""
+        return self._through(iteration) < self.explorationFraction
+
+    def _through(self, iteration: tf.Tensor) -> tf.Tensor:
+        return tf.math.floormod(iteration, self.cycleLength) / self.cycleLength

@@ -94,10 +94,10 @@ class Gradient(NamedTuple):
     constant `FIRST` has them, [N, width], or else with zeros; this constant is kept for `init` only.
     ``renew({name: [C, ...]}) -> memory`` of all chains, [C, ...], is called on the host before every iteration whose
     number is a multiple of `every`.
-    ``terms(params, data, constants) -> {name: [n, *shape]}`` is what each observation adds to the sum over all N that a
-    minibatch estimates; without it the noise of the estimate cannot be told beforehand. `centred` says that these are
-    differences, which vanish at the mode, and `by_themselves` that each is to a point of its own, so that even those
-    that are equal at one point are noise.
+    ``terms(params, data, constants, memory) -> {name: [n, *shape]}`` is what each observation adds to the sum over all
+    N that a minibatch estimates; without it the noise of the estimate cannot be told. Where there is no chain yet,
+    memory is None. `centred` says that these are differences, which vanish at the mode, and `by_themselves` that each
+    is to a point of its own, so that even those that are equal at one point are noise.
     """
 
     estimate: Callable[[Tree, Batch, Tree, Any], Estimate]
@@ -105,7 +105,7 @@ class Gradient(NamedTuple):
     init: Callable[[Tree, Tree], Any] = lambda params, constants: ()
     wants_mode: bool = False
     tables: Mapping[str, int] = MappingProxyType({})
-    terms: Callable[[Tree, Tree, Tree], Tree] | None = None
+    terms: Callable[[Tree, Tree, Tree, Any], Tree] | None = None
     centred: bool = False
     by_themselves: bool = False
     every: int = 0
@@ -123,6 +123,9 @@ class Given(NamedTuple):
         Fresh standard normals.
     gradient : tf.Tensor
         The estimated gradient of the log posterior, summed over all N; not given to `init` and `refresh`.
+    covariance : tf.Tensor
+        Of the noise of this gradient, estimated from the same minibatch, for a dynamics that asks for it: the variance
+        of each element, or the matrix [p, p] for the p elements in a row.
 
     Examples
     --------
@@ -132,6 +135,7 @@ class Given(NamedTuple):
     eps: tf.Tensor
     noise: tf.Tensor = None
     gradient: tf.Tensor = None
+    covariance: tf.Tensor = None
 
 
 class Stationary(NamedTuple):
@@ -177,6 +181,9 @@ class Dynamics(NamedTuple):
         ``stationary(eps, precision, noise) -> Stationary``, in NumPy: where the rule settles on a Gaussian posterior
         with these precisions in independent directions, [D], and gradients whose noise has these variances, [D]. It is
         what ``stepsize="auto"`` goes by, and refused without.
+    covariance : {"diag", "full"}, optional
+        Whether `step` wants ``given.covariance``, and which of the two it is. It takes the gradients of single
+        observations, and at least two of them in a minibatch.
 
     Examples
     --------
@@ -192,6 +199,7 @@ class Dynamics(NamedTuple):
     wants_noise: bool = True
     by_rows: bool = False
     stationary: Callable[[float, np.ndarray, np.ndarray], Stationary] | None = None
+    covariance: str | None = None
 
 
 class Supply(NamedTuple):

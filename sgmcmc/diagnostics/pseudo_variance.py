@@ -95,7 +95,7 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     weights = weights.astype(inner.dtype.as_numpy_dtype)  # 1/(N p_i)
 
     def moments(words: tf.Tensor, theta: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:
-        t = joined(terms(posterior.split(theta), inner.data.layout.unpack(words), constants["estimator"]))
+        t = joined(terms(posterior.split(theta), inner.data.layout.unpack(words), constants["estimator"], None))
         t = tf.cast(t, tf.float64)
         squares = tf.reduce_sum(t**2, axis=1)
         return [

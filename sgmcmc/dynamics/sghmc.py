@@ -7,7 +7,9 @@ An iteration draws nu ~ N(0, eps) and then makes L leaps, each with a minibatch 
 
 alpha is the friction; eps is a squared leapfrog step, and the variance of nu. The kinetic temperature, the mean of
 nu^2/eps, is 1 in the first leap and tends to 1/(1 - alpha/2) in later ones, where the positions are right, unless the
-noise of the gradients heats the chain.
+noise of the gradients heats the chain. Where that noise is estimated, its variance v from the gradients of the
+observations in the minibatch, betaHat = eps v/2 is taken off the friction's noise, N(0, 2 (alpha - betaHat) eps), as
+far as there is any (their section 3.3, and the Fisher information of Ahn, Korattikara & Welling 2012).
 
 On a Gaussian of precision lambda, with gradients of noise variance v, an iteration takes theta to F theta + noise. With
 g_k how far theta has come after k leaps from a momentum of 1 (g_0 = 0, g_1 = 1), and s = 2 alpha eps + eps^2 v, the
@@ -22,7 +24,7 @@ import tensorflow as tf
 from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
 
 
-def sghmc(alpha: float, L: int) -> Dynamics:  # noqa: N803 - the paper's name
+def sghmc(alpha: float, L: int, fisher: bool = False) -> Dynamics:  # noqa: N803 - the paper's name
     def init(theta: tf.Tensor, given: Given) -> Memory:
         return {"momentum": tf.sqrt(given.eps) * given.noise}
 
@@ -34,7 +36,8 @@ def sghmc(alpha: float, L: int) -> Dynamics:  # noqa: N803 - the paper's name
 
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
         eps, nu = given.eps, memory["momentum"]
-        nu = (1.0 - alpha) * nu + eps * given.gradient + tf.sqrt(2.0 * alpha * eps) * given.noise
+        rest = tf.maximum(alpha - 0.5 * eps * given.covariance, 0.0) if fisher else alpha
+        nu = (1.0 - alpha) * nu + eps * given.gradient + tf.sqrt(2.0 * rest * eps) * given.noise
         return theta, {"momentum": nu}
 
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
@@ -46,13 +49,23 @@ def sghmc(alpha: float, L: int) -> Dynamics:  # noqa: N803 - the paper's name
             return theta, (1 - alpha) * nu - eps * precision * theta
 
         one, zero = np.ones_like(precision), np.zeros_like(precision)
+        rest = np.maximum(alpha - eps * noise / 2, 0) if fisher else alpha
         of_theta, of_nu, squares = (one, zero), (zero, one), zero
         for _ in range(L):
             squares = squares + of_nu[0] ** 2
             of_theta, of_nu = leap(*of_theta), leap(*of_nu)
-        F, added = of_theta[0], eps * of_nu[0] ** 2 + (2 * alpha * eps + eps**2 * noise) * squares  # noqa: N806
+        F, added = of_theta[0], eps * of_nu[0] ** 2 + (2 * rest * eps + eps**2 * noise) * squares  # noqa: N806
         settles = np.abs(F) < 1
         F = np.where(settles, F, 0.0)  # noqa: N806
         return Stationary(np.where(settles, added / (1 - F**2), np.inf), np.maximum((1 + F) / (1 - F), 1.0))
 
-    return Dynamics(step, init=init, refresh=refresh, drift=drift, stats=stats, leaps=L, stationary=stationary)
+    return Dynamics(
+        step,
+        init=init,
+        refresh=refresh,
+        drift=drift,
+        stats=stats,
+        leaps=L,
+        stationary=stationary,
+        covariance="diag" if fisher else None,
+    )

@@ -11,6 +11,9 @@ In equilibrium E u^2 = eps, whatever a; but of a Gaussian the variance is 1 - al
 tends to 1 - sqrt(1 - 2 a) as eps falls: a small a is right. From 2 a + eps V = 1 on, with V the variance of grad, no
 friction takes away what the noises bring, and alpha grows without end.
 
+At any stepsize, with d = theta - m, E d'^2 = E d^2 gives E d u = eps/2, and then the equation of u times d gives for a
+Gaussian the variance 1 - xi/2 relative to the posterior's, with xi the mean of alpha.
+
 With alpha at rest at xi, on a Gaussian of precision lambda_j in direction j, with gradients of noise variance v_j:
 
     E u_j^2     = (2 a eps + eps^2 v_j) / (xi (2 - xi - eps lambda_j/2)),   whose mean is eps: this gives xi
@@ -27,9 +30,9 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.autoregression import friction_at_rest, iterations, matrices
 from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
 
-BISECTIONS = 60
 SWINGING, SWINGING_ALONE = 0.5, 0.03  # stepsizes, relative to xi and of a single element, up to which alpha is at rest
 
 
@@ -44,7 +47,8 @@ def sgnht(a: float) -> Dynamics:
 
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
         temperature = tf.reduce_mean(memory["momentum"] ** 2) / given.eps
-        return {"kinetic_temperature": temperature, "thermostat": memory["thermostat"]}
+        alpha = memory["thermostat"]
+        return {"kinetic_temperature": temperature, "thermostat": alpha, "variance_ratio": 1.0 - 0.5 * alpha}
 
     def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:
         speed = eps * precision
@@ -53,25 +57,12 @@ def sgnht(a: float) -> Dynamics:
             return (2 * a + eps * noise) / (xi * (2 - xi - speed / 2))
 
         # The mean falls from infinity at 0 to where xi is half of what bounds it in the fastest direction.
-        low, high = 0.0, 1 - speed.max() / 4
-        if high <= 0 or temperatures(high).mean() > 1:
+        xi = friction_at_rest(lambda xi: temperatures(xi).mean(), 1 - speed.max() / 4)
+        if xi is None or eps > min(SWINGING * xi, SWINGING_ALONE):
             return Stationary(np.full_like(precision, np.inf), np.ones_like(precision))
-        for _ in range(BISECTIONS):
-            xi = (low + high) / 2
-            low, high = (low, xi) if temperatures(xi).mean() < 1 else (xi, high)
-        if eps > min(SWINGING * high, SWINGING_ALONE):
-            return Stationary(np.full_like(precision, np.inf), np.ones_like(precision))
-        hot = temperatures(high)
-        variance = hot * (1 - high / 2) / precision
-        return Stationary(variance, _iterations(speed, high, variance / (eps * hot)))
+        hot = temperatures(xi)
+        variance = hot * (1 - xi / 2) / precision
+        F = matrices(1 - speed, 1 - xi, -speed, 1 - xi)  # noqa: N806
+        return Stationary(variance, iterations(F, np.stack([variance, eps * hot / 2], -1)))
 
     return Dynamics(step, init=init, stats=stats, stationary=stationary)
-
-
-def _iterations(speed: np.ndarray, xi: float, ratio: np.ndarray) -> np.ndarray:
-    """The autocorrelation time of theta in the autoregression of (theta, u), with `ratio` E theta^2 / E u^2."""
-    # theta' = (1 - speed) theta + (1 - xi) u, u' = -speed theta + (1 - xi) u: the sum of all powers, times covariances.
-    F = np.stack([np.stack([1 - speed, 0 * speed + 1 - xi], -1), np.stack([-speed, 0 * speed + 1 - xi], -1)], -2)  # noqa: N806
-    covariance = np.stack([ratio, 0 * ratio + 0.5], -1)[..., None]
-    later = np.linalg.solve(np.eye(2) - F, F @ covariance)[..., 0, 0]
-    return np.maximum(1 + 2 * later / ratio, 1.0)

@@ -34,11 +34,21 @@ def control_variates(model: Model) -> Gradient:
 STALE = 2**0.5  # by how much the difference to where a chain once was is larger than that to the mode, at most
 
 
-def differences(model: Model, factor: float = 1.0) -> Callable[[Tree, Tree, Tree], Tree]:
-    """What is left of each observation's gradient, less that at the centre; `factor` times."""
+def differences(
+    model: Model, of_chain: Callable[[Tree, Any], Tree] | None = None
+) -> Callable[[Tree, Tree, Tree, Any], Tree]:
+    """What is left of each observation's gradient, less that at the centre.
 
-    def terms(params: Tree, data: Tree, constants: Tree) -> Tree:
-        here, there = model.term_gradients(params, data), model.term_gradients(constants["centre"], data)
+    Where the chain's memory has what is subtracted, ``of_chain(data, memory)`` is that; before there is a chain the
+    difference to the mode is taken, and more of it.
+    """
+
+    def terms(params: Tree, data: Tree, constants: Tree, memory: Any) -> Tree:
+        here, factor = model.term_gradients(params, data), 1.0 if of_chain is None or memory is not None else STALE
+        if of_chain is None or memory is None:
+            there = model.term_gradients(constants["centre"], data)
+        else:
+            there = of_chain(data, memory)
         return {name: factor * (here[name] - there[name]) for name in params}
 
     return terms

@@ -15,4 +15,4 @@ def plain(model: Model) -> Gradient:
     def estimate(params: Tree, batch: Batch, constants: Tree, memory: tuple) -> Estimate:
         return Estimate(*model.value_and_gradient(params, batch))
 
-    return Gradient(estimate, terms=lambda params, data, constants: model.term_gradients(params, data))
+    return Gradient(estimate, terms=lambda params, data, constants, memory: model.term_gradients(params, data))

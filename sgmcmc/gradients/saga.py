@@ -17,7 +17,7 @@ import tensorflow as tf
 from sgmcmc.core.parameters import Elements, joined, split
 from sgmcmc.core.types import FIRST, Batch, Estimate, Gradient, Mode, Tree
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.gradients.control_variates import STALE, differences
+from sgmcmc.gradients.control_variates import differences
 from sgmcmc.model import Model
 
 BLOCK = 2**22  # numbers of the table that are worked out at a time
@@ -63,9 +63,8 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
             {TABLE: terms, SUM: total},
         )
 
-    return Gradient(
-        estimate, prepare, init, tables={TABLE: size}, terms=differences(model, STALE), centred=True, by_themselves=True
-    )
+    terms = differences(model, lambda data, memory: split(memory[TABLE], elements))
+    return Gradient(estimate, prepare, init, tables={TABLE: size}, terms=terms, centred=True, by_themselves=True)
 
 
 def _once(change: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:

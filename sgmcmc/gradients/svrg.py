@@ -18,7 +18,7 @@ from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.parameters import Elements, joined, split
 from sgmcmc.core.types import Batch, Estimate, Gradient, Mode, Tree
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.gradients.control_variates import STALE, corrected, differences
+from sgmcmc.gradients.control_variates import corrected, differences
 from sgmcmc.model import Model
 
 
@@ -58,4 +58,7 @@ def svrg(model: Model, elements: Mapping[str, Elements], n_chains: int, every: i
         (likelihood,), (prior,) = of_data.summed([flat]), of_prior(flat)
         return {"centre": params, "full": split(tf.cast(likelihood + prior, model.dtype), elements)}
 
-    return Gradient(estimate, prepare, init, terms=differences(model, STALE), centred=True, every=every, renew=renew)
+    def there(data: Tree, memory: Tree) -> Tree:
+        return model.term_gradients(memory["centre"], data)
+
+    return Gradient(estimate, prepare, init, terms=differences(model, there), centred=True, every=every, renew=renew)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +20,10 @@ QUANTILES = {"5%": 0.05, "50%": 0.5, "95%": 0.95}
 BLOCK = 2**20  # draws of all numbers that are looked at together
 
 
-def table(draws: Draws, names: str | Sequence[str] | None, diagnosed: bool) -> pd.DataFrame:
-    """A row for each number that the names stand for."""
+def table(
+    draws: Draws, names: str | Sequence[str] | None, diagnosed: bool, weights: Mapping[str, np.ndarray] | None = None
+) -> pd.DataFrame:
+    """A row for each number that the names stand for; with the weights of all draws, [C, T], without diagnostics."""
     require_arviz("summary")
     import pandas as pd
 
@@ -34,17 +36,29 @@ def table(draws: Draws, names: str | Sequence[str] | None, diagnosed: bool) -> p
         values = values[None] if draws.nChains is None else values
         by_number = np.moveaxis(values.reshape(*values.shape[:2], -1), -1, 0)  # [D, C, T]
         step = max(1, BLOCK // (values.shape[0] * values.shape[1]))
-        rows += [_rows(by_number[at : at + step], diagnosed) for at in range(0, len(by_number), step)]
+        of_draws = None if weights is None else weights[base]
+        rows += [_rows(by_number[at : at + step], diagnosed, of_draws) for at in range(0, len(by_number), step)]
     if not rows:
         raise ValueError(f"names of summary must stand for at least one number; got {names!r}.")
     return pd.DataFrame({name: np.concatenate([block[name] for block in rows]) for name in rows[0]}, index=labels)
 
 
-def _rows(values: np.ndarray, diagnosed: bool) -> dict[str, np.ndarray]:
+def _rows(values: np.ndarray, diagnosed: bool, weights: np.ndarray | None) -> dict[str, np.ndarray]:
     x = np.ascontiguousarray(values, np.float64)
     flat = x.reshape(len(x), -1)
+    if weights is not None:
+        return _weighted(flat, weights.ravel())
     quantiles = np.quantile(flat, list(QUANTILES.values()), axis=1)
     with np.errstate(invalid="ignore"):
         moments = {"mean": flat.mean(axis=1), "sd": flat.std(axis=1)}
     moments |= dict(zip(QUANTILES, quantiles, strict=True))
     return moments | diagnostics(x) if diagnosed else moments
+
+
+def _weighted(flat: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
+    """Of draws [D, C T] that do not count alike."""
+    w = weights / weights.sum()
+    mean = flat @ w
+    quantiles = np.quantile(flat, list(QUANTILES.values()), axis=1, weights=w, method="inverted_cdf")
+    sd = np.sqrt((flat - mean[:, None]) ** 2 @ w)
+    return {"mean": mean, "sd": sd} | dict(zip(QUANTILES, quantiles, strict=True))

@@ -220,7 +220,9 @@ class Draws(dict[str, Any]):
             raise ValueError(f"k of burnIn must be a number of iterations, an integer of at least 0; got {k!r}.")
         return self[int(np.searchsorted(self.iterations, k, side="right")) :]
 
-    def summary(self, names: str | Sequence[str] | None = None, diagnostics: bool = True) -> pd.DataFrame:
+    def summary(
+        self, names: str | Sequence[str] | None = None, diagnostics: bool = True, weighted: bool = False
+    ) -> pd.DataFrame:
         """Mean, sd, quantiles and ArviZ's diagnostics of every element of every parameter.
 
         Parameters
@@ -230,6 +232,10 @@ class Draws(dict[str, Any]):
         diagnostics : bool, default True
             Whether to compute those of ArviZ, some milliseconds for each element: without them, a table of tens of
             thousands takes seconds.
+        weighted : bool, default False
+            Whether each draw counts as its stepsize, for stepsizes that change (Teh, Thiery and Vollmer 2016); draws of
+            an exploring schedule do not count. The table then has mean, sd and quantiles only: ArviZ's diagnostics know
+            no weights.
 
         Returns
         -------
@@ -250,7 +256,7 @@ class Draws(dict[str, Any]):
         """
         from sgmcmc.output.summary import summary
 
-        return summary(self, names, diagnostics)
+        return summary(self, names, diagnostics, weighted)
 
     def predict(
         self,

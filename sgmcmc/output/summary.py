@@ -17,16 +17,47 @@ if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
 
 
-def summary(draws: Draws, names: str | Sequence[str] | None = None, diagnosed: bool = True) -> pd.DataFrame:
+def summary(
+    draws: Draws, names: str | Sequence[str] | None = None, diagnosed: bool = True, weighted: bool = False
+) -> pd.DataFrame:
     """The table described in `Draws.summary`."""
     if not draws:
         raise ValueError("summary needs draws, and none are stored; with reduce=, collect= says what is stored.")
     if not len(draws.iterations):
         raise ValueError("summary needs draws, and there are none.")
+    if weighted:
+        return table(draws, names, False, weights_of(draws))
     result = table(draws, names, diagnosed)
     for column, values in _of_tuning(draws, list(result.index)).items():
         result[column] = values
     return result
+
+
+def weights_of(draws: Draws) -> dict[str, np.ndarray]:
+    """How much each draw of each array counts, [C, T]: as its stepsize (Teh, Thiery & Vollmer 2016, eq. 5).
+
+    Raises
+    ------
+    ValueError
+        If draws that `collect` made are of parameters with different stepsizes, or none has a weight.
+    """
+    stats, parameters = draws.groups.get("sample_stats", {}), draws.settings["parameters"]
+    lead = next(iter(draws.groups["posterior"].values())).shape[:2]
+    eps = np.asarray(stats["step_size"], np.float64) if "step_size" in stats else np.ones((*lead, len(parameters)))
+    if "exploring" in stats:
+        eps = eps * (1 - np.nan_to_num(np.asarray(stats["exploring"], np.float64)))
+    of_parameters = {name: eps[..., k] for k, name in enumerate(parameters)}
+    weights = {}
+    for name in draws:
+        if name not in of_parameters and (eps != eps[..., :1]).any():
+            raise ValueError(
+                f"weighted of summary must be False for {name!r}, which collect made of parameters with different "
+                "stepsizes; got True."
+            )
+        weights[name] = of_parameters.get(name, eps[..., 0])
+        if not weights[name].any():
+            raise ValueError(f"weighted of summary must be False where all draws of {name!r} explore; got True.")
+    return weights
 
 
 def _of_tuning(draws: Draws, labels: list[str]) -> dict[str, list[float]]:

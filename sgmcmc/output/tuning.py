@@ -62,9 +62,7 @@ def temperatures(averages: Averages, settings: Mapping[str, Any]) -> dict[str, B
 def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str, Band]:
     """The variance of each parameter relative to the posterior's; exact for a Gaussian as the stepsize falls.
 
-    Of SGLD at any stepsize, as `dynamics.sgld` says. Of SGNHT, whose thermostat xi holds E u^2 at eps, it is 1 - xi/2,
-    at any stepsize too: with d = theta - m, E d'^2 = E d^2 gives E[d u] = eps/2, and then the equation of u times d
-    gives curvature * E d^2 = 1 - xi/2. Of SGHMC see `_ratio_of_leaps`. Empty for rules that tell neither, and for
+    As the dynamics tells it, or of SGHMC as `_ratio_of_leaps` does. Empty for rules that tell neither, and for
     reshuffled minibatches: their noise depends on where the epoch has been before, and most of it cancels.
     """
     temperature = averages.get("kinetic_temperature")
@@ -72,8 +70,6 @@ def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str
         return {}
     if "variance_ratio" in averages:
         return _bands(averages["variance_ratio"], settings)
-    if "thermostat" in averages:
-        return _bands(1 - averages["thermostat"] / 2, settings)
     if temperature is not None and settings.get("L", 1) > 1 and temperature.shape[1] == len(settings["parameters"]):
         frictions = [settings["alpha"][name] for name in settings["parameters"]]
         ratios = [_ratio_of_leaps(temperature[:, k], alpha, settings["L"]) for k, alpha in enumerate(frictions)]
@@ -109,13 +105,14 @@ def _ratio_of_leaps(temperature: np.ndarray, alpha: float, L: int) -> np.ndarray
 
 
 def _bands(values: np.ndarray | None, settings: Mapping[str, Any]) -> dict[str, Band]:
-    """Of each parameter, [stretches, parameters]; none if rules of a user's own tell this of some parameters only."""
+    """Of each parameter of which this is told, [stretches, parameters]."""
     names = settings["parameters"]
     if values is None or values.shape[1] != len(names):
         return {}
     mean = values.mean(axis=0)
     margin = _t_quantile(len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    return {name: Band(m, m - d, m + d) for name, m, d in zip(names, mean.tolist(), margin.tolist(), strict=True)}
+    bands = {name: Band(m, m - d, m + d) for name, m, d in zip(names, mean.tolist(), margin.tolist(), strict=True)}
+    return {name: band for name, band in bands.items() if np.isfinite(band.mean)}
 
 
 def _t_quantile(degrees: int) -> float:

@@ -88,7 +88,7 @@ class Curvature:
         assert terms is not None
 
         def of_terms(params: Tree, data: Tree) -> Tree:
-            return terms(params, data, estimator)
+            return terms(params, data, estimator, None)
 
         weights = (
             importance(posterior, of_terms, gradient.centred, at, white, root, seed, verbose)

@@ -16,7 +16,7 @@ from sgmcmc.core.coordinates import widths as root_widths
 from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.schedules import Schedule, first
+from sgmcmc.core.schedules import Schedule, exploring, first
 from sgmcmc.core.types import FIRST, Dynamics, Given, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.some import some_rows
@@ -24,7 +24,8 @@ from sgmcmc.kernel import Product, build, constants
 from sgmcmc.minibatch import adaptive
 from sgmcmc.model import Model
 from sgmcmc.run.curvature import Curvature
-from sgmcmc.run.identity import told
+from sgmcmc.run.gibbs import GibbsStep, then
+from sgmcmc.run.identity import summed, told
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch, find_mode
 from sgmcmc.run.pilot import Sizing, observations_per_square
 from sgmcmc.run.prepared import TUNING, Prepared
@@ -65,6 +66,8 @@ class Sampler:
         Whether all chains look at the same observations.
     sizing : Sizing or None
         What the size of the minibatches adapts to, if it is not fixed.
+    gibbs : GibbsStep or None
+        A step of the user's after each iteration.
     settings : mapping of str to Any
         All of this as the user knows it, as JSON.
     """
@@ -83,6 +86,7 @@ class Sampler:
     starts: float | Mapping[str, np.ndarray] | None = None
     shared_minibatch: bool = False
     sizing: Sizing | None = None
+    gibbs: GibbsStep | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -107,13 +111,14 @@ class Sampler:
             1
             + (2 if self.minibatch.parts else 0)
             + (len(self.start) if any(callable(eps) for eps in self.stepsize.values()) else 0)
+            + (len(self.start) if exploring(self.stepsize) else 0)
         )
-        given = Given(tf.ones([], self.dtype))
+        given, keys = Given(tf.ones([], self.dtype)), set()
         for name, dynamics in self.dynamics.items():
             if dynamics.stats is not None:
                 zeros = tf.zeros(self.start[name].shape, self.dtype)
-                told += len(dynamics.stats(dynamics.init(zeros, given._replace(noise=zeros)), given))
-        return told
+                keys |= set(dynamics.stats(dynamics.init(zeros, given._replace(noise=zeros)), given))
+        return told + len(keys) * len(self.start)
 
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
         """Chains about to begin; where the mode is wanted at the mode or around it, which is sought here.
@@ -169,6 +174,8 @@ class Sampler:
                 monitored,
             )
         )
+        if self.gibbs is not None:
+            transition = then(transition, self.gibbs, len(chains))
         tuning = found.get(TUNING, {})
         stepsize = dict.fromkeys(self.stepsize, float(tuning["stepsize"])) if tuning else self.stepsize
         given = constants(self.seed, stepsize, found, self.model.dtype, chains)
@@ -239,7 +246,13 @@ class Sampler:
         params, rows = (
             {name: tf.TensorSpec(x.shape, x.dtype) for name, x in of.items()} for of in (self.probes[0], some)
         )
+        gibbs = None
+        if self.gibbs is not None:
+            seed = tf.constant([1, 2])
+            updated = [self.gibbs.update(point, some, seed) for point in self.probes[:2]]  # others may leave the domain
+            gibbs = told(summed(updated), self.gibbs.update, params, rows, tf.TensorSpec([2], tf.int32))
         return dict(self.settings) | {
+            "gibbs": gibbs,
             "dataset": data.checksum(),
             "params": {name: [list(theta.shape), checksum(theta)] for name, theta in self.start.items()},
             "logLik": told(log_lik, self.model.log_lik, params, rows),

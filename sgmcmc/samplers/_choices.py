@@ -20,7 +20,9 @@ from sgmcmc.dataset.entry import described, first_non_finite, numeric
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.model import Model
 from sgmcmc.run.curvature import Curvature
+from sgmcmc.run.gibbs import GibbsStep
 from sgmcmc.samplers._checks import (
+    POSITIVE,
     STEPSIZE,
     Rule,
     is_integer,
@@ -29,6 +31,7 @@ from sgmcmc.samplers._checks import (
     require_number,
 )
 from sgmcmc.samplers._dataset import checked_dataset
+from sgmcmc.samplers._gibbs import checked_gibbs
 from sgmcmc.samplers._indices import attempt, gathers, require_in_range
 from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches
 from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
@@ -66,6 +69,8 @@ class Choices:
     sharedMinibatch: bool
     preconditioner: Any
     tolerance: float
+    temperature: float
+    gibbs: Callable | None
 
     def refuse(self, argument: str, must: str, got: Any) -> ValueError:
         """The error for a bad argument."""
@@ -111,6 +116,16 @@ class Choices:
             raise self.refuse(label, f"be finite in {self.dtype}", first_non_finite(array))
         return array
 
+    @cached_property
+    def step_of_user(self) -> GibbsStep | None:
+        """`gibbs`, after a trial."""
+        return None if self.gibbs is None else checked_gibbs(self)
+
+    @property
+    def moved_by_user(self) -> frozenset[str]:
+        """The parameters that `gibbs` moves."""
+        return frozenset() if self.step_of_user is None else self.step_of_user.moves
+
     @property
     def automatic(self) -> bool:
         """Whether the stepsize is to be found."""
@@ -138,9 +153,12 @@ class Choices:
             )
         stepsizes = self._for_each("stepsize", self.stepsize, self._stepsize)
         positions = self.chain_starts if isinstance(self.chain_starts, dict) else self.start
+        by_gradients = self.start.keys() - self.moved_by_user
         if self.curvature.preconditioner is None:
             warn_of_lost_noise(
-                self.sampler, {name: first(eps, self.float_type) ** 0.5 for name, eps in stepsizes.items()}, positions
+                self.sampler,
+                {name: first(eps, self.float_type) ** 0.5 for name, eps in stepsizes.items() if name in by_gradients},
+                positions,
             )
         return stepsizes
 
@@ -156,11 +174,12 @@ class Choices:
     def _for_each(self, argument: str, value: Any, check: Callable[[str, Any], Any]) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             return dict.fromkeys(self.start, check(argument, value))
-        if set(value) != set(self.start):
-            raise self.refuse(
-                argument, f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, value))}"
-            )
-        return {name: check(f"{argument}[{name!r}]", value[name]) for name in self.start}
+        wanted = self.start.keys() - self.moved_by_user
+        if not wanted <= set(value) <= self.start.keys():
+            raise self.refuse(argument, f"have the keys of params, {sorted(wanted)}", f"keys {sorted(map(str, value))}")
+        each = {name: check(f"{argument}[{name!r}]", value[name]) for name in self.start if name in value}
+        unused = next(iter(each.values()))  # by parameters that gibbs moves
+        return {name: each.get(name, unused) for name in self.start}
 
     def _stepsize(self, label: str, value: Any) -> float | Schedule:
         if not callable(value):
@@ -240,7 +259,10 @@ class Choices:
         returns = trial.log_lik(self.logLik)
         if self.logPrior is not None:
             trial.log_prior(self.logPrior)
-        model = Model(self.logLik, self.logPrior, self.data, returns, self.float_type)
+        log_lik, log_prior = self.logLik, self.logPrior
+        if (power := 1 / require_number("temperature", self.sampler, self.temperature, POSITIVE)) != 1:
+            log_lik, log_prior = _times(power, log_lik), log_prior and _times(power, log_prior)
+        model = Model(log_lik, log_prior, self.data, returns, self.float_type)
         trial.uses_all_parameters(model)
         if gathers(self.logLik, params, self.data.layout.specs([self.minibatches.n])):
             self._require_in_range()
@@ -273,6 +295,7 @@ class Choices:
             if self.automatic
             else {name: _described(eps, self.float_type) for name, eps in self.stepsizes.items()},
             "tolerance": self.curvature.tolerance,
+            "temperature": float(self.temperature),
             "preconditioner": self._checksum_of_matrix() if isinstance(given, np.ndarray) else given,
             "seed": self.random_seed,
             "integers": sorted(self.integers),
@@ -282,6 +305,10 @@ class Choices:
             "sharedMinibatch": self.shared_minibatch,
             **self.minibatches.settings,
         }
+
+
+def _times(power: float, function: Callable) -> Callable:
+    return lambda *given: power * function(*given)
 
 
 def _described(stepsize: float | Schedule, dtype: tf.DType) -> Any:

@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sgmcmc.samplers._checks import described
+from sgmcmc.samplers.badodab import badodab, badodabSetup
+from sgmcmc.samplers.baoab import baoab, baoabSetup
+from sgmcmc.samplers.ccadl import ccadl, ccadlSetup
+from sgmcmc.samplers.psgld import psgld, psgldSetup
 from sgmcmc.samplers.sample import sample, sampleSetup
 from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup
 from sgmcmc.samplers.sgld import sgld, sgldcv, sgldcvSetup, sgldSetup
@@ -18,6 +22,10 @@ SETUPS: dict[Callable, Callable] = {
     sgldcv: sgldcvSetup,
     sghmccv: sghmccvSetup,
     sgnhtcv: sgnhtcvSetup,
+    ccadl: ccadlSetup,
+    baoab: baoabSetup,
+    badodab: badodabSetup,
+    psgld: psgldSetup,
     sample: sampleSetup,
 }
 

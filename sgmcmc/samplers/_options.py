@@ -29,6 +29,8 @@ class SetupOptions(TypedDict, total=False):
     sharedMinibatch: bool
     preconditioner: Any
     tolerance: float
+    temperature: float
+    gibbs: Callable | None
 
 
 class RunOptions(TypedDict, total=False):
@@ -56,6 +58,8 @@ SETUP_DEFAULTS: SetupOptions = {
     "sharedMinibatch": False,
     "preconditioner": "auto",
     "tolerance": 0.05,
+    "temperature": 1.0,
+    "gibbs": None,
 }
 RUN_DEFAULTS: RunOptions = {
     "thin": 1,

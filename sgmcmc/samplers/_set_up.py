@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.types import Dynamics, Given
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.kernel import moving_by_rows
+from sgmcmc.run.gibbs import at_rest
 from sgmcmc.run.identity import summed, told
 from sgmcmc.run.mode import AutomaticSearch
 from sgmcmc.run.sampler import Sampler
@@ -39,6 +41,7 @@ def set_up(
     `settings` are those of the dynamics, as the user knows them; `told_apart` is what else tells it from others.
     """
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
+    each |= dict.fromkeys(choices.moved_by_user, at_rest()._replace(leaps=next(iter(each.values())).leaps))
     own, eps = dict(settings or {}), choices.stepsizes
     chosen = chosen_gradient(choices, gradient)
     seed, minibatch, model = choices.random_seed, choices.minibatches.minibatch, choices.model
@@ -53,7 +56,9 @@ def set_up(
         raise choices.refuse(
             "minibatchSize", "be a number for data that are not in memory, which are fetched ahead", "adaptive"
         )
+    _require_covariances(choices, each)
     by_terms = {
+        "a covariance of its noise": any(one.covariance for one in each.values()),
         "stepsize='auto'": choices.automatic,
         "subsampling by weights": minibatch.scale is None,
         "gradient=saga()": chosen.by_terms,
@@ -62,6 +67,8 @@ def set_up(
         require_sum(choices, model, next(what for what, wanted in by_terms.items() if wanted))
     if isinstance(choices.data, InMemory):  # others are not asked for observations before the first minibatch
         warn_of_mean(choices, model)
+    if choices.gibbs is not None:
+        _require_gibbs(choices, chosen.search)
     sampler = Sampler(
         name=choices.sampler,
         model=model,
@@ -77,9 +84,34 @@ def set_up(
         starts=choices.chain_starts,
         shared_minibatch=choices.shared_minibatch,
         sizing=choices.minibatches.sizing,
+        gibbs=choices.step_of_user,
         settings=choices.settings | own | chosen.settings | dict(told_apart or {}),
     )
     return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
+
+
+def _require_covariances(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:
+    """Where a dynamics wants the covariance of the gradient's noise, a minibatch must be able to tell it."""
+    if any(one.covariance for one in dynamics.values()):
+        if choices.minibatches.minibatch.parts:
+            raise choices.refuse(
+                "minibatchSize", "be a number where the noise of the gradient is estimated", "adaptive"
+            )
+        if choices.minibatches.n < 2:
+            raise choices.refuse("minibatchSize", "be at least 2, to estimate the noise of the gradient", 1)
+
+
+def _require_gibbs(choices: Choices, search: Any) -> None:
+    """What moves by itself has no mode to begin at, and no coordinates with others."""
+    if choices.curvature.at_mode or choices.curvature.preconditioner is not None:
+        asked = "stepsize" if choices.automatic else "preconditioner"
+        raise choices.refuse(asked, f"be {'given' if choices.automatic else 'None'} with gibbs", repr("auto"))
+    if search is not None:
+        raise choices.refuse(
+            "gibbs", "be None with control variates around the mode, whose search knows no such step", "a function"
+        )
+    if choices.minibatches.minibatch.parts:
+        raise choices.refuse("minibatchSize", "be a number with gibbs", "adaptive")
 
 
 def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
@@ -99,6 +131,8 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
     if len(set(leaps.values())) > 1:
         raise choices.refuse("dynamics", "have as many leaps for all parameters", leaps)
     for name, one in each.items():
+        if one.covariance not in (None, *(how.value for how in Covariance)):
+            raise choices.refuse("covariance of dynamics", "be None, 'diag' or 'full'", repr(one.covariance))
         theta = tf.TensorSpec(choices.start[name].shape, choices.float_type)
         try:
             traced = tf.function(_trial(one), autograph=False).get_concrete_function(theta)
@@ -121,7 +155,7 @@ def _require_the_same_everywhere(choices: Choices, dynamics: Dynamics, name: str
     reached = []
     for theta in (zero * shift, shift):
         memory = dynamics.init(theta, Given(eps, noise))
-        theta_, memory_ = dynamics.step(theta, memory, Given(eps, noise, gradient))
+        theta_, memory_ = dynamics.step(theta, memory, _given(dynamics, eps, noise, gradient))
         drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
         renewed = dynamics.refresh(theta, memory, Given(eps, noise)) if dynamics.refresh else memory
         reached.append(tf.nest.flatten((theta_ - theta, drifted - theta, memory_, renewed)))
@@ -148,12 +182,18 @@ def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) ->
             for _ in range(2):
                 memory = one.refresh(theta, memory, Given(eps, renewal)) if one.refresh else memory
                 theta = one.drift(theta, memory) if one.drift else theta
-                theta, memory = one.step(theta, memory, Given(eps, noise, gradient))
+                theta, memory = one.step(theta, memory, _given(one, eps, noise, gradient))
             stats = one.stats(memory, Given(eps)) if one.stats else {}
             sums += summed([theta, memory, stats])
         spec = tf.TensorSpec(theta.shape, theta.dtype)
         all_told[name] = {"leaps": one.leaps, "values": told(sums, _trial(one), spec)}
     return all_told
+
+
+def _given(dynamics: Dynamics, eps: tf.Tensor, noise: tf.Tensor, gradient: tf.Tensor) -> Given:
+    if dynamics.covariance is None:
+        return Given(eps, noise, gradient)
+    return Given(eps, noise, gradient, Covariance(dynamics.covariance).of_sum(tf.stack([gradient, noise])))
 
 
 def _trial(dynamics: Dynamics) -> Any:
@@ -162,7 +202,7 @@ def _trial(dynamics: Dynamics) -> Any:
     def trial(theta: tf.Tensor) -> Any:
         eps, same = tf.ones([], theta.dtype), tf.ones_like(theta)
         memory = dynamics.init(theta, Given(eps, same))
-        moved, after = dynamics.step(theta, memory, Given(eps, same, same))
+        moved, after = dynamics.step(theta, memory, _given(dynamics, eps, same, same))
         renewed = dynamics.refresh(theta, memory, Given(eps, same)) if dynamics.refresh else memory
         drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
         for before, made in ((theta, moved), (theta, drifted), (memory, after), (memory, renewed)):

@@ -51,6 +51,55 @@ None.""",
         """For ``stepsize="auto"``: the error of every standard deviation that is allowed, relative to the posterior's,
 from 0.001 to 1.""",
     ),
+    "temperature": (
+        "float, default 1.0",
+        """T of the tempered posterior, posterior^(1/T), that is sampled: as though `logLik` and `logPrior` were divided
+by T, in the gradients, the search for the mode and the log posterior that is recorded. Below 1 it is narrower, above 1
+wider. Where others write N(0, T eps) for the noise of a step, their eps is ours divided by T.""",
+    ),
+    "gibbs": (
+        "callable, optional",
+        """A step of your own that is made after each iteration, in the compiled loop:
+``gibbs(params, dataset, seed)`` returns new values for some of `params`, a dict of tensors, in TensorFlow operations.
+What it returns is moved by it alone, and by no gradient. `dataset` is the minibatch of the iteration, `seed` two
+integers, from the seed of the run, for draws by ``tf.random.stateless_normal`` and its like, or by
+``tfp.distributions.Gamma(a, b).sample(seed=seed)``. A draw from the distribution of these parameters given the others
+leaves the posterior as it is.""",
+    ),
+    "covariance": (
+        '{"diag", "full"}, default "diag"',
+        """How much is estimated of the covariance of the gradient's noise: the variances of the elements, or for each
+parameter the whole matrix, of at most 1000 elements.""",
+    ),
+    "betaHat": (
+        '{"zero", "fisher"}, default "zero"',
+        """The noise of the gradients that is taken off the friction's noise: none, or ``stepsize/2`` times its variance
+as it is estimated in each minibatch from the gradients of the observations, as far as `alpha` reaches.""",
+    ),
+    "beta": ("float, default 0.99", """The part of the mean square of the gradients that stays, from 0 to below 1."""),
+    "delta": (
+        "float, default 1e-5",
+        """What is added to the root of the mean square of gradient/N, so that no step becomes too large. Positive.""",
+    ),
+    "adapt": (
+        "int, optional",
+        """Iterations after which the preconditioner stays as it is. By default it never does.""",
+    ),
+    "psgld.stepsize": (
+        "float, schedule or dict",
+        """The stepsize, relative to G, so on the scale of the parameters squared times the gradient of a single
+observation: a number, a schedule such as ``polynomial(h, a, b)``, or a dict with one for each parameter.""",
+    ),
+    "baoab.alpha": (
+        "float or dict of str to float, default 0.1",
+        """The friction, in (0, 1]: the part of the momentum that is lost in each iteration. One number for all
+parameters or a dict with one for each.""",
+    ),
+    "badodab.a": (
+        "float or dict of str to float, default 0.1",
+        """The diffusion factor, positive: the noise injected has variance ``2 a stepsize`` where that is small, and the
+thermostat starts at `a`. One number for all parameters or a dict with one for each.""",
+    ),
     "optStepsize": (
         'float or "auto", default "auto"',
         """The stepsize of the search for the mode: the factor of the gradient of the log posterior, summed over all N,
@@ -236,7 +285,7 @@ True"""
 def filled_in(document: str, name: str, signature: inspect.Signature) -> str:
     """The docstring of a function with what all have in common: texts of arguments, results and errors, an example."""
     texts = {
-        "{parameters}": "\n".join(_entry(*TEXTS[argument], argument) for argument in signature.parameters),
+        "{parameters}": "\n".join(_entry(*_text(name, argument), argument) for argument in signature.parameters),
         "{control variates}": CONTROL_VARIATES,
         "{example}": _example(name, signature),
         **RETURNS,
@@ -254,6 +303,11 @@ def _example(name: str, signature: inspect.Signature) -> str:
     imports = name if one_call else ", ".join(("getParams", "initSess", name, "sgmcmcStep"))
     rest = (ONE_CALL if one_call else STEPWISE).format(name=name, search=search)
     return EXAMPLE.format(imports=imports, rest=rest)
+
+
+def _text(name: str, argument: str) -> tuple[str, str]:
+    """Of an argument, where a sampler has one of its own that."""
+    return TEXTS.get(f"{name.removesuffix('Setup')}.{argument}", TEXTS[argument])
 
 
 def _entry(kind: str, text: str, name: str) -> str:

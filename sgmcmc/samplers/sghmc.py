@@ -16,6 +16,7 @@ from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator, controlVariates
 from sgmcmc.samplers.subsampling import adaptive
 
+BETA_HAT = ("zero", "fisher")
 ONE_LEAP = ", since the momentum is drawn anew in each iteration and in a single leap no gradient moves the position"
 
 
@@ -33,6 +34,7 @@ def sghmc(
     verbose: bool = True,
     seed: int | None = None,
     *,
+    betaHat: str = "zero",
     gradient: Estimator | None = None,
     **options: Unpack[Options],
 ) -> Draws:
@@ -82,6 +84,7 @@ def sghmc(
         alpha,
         L,
         seed,
+        betaHat=betaHat,
         gradient=gradient,
         **of_setup(options),
     )
@@ -100,6 +103,7 @@ def sghmcSetup(
     L: int = 5,
     seed: int | None = None,
     *,
+    betaHat: str = "zero",
     gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
@@ -128,7 +132,7 @@ def sghmcSetup(
     {example}
     """
     choices = Choices("sghmc", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
-    return _set_up_sghmc(choices, alpha, L, gradient)
+    return _set_up_sghmc(choices, alpha, L, betaHat, gradient)
 
 
 @public
@@ -147,6 +151,7 @@ def sghmccv(
     verbose: bool = True,
     seed: int | None = None,
     *,
+    betaHat: str = "zero",
     optimizer: str = "sgd",
     **options: Unpack[Options],
 ) -> Draws:
@@ -203,6 +208,7 @@ def sghmccv(
         nItersOpt,
         verbose,
         seed,
+        betaHat=betaHat,
         optimizer=optimizer,
         **of_setup(options),
     )
@@ -224,6 +230,7 @@ def sghmccvSetup(
     verbose: bool = True,
     seed: int | None = None,
     *,
+    betaHat: str = "zero",
     optimizer: str = "sgd",
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
@@ -252,11 +259,19 @@ def sghmccvSetup(
     {example}
     """
     choices = Choices("sghmccv", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
-    return _set_up_sghmc(choices, alpha, L, controlVariates(optStepsize, nItersOpt, optimizer, verbose))
+    return _set_up_sghmc(choices, alpha, L, betaHat, controlVariates(optStepsize, nItersOpt, optimizer, verbose))
 
 
-def _set_up_sghmc(choices: Choices, alpha: PerParameter, L: int, gradient: Estimator | None) -> Sgmcmc:
+def _set_up_sghmc(
+    choices: Choices,
+    alpha: PerParameter,
+    L: int,
+    betaHat: str,
+    gradient: Estimator | None,
+) -> Sgmcmc:
+    if betaHat not in BETA_HAT:
+        raise choices.refuse("betaHat", f"be one of {list(BETA_HAT)}", repr(betaHat))
     frictions = choices.per_parameter("alpha", alpha, FRICTION)
     leaps = require_count("L", choices.sampler, L, 2, ONE_LEAP)
-    dynamics = {name: sghmc_dynamics(friction, leaps) for name, friction in frictions.items()}
-    return set_up(choices, dynamics, gradient, {"alpha": frictions, "L": leaps})
+    dynamics = {name: sghmc_dynamics(friction, leaps, betaHat == "fisher") for name, friction in frictions.items()}
+    return set_up(choices, dynamics, gradient, {"alpha": frictions, "L": leaps, "betaHat": betaHat})

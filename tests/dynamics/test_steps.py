@@ -9,15 +9,32 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.types import Given
 from sgmcmc.dynamics import descent
+from sgmcmc.dynamics.badodab import badodab
+from sgmcmc.dynamics.baoab import baoab
+from sgmcmc.dynamics.ccadl import ccadl
+from sgmcmc.dynamics.psgld import psgld
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
 
 SHAPES = [(), (3,), (2, 3), (1, 2, 2)]
 EPS, ALPHA, A = 0.03, 0.2, 0.15
-ALL = {"sgld": sgld(), "sghmc": sghmc(ALPHA, 5), "sgnht": sgnht(A), "sgd": descent.sgd(), "adam": descent.adam()}
+DIAGONAL, FULL = Covariance.DIAGONAL, Covariance.FULL
+ALL = {
+    "sgld": sgld(),
+    "sghmc": sghmc(ALPHA, 5),
+    "sghmc, fisher": sghmc(ALPHA, 5, fisher=True),
+    "sgnht": sgnht(A),
+    "ccadl": ccadl(A, DIAGONAL),
+    "baoab": baoab(ALPHA),
+    "badodab": badodab(A),
+    "psgld": psgld(50, 0.9, 1e-3, None),
+    "sgd": descent.sgd(),
+    "adam": descent.adam(),
+}
 
 
 @pytest.fixture(params=SHAPES, ids=str)
@@ -31,10 +48,13 @@ def tensor(x):
     return tf.constant(x, tf.float64)
 
 
-def make_step(dynamics, theta, memory, grad, noise, eps=EPS):
-    """One step as the kernel makes it, with NumPy in and out."""
+def make_step(dynamics, theta, memory, grad, noise, eps=EPS, covariance=None):
+    """One step as the kernel makes it, with NumPy in and out; without a covariance given the gradient has no noise."""
     theta, memory = tensor(theta), {name: tensor(value) for name, value in memory.items()}
     given = Given(tensor(eps), tensor(noise) if dynamics.wants_noise else None, tensor(grad))
+    if dynamics.covariance:
+        none = tf.zeros(Covariance(dynamics.covariance).shape(theta.shape), tf.float64)
+        given = given._replace(covariance=none if covariance is None else tensor(covariance))
     theta, memory = dynamics.step(theta, memory, given)
     return theta.numpy(), {name: value.numpy() for name, value in memory.items()}
 
@@ -106,9 +126,127 @@ def test_what_is_recorded_of_a_momentum_is_its_temperature(arrays):
     ):
         told = {name: value.numpy() for name, value in dynamics.stats(memory, Given(tensor(EPS))).items()}
         close(told.pop("kinetic_temperature"), np.vdot(u, u) / u.size / EPS)
-        assert told == ({"thermostat": 0.37} if "thermostat" in memory else {})
+        assert told == ({"thermostat": 0.37, "variance_ratio": 1 - 0.37 / 2} if "thermostat" in memory else {})
     assert sgld().stats({"variance_ratio": 1.5}, Given(tensor(EPS))) == {"variance_ratio": 1.5}
     assert descent.sgd().stats is None and descent.adam().stats is None
+
+
+def test_sghmc_takes_the_estimated_noise_off_its_own(arrays):
+    theta, nu, grad, noise = arrays
+    variance = 20 * np.abs(theta)  # of some elements more than the friction has noise for
+    dynamics = sghmc(ALPHA, 5, fisher=True)
+    assert dynamics.covariance == "diag" and sghmc(ALPHA, 5).covariance is None
+    _, memory = make_step(dynamics, theta, {"momentum": nu}, grad, noise, covariance=variance)
+    left = np.maximum(ALPHA - EPS * variance / 2, 0)
+    close(memory["momentum"], (1 - ALPHA) * nu + EPS * grad + np.sqrt(2 * left * EPS) * noise)
+
+
+@pytest.mark.parametrize("how", [DIAGONAL, FULL])
+def test_ccadl_over_several_steps(how, arrays):
+    """Algorithm 1 of the paper, in u = h p, with running means of the covariances written as means."""
+    theta, _, _, noise = arrays
+    dynamics, size, rng = ccadl(A, how), theta.size, np.random.default_rng(5)
+    state = theta, begin(dynamics, theta, noise)
+    u, xi, seen = np.sqrt(EPS) * noise, A, []
+    for _ in range(4):
+        grad, z = rng.normal(size=(2, *theta.shape))
+        if how is FULL:
+            root = rng.normal(size=(size, size))
+            seen.append(root @ root.T)
+            drag = (np.mean(seen, axis=0) @ u.ravel()).reshape(u.shape)
+        else:
+            seen.append(rng.chisquare(3, size=theta.shape))
+            drag = np.mean(seen, axis=0) * u
+        state = make_step(dynamics, *state, grad, z, covariance=seen[-1])
+        u = u + EPS * grad - EPS / 2 * drag - xi * u + np.sqrt(2 * A * EPS) * z
+        theta, xi = theta + u, xi + np.mean(u**2) - EPS
+        np.testing.assert_allclose(state[0], theta, rtol=1e-12)
+        np.testing.assert_allclose(state[1]["momentum"], u, rtol=1e-11)
+        np.testing.assert_allclose(state[1]["thermostat"], xi, rtol=1e-12)
+    told = dynamics.stats({name: tensor(x) for name, x in state[1].items()}, Given(tensor(EPS)))
+    variances = np.mean(seen, axis=0) if how is DIAGONAL else np.diag(np.mean(seen, axis=0))
+    np.testing.assert_allclose(told["variance_ratio"], 1 - (xi + EPS * np.mean(variances) / 2) / 2, rtol=1e-12)
+
+
+def test_baoab_is_its_five_parts(arrays):
+    """In the paper's variables, h and p = u/h, over two iterations: B A O A B, B A O A B, from halfway through a B."""
+    theta, p, _, _ = arrays
+    h, gamma = np.sqrt(EPS), -np.log(1 - ALPHA) / np.sqrt(EPS)
+    rng = np.random.default_rng(6)
+    gradients, noises = rng.normal(size=(2, 3, *theta.shape))
+    q = theta
+    p_half = p - h / 2 * gradients[0]  # so that the first kick of the iteration is this much and the paper's half
+    state = theta, {"momentum": h * p_half, "kinetic_temperature": 1.0}
+    for k in range(2):
+        state = make_step(baoab(ALPHA), *state, gradients[k], noises[k])
+        p = p + h / 2 * gradients[k]  # B
+        q = q + h / 2 * p  # A
+        p = np.exp(-gamma * h) * p + np.sqrt(1 - np.exp(-2 * gamma * h)) * noises[k]  # O
+        q = q + h / 2 * p  # A
+        np.testing.assert_allclose(state[0], q, rtol=1e-12)
+        np.testing.assert_allclose(state[1]["momentum"], h * p, rtol=1e-12)
+        p = p + h / 2 * gradients[k + 1]  # B
+    with_all_friction = make_step(
+        baoab(1.0), theta, {"momentum": h * noises[2], "kinetic_temperature": 1.0}, *gradients[:2]
+    )
+    close(with_all_friction[0], theta + EPS / 2 * gradients[0] + h * (noises[2] + gradients[1]) / 2)
+
+
+@pytest.mark.parametrize("thermostat", [0.37, -0.2, 1e-7, 0.0])
+def test_badodab_is_its_parts(thermostat, arrays):
+    theta, u, grad, noise = arrays
+    u = np.sqrt(EPS) * u / np.sqrt(np.mean(u**2))
+    half = u + EPS * grad
+    xi = thermostat + (np.mean(half**2) - EPS) / 2
+    heat = (1 - np.exp(-2 * xi)) / xi if abs(xi) > 1e-9 else 2.0
+    new = np.exp(-xi) * half + np.sqrt(EPS * A * heat) * noise
+    moved, memory = make_step(badodab(A), theta, {"momentum": u, "thermostat": thermostat}, grad, noise)
+    close(moved, theta + half / 2 + new / 2)
+    close(memory["momentum"], new)
+    close(memory["thermostat"], xi + (np.mean(new**2) - EPS) / 2)
+
+
+def test_badodab_is_smooth_where_the_thermostat_is_at_zero():
+    """There the noise is the limit of (1 - exp(-2 xi))/xi; momenta of the right temperature keep the thermostat."""
+    u = np.full([4], np.sqrt(EPS))
+    reached = [
+        make_step(badodab(A), 0 * u, {"momentum": u, "thermostat": xi}, 0 * u, np.ones(4))[1]["momentum"]
+        for xi in (-1.1e-4, -0.9e-4, 0.0, 0.9e-4, 1.1e-4)
+    ]
+    np.testing.assert_allclose(
+        np.diff([x[0] for x in reached]),
+        -np.diff([-1.1e-4, -0.9e-4, 0, 0.9e-4, 1.1e-4]) * (np.sqrt(EPS) + np.sqrt(2 * EPS * A) / 2),
+        rtol=2e-2,
+    )
+
+
+@pytest.mark.parametrize("adapt", [None, 2])
+def test_psgld(adapt, arrays):
+    theta, _, _, _ = arrays
+    n_data, beta, delta, rng = 50, 0.9, 1e-3, np.random.default_rng(7)
+    dynamics = psgld(n_data, beta, delta, adapt)
+    state, V = (theta, begin(dynamics, theta, theta)), None
+    for t in range(5):
+        grad, z = rng.normal(size=(2, *theta.shape))
+        if adapt is None or t < adapt:
+            V = (grad / n_data) ** 2 if V is None else beta * V + (1 - beta) * (grad / n_data) ** 2
+        G = 1 / (delta + np.sqrt(V))
+        theta = theta + EPS / 2 * G * grad + np.sqrt(EPS * G) * z
+        state = make_step(dynamics, *state, grad, z)
+        np.testing.assert_allclose(state[0], theta, rtol=1e-12)
+
+
+def test_covariance_of_a_sum_of_terms(arrays):
+    """n times the empirical covariance; the mean over all samples with replacement is what the sum's own is."""
+    theta = arrays[0]
+    terms = np.random.default_rng(8).normal(size=(6, *theta.shape))
+    flat = terms.reshape(6, -1)
+    full = FULL.of_sum(tensor(terms)).numpy()
+    np.testing.assert_allclose(full, 6 * np.atleast_2d(np.cov(flat.T)), rtol=1e-12)
+    np.testing.assert_allclose(DIAGONAL.of_sum(tensor(terms)).numpy().ravel(), np.diag(full), rtol=1e-12)
+    np.testing.assert_allclose(
+        FULL.times(tensor(full), tensor(theta)).numpy().ravel(), full @ theta.ravel(), rtol=1e-12
+    )
 
 
 def test_sgd(arrays):
@@ -151,7 +289,7 @@ def started(dynamics, theta, momentum):
     return memory | ({"momentum": momentum} if "momentum" in memory else {})
 
 
-@pytest.mark.parametrize("name", ["sgld", "sgd", "adam"])
+@pytest.mark.parametrize("name", ["sgld", "psgld", "sgd", "adam"])
 def test_nothing_moves_without_noise_and_gradient(name, arrays):
     theta, momentum, zero = arrays[0], arrays[1], 0 * arrays[0]
     moved, _ = make_step(ALL[name], theta, started(ALL[name], theta, momentum), zero, zero)
@@ -182,9 +320,9 @@ def test_thermostat_cools_what_is_hot_and_heats_what_is_cold(arrays):
     np.testing.assert_allclose(at_rest[1]["thermostat"], 0, atol=1e-16)  # the right temperature is a fixed point
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name for name in ALL if name != "badodab"])
 def test_elements_do_not_mix(name):
-    """Each element moves as it would alone; only SGNHT's thermostat sees them all, and only after the move."""
+    """Each element moves as it would alone; thermostats see them all, but BADODAB's only after the move."""
     rng = np.random.default_rng(0)
     theta, momentum, grad, noise = rng.normal(size=(4, 5))
     together, _ = make_step(ALL[name], theta, started(ALL[name], theta, momentum), grad, noise)
@@ -199,7 +337,7 @@ def test_types_are_kept(name, dtype):
     x = tf.ones([2, 3], dtype)
     eps, noise = tf.constant(EPS, dtype), x if ALL[name].wants_noise else None
     memory = ALL[name].init(x, Given(eps, x))
-    theta, after = ALL[name].step(x, memory, Given(eps, noise, x))
+    theta, after = ALL[name].step(x, memory, Given(eps, noise, x, x if ALL[name].covariance else None))
     assert theta.dtype == dtype and theta.shape == x.shape and set(after) == set(memory)
     for key in memory:
         assert after[key].dtype == memory[key].dtype == dtype and after[key].shape == memory[key].shape

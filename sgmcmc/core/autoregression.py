@@ -1,0 +1,37 @@
+"""Where linear recursions settle: a position and a momentum, in each of some independent directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+Entry = np.ndarray | float
+
+BISECTIONS = 60
+
+
+def iterations(F: np.ndarray, covariance: np.ndarray) -> np.ndarray:  # noqa: N803
+    """The integrated autocorrelation time of the position, at least 1, [D].
+
+    Of x' = F x + noise with x = (theta, u) and F [D, 2, 2], whose `covariance` is that of x with theta, [D, 2].
+    """
+    later = np.linalg.solve(np.eye(2) - F, F @ covariance[..., None])[..., 0, 0]
+    return np.maximum(1 + 2 * later / covariance[..., 0], 1.0)
+
+
+def matrices(a: Entry, b: Entry, c: Entry, d: Entry) -> np.ndarray:
+    """[[a, b], [c, d]] in each direction, [D, 2, 2]."""
+    a, b, c, d = np.broadcast_arrays(a, b, c, d)
+    return np.stack([np.stack([a, b], -1), np.stack([c, d], -1)], -2)
+
+
+def friction_at_rest(temperature: Callable[[float], float], highest: float) -> float | None:
+    """The friction of a thermostat in (0, highest] that gives the temperature 1, which falls with it; None if none."""
+    if highest <= 0 or not temperature(highest) <= 1:
+        return None
+    low, high = 0.0, highest
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if temperature(middle) < 1 else (middle, high)
+    return high

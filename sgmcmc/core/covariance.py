@@ -1,0 +1,41 @@
+"""The covariance of the noise of a minibatch's gradient, estimated from the minibatch itself."""
+
+from __future__ import annotations
+
+import enum
+import math
+
+import tensorflow as tf
+
+
+class Covariance(enum.Enum):
+    """How much of it is wanted, for the elements of one parameter array."""
+
+    DIAGONAL = "diag"
+    FULL = "full"
+
+    def shape(self, theta: tf.TensorShape) -> list[int]:
+        """That of the covariance, for a parameter of this shape."""
+        if self is Covariance.DIAGONAL:
+            return list(theta)
+        size = math.prod(theta)
+        return [size, size]
+
+    def of_sum(self, terms: tf.Tensor) -> tf.Tensor:
+        """Of the sum of independent `terms`, [n, *shape], n >= 2: n times their empirical covariance, by n - 1."""
+        n = terms.shape[0]
+        deviations = terms - tf.reduce_mean(terms, axis=0)
+        if self is Covariance.DIAGONAL:
+            return tf.reduce_sum(deviations**2, axis=0) * (n / (n - 1))
+        flat = tf.reshape(deviations, [n, -1])
+        return tf.matmul(flat, flat, transpose_a=True) * (n / (n - 1))
+
+    def times(self, covariance: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
+        """Its product with `u`, which has the parameter's shape."""
+        if self is Covariance.DIAGONAL:
+            return covariance * u
+        return tf.reshape(tf.linalg.matvec(covariance, tf.reshape(u, [-1])), u.shape)
+
+    def mean_variance(self, covariance: tf.Tensor) -> tf.Tensor:
+        """That of the elements, a scalar."""
+        return tf.reduce_mean(covariance if self is Covariance.DIAGONAL else tf.linalg.diag_part(covariance))

@@ -1,0 +1,33 @@
+"""Preconditioned SGLD, with RMSprop's preconditioner (Li, Chen, Carlson & Carin 2016, algorithm 1).
+
+    V'     = beta V + (1 - beta) (grad/N)^2
+    G      = 1 / (delta + sqrt(V'))
+    theta' = theta + eps/2 * G grad + N(0, eps G)
+
+elementwise, with V = (grad/N)^2 at the first gradient. G goes with theta, so that the exact step has the further term
+eps/2 * dG/dtheta. As in the paper it is left out, and the chain then misses the posterior however small eps is. With
+`adapt` steps after which V stays as it is, what follows is SGLD with a constant preconditioner, which does not.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from sgmcmc.core.types import Dynamics, Given, Memory
+
+
+def psgld(n_data: int, beta: float, delta: float, adapt: int | None) -> Dynamics:
+    def init(theta: tf.Tensor, given: Given) -> Memory:
+        return {"square": tf.zeros_like(theta), "t": tf.zeros([], theta.dtype)}
+
+    def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
+        t, square = memory["t"], (given.gradient / n_data) ** 2
+        V = tf.where(t == 0.0, square, beta * memory["square"] + (1.0 - beta) * square)  # noqa: N806
+        if adapt is not None:
+            V = tf.where(t < adapt, V, memory["square"])  # noqa: N806
+            t = tf.minimum(t, adapt)  # so that float32 counts on
+        G = 1.0 / (delta + tf.sqrt(V))  # noqa: N806
+        theta = theta + (0.5 * given.eps * G * given.gradient + tf.sqrt(given.eps * G) * given.noise)
+        return theta, {"square": V, "t": t + 1.0}
+
+    return Dynamics(step, init=init)

@@ -1,0 +1,59 @@
+"""The argument `gibbs`: a step of the user's, after a trial on abstract tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from sgmcmc.core.types import Tree
+from sgmcmc.run.gibbs import GibbsStep
+from sgmcmc.samplers._trial import require_pure
+
+if TYPE_CHECKING:
+    from sgmcmc.samplers._choices import Choices
+
+
+def checked_gibbs(choices: Choices) -> GibbsStep:
+    """The step, and the parameters that it moves.
+
+    Raises
+    ------
+    ValueError
+        If it is no function, raises, or returns what is no new value of some of the parameters.
+    """
+    function, name = choices.gibbs, choices.sampler
+    if not callable(function):
+        raise choices.refuse("gibbs", "be None or a function of (params, dataset, seed)", repr(function))
+    params = {key: tf.TensorSpec(theta.shape, choices.float_type) for key, theta in choices.start.items()}
+    data = choices.data.layout.specs([choices.minibatches.n])
+    returned: Tree = {}
+
+    def trial(params: Tree, data: Tree, seed: tf.Tensor) -> None:
+        new = function(dict(params), dict(data), seed)
+        if not isinstance(new, dict) or not new or not new.keys() <= params.keys():
+            raise TypeError(f"it must return a dict with new values for some of {sorted(params)}, not {new!r}")
+        returned.update({key: tf.convert_to_tensor(x, dtype_hint=choices.float_type) for key, x in new.items()})
+
+    try:
+        traced = tf.function(trial, autograph=False).get_concrete_function(params, data, tf.TensorSpec([2], tf.int32))
+    except Exception as error:
+        raise ValueError(
+            f"gibbs of {name} must be a function of (params, dataset, seed) in TensorFlow operations; it raised "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    require_pure(f"gibbs of {name}", traced.graph, "seed is for tf.random.stateless_normal and its like.")
+    for key, value in returned.items():
+        like = params[key]
+        if (value.shape, value.dtype) != (like.shape, like.dtype):
+            raise choices.refuse(
+                "gibbs", f"return {key!r} as {like.dtype.name}{like.shape}", f"{value.dtype.name}{value.shape}"
+            )
+    if returned.keys() == params.keys():
+        raise choices.refuse("gibbs", "leave at least one of params to the gradients", "new values for all")
+
+    def update(params: Tree, data: Tree, seed: tf.Tensor) -> Tree:
+        new = function(dict(params), dict(data), seed)
+        return {key: tf.convert_to_tensor(x, dtype_hint=choices.float_type) for key, x in new.items()}
+
+    return GibbsStep(update, frozenset(returned))

@@ -1,0 +1,155 @@
+"""The covariance-controlled adaptive Langevin thermostat: ccadl and ccadlSetup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from sgmcmc.core.covariance import Covariance
+from sgmcmc.core.types import Dynamics
+from sgmcmc.dynamics.ccadl import ccadl as ccadl_dynamics
+from sgmcmc.model import LogLik, LogPrior
+from sgmcmc.output.draws import Draws
+from sgmcmc.samplers._checks import DIFFUSION
+from sgmcmc.samplers._choices import Choices, PerParameter, Stepsize
+from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._set_up import set_up
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers.estimators import Estimator
+
+LARGEST = 1000  # elements of a parameter with a full covariance
+
+
+@public
+def ccadl(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize = "auto",
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    a: PerParameter = 0.01,
+    nIters: int = 10**4,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    covariance: str = "diag",
+    gradient: Estimator | None = None,
+    **options: Unpack[Options],
+) -> Draws:
+    """The covariance-controlled adaptive Langevin thermostat.
+
+    SGNHT, with a further friction that takes away what the noise of the gradients brings, also where that noise goes
+    with the parameters. With eps the `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update::
+
+        u' = u + eps * gradient - eps/2 V u - xi u + N(0, 2 a eps)
+        theta' = theta + u'
+        xi' = xi + mean(u'^2) - eps
+
+    with a thermostat xi for each parameter, `a` at the start. V is the mean over all iterations so far of the estimated
+    covariance of the gradient's noise, N^2/n times the covariance of the gradients of the minibatch's observations, or
+    of what a `gradient` of another kind leaves of them (Shang et al., algorithm 1). Without replacement n/N of it is
+    taken off, so that a minibatch of all data has no noise.
+
+    In the paper's stepsize h and friction A, ``stepsize = h**2`` and ``a = A * h``. With ``covariance="full"`` the
+    noises of the elements of one parameter array may go together; those of different arrays are taken to be
+    independent, and the thermostats make up for what that leaves.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    {draws}
+
+    Raises
+    ------
+    {run errors}
+
+    See Also
+    --------
+    ccadlSetup : The same, step by step.
+
+    References
+    ----------
+    .. [1] Shang, X., Zhu, Z., Leimkuhler, B. and Storkey, A. J. (2015). Covariance-controlled adaptive Langevin
+       thermostat for large-scale Bayesian sampling. NeurIPS.
+
+    Examples
+    --------
+    {example}
+    """
+    sampler = ccadlSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        logPrior,
+        minibatchSize,
+        a,
+        seed,
+        covariance=covariance,
+        gradient=gradient,
+        **of_setup(options),
+    )
+    return sampler.run(nIters, verbose, **of_run(options))
+
+
+@public
+def ccadlSetup(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize = "auto",
+    logPrior: LogPrior | None = None,
+    minibatchSize: float = 0.01,
+    a: PerParameter = 0.01,
+    seed: int | None = None,
+    *,
+    covariance: str = "diag",
+    gradient: Estimator | None = None,
+    **options: Unpack[SetupOptions],
+) -> Sgmcmc:
+    """Set up the covariance-controlled adaptive Langevin thermostat, to run step by step.
+
+    See `ccadl` for the algorithm.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    {sampler}
+
+    Raises
+    ------
+    {set-up errors}
+
+    See Also
+    --------
+    ccadl : The same in one call.
+
+    Examples
+    --------
+    {example}
+    """
+    choices = Choices("ccadl", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    return set_up(choices, _dynamics(choices, a, covariance), gradient, {"a": choices.per_parameter("a", a, DIFFUSION)})
+
+
+def _dynamics(choices: Choices, a: PerParameter, covariance: str) -> dict[str, Dynamics]:
+    known = [how.value for how in Covariance]
+    if covariance not in known:
+        raise choices.refuse("covariance", f"be one of {known}", repr(covariance))
+    how = Covariance(covariance)
+    sizes = {name: theta.size for name, theta in choices.start.items()}
+    largest = max(sizes, key=lambda name: sizes[name])
+    if how is Covariance.FULL and sizes[largest] > LARGEST:
+        raise choices.refuse(
+            "covariance",
+            f"be 'diag' where an entry of params has more than {LARGEST} elements, whose matrix each iteration makes",
+            f"'full' with {sizes[largest]} elements of {largest!r}",
+        )
+    return {name: ccadl_dynamics(x, how) for name, x in choices.per_parameter("a", a, DIFFUSION).items()}

@@ -1,0 +1,143 @@
+"""Preconditioned stochastic gradient Langevin dynamics: psgld and psgldSetup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from sgmcmc.dynamics.psgld import psgld as psgld_dynamics
+from sgmcmc.model import LogLik, LogPrior
+from sgmcmc.output.draws import Draws
+from sgmcmc.samplers._checks import POSITIVE, Rule, require_count
+from sgmcmc.samplers._choices import Choices, Stepsize
+from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._set_up import set_up
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers.estimators import Estimator
+from sgmcmc.samplers.subsampling import adaptive
+
+DECAY: Rule = (lambda beta: 0 <= beta < 1, "a number from 0 to below 1")
+
+
+@public
+def psgld(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float | adaptive = 0.01,
+    beta: float = 0.99,
+    delta: float = 1e-5,
+    nIters: int = 10**4,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    adapt: int | None = None,
+    gradient: Estimator | None = None,
+    **options: Unpack[Options],
+) -> Draws:
+    """Preconditioned stochastic gradient Langevin dynamics.
+
+    SGLD whose stepsize for each element goes with the size of its gradients, as in RMSprop. With eps the `stepsize`,
+    each iteration makes the update::
+
+        V = beta V + (1 - beta) (gradient/N)^2
+        G = 1 / (delta + sqrt(V))
+        theta' = theta + eps/2 * G gradient + N(0, eps G)
+
+    elementwise, where the gradient of the log posterior is estimated from a minibatch (Li et al., algorithm 1).
+
+    G goes with theta, for which an exact update has a further term, eps/2 times the derivative of G. **It is left
+    out**, as in the paper, so that the chain misses the posterior however small the stepsize is; it is a sampler for
+    networks that are to be explored, not for error bars. With `adapt`, V stays what it is after so many iterations,
+    and what follows is SGLD with a constant preconditioner, which has no such error. Elsewhere
+    ``preconditioner="diagonal"`` of the other samplers is the better choice.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    {draws}
+
+    Raises
+    ------
+    {run errors}
+
+    See Also
+    --------
+    psgldSetup : The same, step by step.
+
+    References
+    ----------
+    .. [1] Li, C., Chen, C., Carlson, D. and Carin, L. (2016). Preconditioned stochastic gradient Langevin dynamics for
+       deep neural networks. AAAI.
+
+    Examples
+    --------
+    {example}
+    """
+    sampler = psgldSetup(
+        logLik,
+        dataset,
+        params,
+        stepsize,
+        logPrior,
+        minibatchSize,
+        beta,
+        delta,
+        seed,
+        adapt=adapt,
+        gradient=gradient,
+        **of_setup(options),
+    )
+    return sampler.run(nIters, verbose, **of_run(options))
+
+
+@public
+def psgldSetup(
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    logPrior: LogPrior | None = None,
+    minibatchSize: float | adaptive = 0.01,
+    beta: float = 0.99,
+    delta: float = 1e-5,
+    seed: int | None = None,
+    *,
+    adapt: int | None = None,
+    gradient: Estimator | None = None,
+    **options: Unpack[SetupOptions],
+) -> Sgmcmc:
+    """Set up preconditioned stochastic gradient Langevin dynamics, to run step by step.
+
+    See `psgld` for the algorithm.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    {sampler}
+
+    Raises
+    ------
+    {set-up errors}
+
+    See Also
+    --------
+    psgld : The same in one call.
+
+    Examples
+    --------
+    {example}
+    """
+    choices = Choices("psgld", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    beta, delta = choices.number("beta", beta, DECAY), choices.number("delta", delta, POSITIVE)
+    adapt = None if adapt is None else require_count("adapt", choices.sampler, adapt, at_least=1)
+    dynamics = psgld_dynamics(choices.data.size, beta, delta, adapt)
+    return set_up(choices, dynamics, gradient, {"beta": beta, "delta": delta, "adapt": adapt})

@@ -1,0 +1,192 @@
+"""CCAdL, BAOAB, BADODAB and Gibbs steps: the distributions in which their chains settle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from sgmcmc.core.covariance import Covariance
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dynamics.badodab import badodab
+from sgmcmc.dynamics.baoab import baoab
+from sgmcmc.dynamics.ccadl import ccadl
+from sgmcmc.dynamics.sgnht import sgnht
+from sgmcmc.minibatch.uniform import with_replacement, without_replacement
+from sgmcmc.model import Model, Returns
+from sgmcmc.run.gibbs import GibbsStep, at_rest, then
+from tests.statistical.laws import (
+    GaussianMean,
+    Linear,
+    accept,
+    begun,
+    chains,
+    moments_z,
+    reject,
+    scaled_noise,
+    simulate,
+    z_score,
+)
+
+N, n, P0, C = 90, 9, 10.0, 4000
+NORMAL = GaussianMean(N, P0)
+WITH = with_replacement(N, n)
+V = NORMAL.noise_with_replacement(n)
+
+
+# --- BAOAB ------------------------------------------------------------------------------------------------------------
+
+
+def baoab_law(eps: float, noise: float, alpha: float) -> Linear:
+    """Of (theta - mean, momentum), from one iteration to the next, part by part."""
+    half, c = np.array([[1, 0.5], [0, 1]]), 1 - alpha
+    B = Linear(np.array([[1, 0], [-eps * NORMAL.a, 1]]), np.diag([0, eps**2 * noise]))
+    A = Linear(half, np.zeros((2, 2)))
+    O = Linear(np.diag([1, c]), np.diag([0, (1 - c**2) * eps]))  # noqa: E741
+    return B.then(A).then(O).then(A)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_baoab(alpha):
+    eps, mean = 0.5 / NORMAL.a, np.array([NORMAL.mean, 0.0])
+    covariance = baoab_law(eps, V, alpha).stationary_covariance()
+
+    def run(dynamics):
+        return simulate(chains(NORMAL, dynamics, WITH, eps, C, NORMAL.mean, covariance), 300, 5)
+
+    draws = run(baoab(alpha))
+    accept(f"baoab, alpha = {alpha}", moments_z(draws, mean, covariance))
+    reject(
+        "law without noise of the gradients", moments_z(draws, mean, baoab_law(eps, 0, alpha).stationary_covariance())
+    )
+    reject("noise * sqrt(2)", moments_z(run(scaled_noise(baoab(alpha), np.sqrt(2))), mean, covariance))
+    told = baoab(alpha).stationary(eps, np.array([NORMAL.a]), np.array([V]))
+    np.testing.assert_allclose(told.variance, covariance[0, 0], rtol=1e-9)
+
+
+def test_baoab_is_exact_on_a_gaussian_whatever_the_stepsize():
+    """Control variates make the gradient exact; with eps a = 2 SGLD's variance would be twice the posterior's."""
+    eps = 2 / NORMAL.a
+    covariance = baoab_law(eps, 0, 0.2).stationary_covariance()
+    np.testing.assert_allclose(covariance[0, 0], 1 / NORMAL.a, rtol=1e-12)
+    draws = simulate(chains(NORMAL, baoab(0.2), WITH, eps, C, NORMAL.mean, covariance, centre=NORMAL.mean), 200, 5)
+    accept("baoab, eps a = 2", moments_z(draws, np.array([NORMAL.mean, 0.0]), covariance))
+
+
+# --- thermostats ------------------------------------------------------------------------------------------------------
+
+
+def test_badodab_is_right_where_sgnht_is_not():
+    """With a = 0.3 SGNHT's variance is 18% too small however small the stepsize; exact gradients, eps a = 0.02."""
+    eps, a = 0.02 / NORMAL.a, 0.3
+
+    def squares(dynamics):
+        prepared = chains(NORMAL, dynamics, WITH, eps, C, NORMAL.mean, 1 / NORMAL.a, centre=NORMAL.mean)
+        theta = simulate(prepared, 800, 5)["theta"][40:] - NORMAL.mean
+        return (theta**2).mean(axis=0) * NORMAL.a
+
+    accept("badodab, a = 0.3", {"var": z_score(squares(badodab(a)), 1.0)})
+    reject("sgnht, a = 0.3", {"var": z_score(squares(sgnht(a)), 1.0)})
+    reject("badodab, noise * sqrt(2)", {"var": z_score(squares(scaled_noise(badodab(a), np.sqrt(2))), 1.0)})
+
+
+class MeanAndPrecision:
+    """x_i ~ N(mu, 1/gamma), a Normal-Gamma prior, N = 100: the problem of Shang et al. (2015), section 4.1."""
+
+    def __init__(self) -> None:
+        x = np.random.default_rng(1).normal(size=100)
+        size = len(x)
+        shape, rate = 1 + size / 2, 1 + ((x - x.mean()) ** 2).sum() / 2 + size * x.mean() ** 2 / 2 / (1 + size)
+        self.mean = np.array([x.sum() / (size + 1), shape / rate])
+        self.variance = np.array([rate / ((shape - 1) * (size + 1)), shape / rate**2])
+
+        def log_lik(params, dataset):
+            mu, gamma = tf.unstack(params["theta"])
+            return tf.reduce_sum(0.5 * tf.math.log(gamma) - 0.5 * gamma * (dataset["x"] - mu) ** 2)
+
+        def log_prior(params):
+            mu, gamma = tf.unstack(params["theta"])
+            return 0.5 * tf.math.log(gamma) - 0.5 * gamma * mu**2 - gamma
+
+        self.model = Model(log_lik, log_prior, InMemory({"x": x.astype(np.float32)}), Returns.SUM, tf.float32)
+
+    def variances(self, dynamics, eps):
+        """Of theta, relative to the posterior's, [2, C]."""
+        start = self.mean + np.sqrt(self.variance) * np.random.default_rng(2).normal(size=(400, 2))
+        params = {"theta": tf.constant(start, tf.float32)}
+        prepared = begun(self.model, {"theta": dynamics}, with_replacement(100, 10), {"theta": eps}, params)
+        draws = simulate(prepared, 8000, 10, lambda state: state.params)["theta"][200:]
+        return (((draws - self.mean) ** 2).mean(axis=0) / self.variance).T
+
+
+def test_ccadl_is_right_where_noise_differs_between_directions_and_with_theta():
+    """h = 0.01, A = 1, where SGNHT's only thermostat cannot hold mu and gamma both: +43% and -49% of the variances.
+
+    CCAdL's steps themselves make a few per cent; by a simulation in NumPy of 400 chains of 20,000 iterations -3.6% and
+    -5.2%, which is asked for to 3%: the standard error here is 0.4%.
+    """
+    problem, eps, a = MeanAndPrecision(), 1e-4, 0.01
+    for how in Covariance:
+        of_mu, of_gamma = problem.variances(ccadl(a, how), eps)
+        assert abs(of_mu.mean() - 0.964) < 0.03 and abs(of_gamma.mean() - 0.948) < 0.03
+    of_mu, of_gamma = problem.variances(sgnht(a), eps)
+    assert of_mu.mean() > 1.3 and of_gamma.mean() < 0.7
+
+
+# --- Gibbs steps ------------------------------------------------------------------------------------------------------
+
+
+def test_gibbs_steps_of_a_hierarchical_model():
+    """y_ij ~ N(theta_j, 1), theta_j ~ N(0, 1/lam), lam ~ Gamma(2, 1): lam | theta is Gamma, and lam | y by quadrature.
+
+    theta moves by BAOAB with all data, whose steps of eps (M + lam) = 0.04 make no error that 100 chains would show.
+    """
+    J, M, shape, rate = 8, 20, 2.0, 1.0
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(J), M)
+    y = 1.5 * rng.normal(size=J)[group] + rng.normal(size=J * M)
+    mean = np.array([y[group == j].mean() for j in range(J)])
+    lam = np.linspace(1e-4, 15, 20_001)
+    of_mean = 1 / M + 1 / lam[:, None]
+    log_p = (shape - 1) * np.log(lam) - rate * lam - 0.5 * (np.log(of_mean) + mean**2 / of_mean).sum(axis=1)
+    p = np.exp(log_p - log_p.max()) / np.exp(log_p - log_p.max()).sum()
+    moments = {k: p @ lam**k for k in (1, 2)}
+    of_first = p @ (1 / (M + lam) + (mean[0] * M / (M + lam)) ** 2)  # E theta_0^2
+
+    def log_lik(params, dataset):
+        return -0.5 * tf.reduce_sum((dataset["y"] - tf.linalg.matvec(dataset["group"], params["theta"])) ** 2)
+
+    def log_prior(params):
+        theta, lam = params["theta"], params["lam"]
+        of_theta = J / 2 * tf.math.log(lam) - lam / 2 * tf.reduce_sum(theta**2)
+        return of_theta + (shape - 1) * tf.math.log(lam) - rate * lam
+
+    data = InMemory({"y": y.astype(np.float32), "group": np.eye(J, dtype=np.float32)[group]})
+    model = Model(log_lik, log_prior, data, Returns.SUM, tf.float32)
+    size, n_chains, eps = J * M, 100, 0.002
+
+    def squares(prior_shape):
+        def update(params, data, seed):
+            beta = rate + 0.5 * tf.reduce_sum(params["theta"] ** 2)
+            return {
+                "lam": tfp.distributions.Gamma(tf.constant(prior_shape + J / 2, tf.float32), beta).sample(seed=seed)
+            }
+
+        params = {"theta": tf.tile(tf.constant(mean[None], tf.float32), [n_chains, 1]), "lam": tf.ones([n_chains])}
+        dynamics = {"theta": baoab(0.2), "lam": at_rest()}
+        prepared = begun(model, dynamics, without_replacement(size, size), dict.fromkeys(params, eps), params)
+        step = GibbsStep(update, frozenset({"lam"}))
+        prepared = replace(prepared, transition=then(prepared.transition, step, n_chains))
+        draws = simulate(prepared, 3000, 10, lambda state: state.params)
+        late = {name: x[30:] for name, x in draws.items()}
+        return {
+            "lam": z_score(late["lam"].mean(axis=0), moments[1]),
+            "lam^2": z_score((late["lam"] ** 2).mean(axis=0), moments[2]),
+            "theta_0^2": z_score((late["theta"][:, :, 0] ** 2).mean(axis=0), of_first),
+        }
+
+    accept("baoab and Gibbs", squares(shape))
+    reject("Gibbs with the shape of another prior", squares(shape + 1))
