@@ -50,6 +50,8 @@ def set_up(
     may = chosen.by_rows and curvature.preconditioner is None and not minibatch.parts
     model = model.giving_rows(moving_by_rows(model, minibatch, each, shapes) if may else frozenset())
     search = AutomaticSearch() if chosen.search is None and curvature.at_mode else chosen.search
+    if choices.gibbs is not None:
+        _require_gibbs(choices, chosen.search)
     if choices.automatic:
         require_automatic(choices, model, each, own)
     if minibatch.parts and not isinstance(choices.data, InMemory):
@@ -67,8 +69,6 @@ def set_up(
         require_sum(choices, model, next(what for what, wanted in by_terms.items() if wanted))
     if isinstance(choices.data, InMemory):  # others are not asked for observations before the first minibatch
         warn_of_mean(choices, model)
-    if choices.gibbs is not None:
-        _require_gibbs(choices, chosen.search)
     sampler = Sampler(
         name=choices.sampler,
         model=model,
