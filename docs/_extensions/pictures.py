@@ -18,6 +18,7 @@ ORDER = (
     "nn",
     "tuning",
     "varianceReduction",
+    "dynamics",
     "hugeChains",
     "portingFromR",
 )

@@ -41,6 +41,7 @@ def logistic_regression(found):
 def nn(found):
     assert found["averaged"] < np.mean(found["single"]) < 1.0
     assert found["wrong"] < 0.1
+    assert found["comparison"]["log loss"].max() < 1.0  # chance has log 10
 
 
 def porting_from_r(found):
@@ -72,6 +73,18 @@ def variance_reduction(found):
     assert (found["zv"].varianceFactor["beta"] < 0.5).all()
 
 
+def dynamics(found):
+    noisy, cycles = found["noisy"], found["cycles"]["share of the higher mode"]
+    assert noisy["variance of mu"]["sgnht"] > 1.3 and noisy["of gamma"]["sgnht"] < 0.7
+    assert (noisy.loc["ccadl", ["variance of mu", "of gamma"]] - 1).abs().max() < 0.2
+    thermostats = found["thermostats"].iloc[-1]
+    assert thermostats["sgnht"] < 0.85 < 0.9 < thermostats["badodab"] < 1.1
+    assert found["exact_steps"]["sgld"].iloc[-1] > 3 and (found["exact_steps"]["baoab"] - 1).abs().max() < 0.2
+    assert found["noisy_steps"]["baoab, alpha = 0.3"].iloc[-1] > 2 * found["noisy_steps"]["sgld"].iloc[-1]
+    assert found["preconditioned"]["psgld"].iloc[0] > 1.1
+    assert cycles["constant, small"] > 0.9 > 0.8 > cycles["cyclical"] > 0.4
+
+
 CHECKS = {
     "gettingStarted": getting_started,
     "mvGauss": mv_gauss,
@@ -82,6 +95,7 @@ CHECKS = {
     "tuning": tuning,
     "hugeChains": huge_chains,
     "varianceReduction": variance_reduction,
+    "dynamics": dynamics,
 }
 
 
