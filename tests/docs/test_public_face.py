@@ -43,8 +43,12 @@ for _name, _own in TUNING.items():
         f"{_name}cvSetup": MODEL | MODE | COMMON | _own | {"nItersOpt": 10**4, "verbose": True, "seed": None},
     }
 
-# R has no `sample`; its arguments are those of `sgld`, so that one is changed into the other by its name.
+# R has no others; their arguments are those of `sgld` and their own, so that one is changed into the other by its name.
 POSITIONAL = SIGNATURES | {"sample": SIGNATURES["sgld"], "sampleSetup": SIGNATURES["sgldSetup"]}
+FURTHER = {"ccadl": {"a": 0.01}, "baoab": {"alpha": 0.1}, "badodab": {"a": 0.1}, "psgld": {"beta": 0.99, "delta": 1e-5}}
+for _name, _own in FURTHER.items():
+    _model = MODEL | ({"stepsize": REQUIRED} if _name == "psgld" else {})
+    POSITIONAL |= {_name: _model | COMMON | _own | RUN, f"{_name}Setup": _model | COMMON | _own | {"seed": None}}
 REQUIRED_BY_NAME = {"sample": ["dynamics"], "sampleSetup": ["dynamics"]}
 SAMPLERS = [name for name in POSITIONAL if "logLik" in POSITIONAL[name]]
 
@@ -86,7 +90,9 @@ def test_an_unknown_argument_is_named_with_its_function(name):
 
 
 def test_every_text_of_an_argument_is_used():
-    assert set(TEXTS) == {argument for name in SAMPLERS for argument in parameters_of(name)}
+    named = {f"{name.removesuffix('Setup')}.{argument}" for name in SAMPLERS for argument in parameters_of(name)}
+    used = {key if key in TEXTS else key.partition(".")[2] for key in named}
+    assert set(TEXTS) == used
 
 
 def test_every_function_of_r_is_public():
