@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 import tensorflow as tf
@@ -17,9 +19,14 @@ def first(stepsize: float | Schedule, dtype: tf.DType) -> float:
     return float(stepsize(tf.constant(0, dtype))) if callable(stepsize) else stepsize
 
 
+def explores(stepsize: object) -> TypeGuard[cyclical]:
+    """Whether this is a schedule that has iterations without noise."""
+    return isinstance(stepsize, cyclical) and stepsize.explorationFraction > 0
+
+
 def exploring(stepsizes: Mapping[str, float | Schedule]) -> dict[str, cyclical]:
     """Those of these schedules that have iterations without noise."""
-    return {k: eps for k, eps in stepsizes.items() if isinstance(eps, cyclical) and eps.explorationFraction > 0}
+    return {name: eps for name, eps in stepsizes.items() if explores(eps)}
 
 
 @dataclass(frozen=True)
@@ -74,8 +81,9 @@ class cyclical:  # noqa: N801
     cycleLength : int
         Iterations in a cycle, at least 2.
     explorationFraction : float, default 0.0
-        The part of each cycle, in [0, 1), in which no noise is added, so that the chain climbs and does not sample. Its
-        draws are marked by 1 as "exploring" in ``out.sampleStats``, and have no weight.
+        The part of each cycle, in [0, 1), in which no noise is added, so that the chain climbs and does not sample; not
+        for samplers with a thermostat, which would answer. Its draws are marked by 1 as "exploring" in
+        ``out.sampleStats``, and have no weight in the weighted summary; all other functions count them.
 
     Examples
     --------
@@ -100,11 +108,9 @@ class cyclical:  # noqa: N801
 
     def __call__(self, iteration: tf.Tensor) -> tf.Tensor:
         """The stepsize of an iteration, counted from 0."""
-        return 0.5 * self.h * (tf.cos(np.pi * self._through(iteration)) + 1.0)
+        left = self.cycleLength - tf.math.floormod(iteration, self.cycleLength)
+        return self.h * tf.sin(0.5 * np.pi * left / self.cycleLength) ** 2  # the same, and never rounded to 0
 
     def exploring(self, iteration: tf.Tensor) -> tf.Tensor:
         """Whether no noise is added in this iteration."""
-        return self._through(iteration) < self.explorationFraction
-
-    def _through(self, iteration: tf.Tensor) -> tf.Tensor:
-        return tf.math.floormod(iteration, self.cycleLength) / self.cycleLength
+        return tf.math.floormod(iteration, self.cycleLength) < math.ceil(self.explorationFraction * self.cycleLength)

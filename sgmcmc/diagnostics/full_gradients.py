@@ -28,6 +28,7 @@ def fullGradients(
     integers: Sequence[str] | None = None,
     dtype: str | None = None,
     nChains: int | None = None,
+    temperature: float | None = None,
     verbose: bool = True,
 ) -> Any:
     """The gradients of the log posterior at the draws from all data, for `ksd` and `zvControlVariates`.
@@ -51,6 +52,8 @@ def fullGradients(
         for arrays of your own. Sums over blocks of data are float64.
     nChains : int, optional
         With it, the arrays of a dict have the shape (nChains, T, *shape). A `Draws` knows it.
+    temperature : float, optional
+        That of the posterior, as for the samplers; by default that of the run, or 1 for arrays of your own.
     verbose : bool, default True
         Whether to show the progress.
 
@@ -88,6 +91,7 @@ def fullGradients(
         **SETUP_DEFAULTS,
         "integers": settings.get("integers", ()) if integers is None else integers,
         "dtype": settings.get("dtype", "float32") if dtype is None else dtype,
+        "temperature": settings.get("temperature", 1.0) if temperature is None else temperature,
     }
     params = {name: array[(0,) * n_axes] for name, array in points.arrays.items()}
     choices = Choices(NAME, logLik, dataset, params, 1.0, logPrior, 1, 0, **options)

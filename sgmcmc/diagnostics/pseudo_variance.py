@@ -78,6 +78,8 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
             f"sampler of {NAME} must estimate gradients by the plain estimate or by control variates around the mode; "
             "the noise of saga and svrg depends on where the chain has been."
         )
+    if inner.gibbs is not None:
+        raise ValueError(f"sampler of {NAME} must have no gibbs, which moves parameters without a gradient.")
     shown = require_flag("verbose", NAME, verbose)
     points = read(NAME, "params", params, None, sorted(inner.start))
     require_finite(NAME, "params", points)

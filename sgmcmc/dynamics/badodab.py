@@ -38,21 +38,29 @@ RESTING = 0.1  # stepsizes up to which alpha is at rest
 
 def badodab(a: float) -> Dynamics:
     def init(theta: tf.Tensor, given: Given) -> Memory:
-        return {"momentum": tf.sqrt(given.eps) * given.noise, "thermostat": tf.constant(a, theta.dtype)}
+        # u/sqrt(eps), whose distribution stays as it is where eps changes
+        one = tf.ones([], theta.dtype)
+        return {"unit_momentum": given.noise, "thermostat": a * one, "kinetic_temperature": one}
 
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
         eps = given.eps
-        kicked = memory["momentum"] + eps * given.gradient
+        kicked = tf.sqrt(eps) * memory["unit_momentum"] + eps * given.gradient
         alpha = memory["thermostat"] + 0.5 * (tf.reduce_mean(kicked**2) - eps)
         rest = tf.abs(alpha) < SMALL
-        heat = tf.where(rest, 2.0 * (1.0 - alpha), -tf.math.expm1(-2.0 * alpha) / tf.where(rest, 1.0, alpha))
+        heat = tf.where(
+            rest, 2.0 * (1.0 - alpha), -tf.math.expm1(-2.0 * alpha) / tf.where(rest, tf.ones_like(alpha), alpha)
+        )
         u = tf.exp(-alpha) * kicked + tf.sqrt(eps * a * heat) * given.noise
         alpha = alpha + 0.5 * (tf.reduce_mean(u**2) - eps)
-        return theta + 0.5 * (kicked + u), {"momentum": u, "thermostat": alpha}
+        temperature = 0.5 * (tf.reduce_mean(kicked**2) + tf.reduce_mean(u**2)) / eps
+        return theta + 0.5 * (kicked + u), {
+            "unit_momentum": u / tf.sqrt(eps),
+            "thermostat": alpha,
+            "kinetic_temperature": temperature,
+        }
 
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
-        temperature = tf.reduce_mean(memory["momentum"] ** 2) / given.eps
-        return {"kinetic_temperature": temperature, "thermostat": memory["thermostat"]}
+        return {key: memory[key] for key in ("kinetic_temperature", "thermostat")}
 
     def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:
         w = eps * precision

@@ -32,13 +32,14 @@ def baoab(alpha: float) -> Dynamics:
     c, s = 1.0 - alpha, alpha * (2.0 - alpha)
 
     def init(theta: tf.Tensor, given: Given) -> Memory:
-        return {"momentum": tf.sqrt(given.eps) * given.noise, "kinetic_temperature": tf.ones([], theta.dtype)}
+        # u/sqrt(eps), whose distribution stays as it is where eps changes
+        return {"unit_momentum": given.noise, "kinetic_temperature": tf.ones([], theta.dtype)}
 
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
-        kicked = memory["momentum"] + given.eps * given.gradient
-        u = c * kicked + tf.sqrt(s * given.eps) * given.noise
-        temperature = tf.reduce_mean(kicked**2) / given.eps
-        return theta + 0.5 * (kicked + u), {"momentum": u, "kinetic_temperature": temperature}
+        h = tf.sqrt(given.eps)
+        kicked = memory["unit_momentum"] + h * given.gradient
+        p = c * kicked + s**0.5 * given.noise
+        return theta + 0.5 * h * (kicked + p), {"unit_momentum": p, "kinetic_temperature": tf.reduce_mean(kicked**2)}
 
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
         hot = memory["kinetic_temperature"]

@@ -32,22 +32,23 @@ SWINGING, SWINGING_ALONE = 0.5, 0.03  # stepsizes, relative to the friction and 
 def ccadl(a: float, covariance: Covariance) -> Dynamics:
     def init(theta: tf.Tensor, given: Given) -> Memory:
         return {
-            "momentum": tf.sqrt(given.eps) * given.noise,
+            "unit_momentum": given.noise,  # u/sqrt(eps), whose distribution stays as it is where eps changes
             "thermostat": tf.constant(a, theta.dtype),
             "covariance": tf.zeros(covariance.shape(theta.shape), theta.dtype),
             "t": tf.zeros([], theta.dtype),
         }
 
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
-        eps, u, alpha, t = given.eps, memory["momentum"], memory["thermostat"], memory["t"] + 1.0
+        eps, alpha, t = given.eps, memory["thermostat"], memory["t"] + 1.0
+        u = tf.sqrt(eps) * memory["unit_momentum"]
         V = memory["covariance"] + (given.covariance - memory["covariance"]) / t  # noqa: N806
         friction = alpha * u + 0.5 * eps * covariance.times(V, u)
         u = u + eps * given.gradient - friction + tf.sqrt(2.0 * a * eps) * given.noise
         alpha = alpha + tf.reduce_mean(u**2) - eps
-        return theta + u, {"momentum": u, "thermostat": alpha, "covariance": V, "t": t}
+        return theta + u, {"unit_momentum": u / tf.sqrt(eps), "thermostat": alpha, "covariance": V, "t": t}
 
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
-        temperature = tf.reduce_mean(memory["momentum"] ** 2) / given.eps
+        temperature = tf.reduce_mean(memory["unit_momentum"] ** 2)
         alpha = memory["thermostat"]
         friction = alpha + 0.5 * given.eps * covariance.mean_variance(memory["covariance"])
         return {"kinetic_temperature": temperature, "thermostat": alpha, "variance_ratio": 1.0 - 0.5 * friction}

@@ -5,7 +5,8 @@
     alpha' = alpha + <u', u'>/p - eps
 
 with u ~ N(0, eps) and alpha = a at the start; one thermostat alpha for each parameter array, p its number of
-elements, <., .> the inner product over all of them whatever the rank.
+elements, <., .> the inner product over all of them whatever the rank. What is remembered is u/sqrt(eps), whose
+distribution stays as it is where eps changes.
 
 In equilibrium E u^2 = eps, whatever a; but of a Gaussian the variance is 1 - alpha/2 times the posterior's, and alpha
 tends to 1 - sqrt(1 - 2 a) as eps falls: a small a is right. From 2 a + eps V = 1 on, with V the variance of grad, no
@@ -38,16 +39,15 @@ SWINGING, SWINGING_ALONE = 0.5, 0.03  # stepsizes, relative to xi and of a singl
 
 def sgnht(a: float) -> Dynamics:
     def init(theta: tf.Tensor, given: Given) -> Memory:
-        return {"momentum": tf.sqrt(given.eps) * given.noise, "thermostat": tf.constant(a, theta.dtype)}
+        return {"unit_momentum": given.noise, "thermostat": tf.constant(a, theta.dtype)}
 
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
-        eps, u, alpha = given.eps, memory["momentum"], memory["thermostat"]
+        eps, u, alpha = given.eps, tf.sqrt(given.eps) * memory["unit_momentum"], memory["thermostat"]
         u = u + eps * given.gradient - alpha * u + tf.sqrt(2.0 * a * eps) * given.noise
-        return theta + u, {"momentum": u, "thermostat": alpha + tf.reduce_mean(u**2) - eps}
+        return theta + u, {"unit_momentum": u / tf.sqrt(eps), "thermostat": alpha + tf.reduce_mean(u**2) - eps}
 
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
-        temperature = tf.reduce_mean(memory["momentum"] ** 2) / given.eps
-        alpha = memory["thermostat"]
+        temperature, alpha = tf.reduce_mean(memory["unit_momentum"] ** 2), memory["thermostat"]
         return {"kinetic_temperature": temperature, "thermostat": alpha, "variance_ratio": 1.0 - 0.5 * alpha}
 
     def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sgmcmc.output.draws import Draws
+
+
+UNKNOWN = tuning.Band(np.nan, np.nan, np.nan)  # of a parameter whose dynamics tells nothing of itself
 
 
 def summary(
@@ -45,7 +48,8 @@ def weights_of(draws: Draws) -> dict[str, np.ndarray]:
     lead = next(iter(draws.groups["posterior"].values())).shape[:2]
     eps = np.asarray(stats["step_size"], np.float64) if "step_size" in stats else np.ones((*lead, len(parameters)))
     if "exploring" in stats:
-        eps = eps * (1 - np.nan_to_num(np.asarray(stats["exploring"], np.float64)))
+        explores = np.nan_to_num(np.asarray(stats["exploring"], np.float64)).any(axis=-1, keepdims=True)
+        eps = eps * ~explores  # where one parameter climbs, no draw of them all is of the posterior
     of_parameters = {name: eps[..., k] for k, name in enumerate(parameters)}
     weights = {}
     for name in draws:
@@ -66,12 +70,14 @@ def _of_tuning(draws: Draws, labels: list[str]) -> dict[str, list[float]]:
     columns: dict[str, list[float]] = {}
     if hot := tuning.temperatures(averages, settings):
         right = {name: tuning.right_temperature(settings, name) for name in hot}
-        names = [_owner(label, hot) or max(hot, key=lambda name: abs(hot[name].mean - right[name])) for label in labels]
-        columns |= _band("kinetic_temperature", "temperature", [hot[name] for name in names])
-        columns["temperature_right"] = [right[name] for name in names]
+        worst = max(hot, key=lambda name: abs(hot[name].mean - right[name]))
+        names = [_owner(label, settings["parameters"]) or worst for label in labels]
+        columns |= _band("kinetic_temperature", "temperature", [hot.get(name, UNKNOWN) for name in names])
+        columns["temperature_right"] = [right.get(name, np.nan) for name in names]
     if wide := tuning.variance_ratios(averages, settings):
-        names = [_owner(label, wide) or max(wide, key=lambda name: abs(wide[name].mean - 1)) for label in labels]
-        columns |= _band("variance_ratio", "variance_ratio", [wide[name] for name in names])
+        worst = max(wide, key=lambda name: abs(wide[name].mean - 1))
+        names = [_owner(label, settings["parameters"]) or worst for label in labels]
+        columns |= _band("variance_ratio", "variance_ratio", [wide.get(name, UNKNOWN) for name in names])
     if expected := settings.get("expected"):
         ratios = {
             label(name, index): float(ratio)
@@ -90,7 +96,7 @@ def _band(column: str, stem: str, bands: list[tuning.Band]) -> dict[str, list[fl
     }
 
 
-def _owner(label: str, of_parameters: Mapping[str, tuning.Band]) -> str | None:
+def _owner(label: str, of_parameters: Sequence[str]) -> str | None:
     """The parameter of an element, by its label such as theta[0, 1]; None for what `collect` made."""
     name = label if label in of_parameters else label.rpartition("[")[0]
     return name if name in of_parameters else None

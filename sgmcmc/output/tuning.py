@@ -39,6 +39,8 @@ class Band(NamedTuple):
 def of_draws(draws: Draws) -> Averages:
     """The averages of 20 stretches of each chain; none if there are fewer draws than that."""
     stats = draws.groups.get("sample_stats", {})
+    if "exploring" in stats:  # cold on purpose
+        return {}
     return {name: _stretches(stats[name]) for name in STATISTICS if name in stats and stats[name].shape[1] >= BATCHES}
 
 

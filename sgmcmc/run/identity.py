@@ -91,7 +91,8 @@ def _alike(a: Any, b: Any, tolerance: float) -> bool:
             # A small value may be a difference of large ones.
             return _close(a["probes"], b["probes"], tolerance, tolerance * 1e-3 * size)
         if "schedule" in a and "schedule" in b:
-            return _close(a["schedule"], b["schedule"], tolerance)
+            same = a.get("explorationFraction") == b.get("explorationFraction")
+            return same and _close(a["schedule"], b["schedule"], tolerance)
         return a.keys() == b.keys() and all(_alike(a[key], b[key], tolerance) for key in a)
     return a == b
 

@@ -123,6 +123,8 @@ class Run:
         if self.keep.stores:
             return {}
         told = prepared.transition.stats(prepared.constants, prepared.state, tf.constant(1, tf.uint32))
+        if "exploring" in told:  # cold on purpose
+            return {}
         return {name: told[name].shape[1] for name in tuning.STATISTICS if name in told}
 
     def _averages(self, loop: Loop, storage: advance.Storage, draws: Draws) -> tuning.Averages:

@@ -249,6 +249,7 @@ class Sampler:
         gibbs = None
         if self.gibbs is not None:
             seed = tf.constant([1, 2])
+            some = some_rows(data, self.minibatch.size)
             updated = [self.gibbs.update(point, some, seed) for point in self.probes[:2]]  # others may leave the domain
             gibbs = told(summed(updated), self.gibbs.update, params, rows, tf.TensorSpec([2], tf.int32))
         return dict(self.settings) | {

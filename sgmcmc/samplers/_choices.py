@@ -13,7 +13,7 @@ import tensorflow as tf
 from sgmcmc.core import process, random
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.precision import require_held, warn_of_lost_noise
-from sgmcmc.core.schedules import Schedule, first
+from sgmcmc.core.schedules import Schedule, exploring, first
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import Elsewhere
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
@@ -315,7 +315,8 @@ def _described(stepsize: float | Schedule, dtype: tf.DType) -> Any:
     """A number, or what tells one schedule from another in any process."""
     if not callable(stepsize):
         return stepsize
-    return {"schedule": [_value_at(stepsize, tf.constant(k, dtype)) for k in SCHEDULE_AT]}
+    values = {"schedule": [_value_at(stepsize, tf.constant(k, dtype)) for k in SCHEDULE_AT]}
+    return values | {key: eps.explorationFraction for key, eps in exploring({"explorationFraction": stepsize}).items()}
 
 
 def _value_at(schedule: Schedule, iteration: tf.Tensor) -> float | None:

@@ -10,7 +10,9 @@ import tensorflow as tf
 
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.parameters import numbered
+from sgmcmc.core.schedules import exploring
 from sgmcmc.core.types import Dynamics, Given
+from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.kernel import moving_by_rows
 from sgmcmc.run.gibbs import at_rest
@@ -59,6 +61,12 @@ def set_up(
             "minibatchSize", "be a number for data that are not in memory, which are fetched ahead", "adaptive"
         )
     _require_covariances(choices, each)
+    _require_noise(choices, each)
+    sizing = choices.minibatches.sizing
+    if sizing is not None and sizing.threshold is not None and choices.temperature != 1:
+        raise choices.refuse(
+            "temperature", "be 1 for adaptive sizes by Lipschitz constants, which are not tempered", choices.temperature
+        )
     by_terms = {
         "a covariance of its noise": any(one.covariance for one in each.values()),
         "stepsize='auto'": choices.automatic,
@@ -97,15 +105,40 @@ def _require_covariances(choices: Choices, dynamics: Mapping[str, Dynamics]) -> 
             raise choices.refuse(
                 "minibatchSize", "be a number where the noise of the gradient is estimated", "adaptive"
             )
+        if isinstance(choices.subsampling, str) and choices.subsampling == "reshuffled":
+            raise choices.refuse(
+                "subsampling",
+                "draw each minibatch afresh, where the noise of the gradient is estimated: that of an epoch cancels",
+                "'reshuffled'",
+            )
         if choices.minibatches.n < 2:
             raise choices.refuse("minibatchSize", "be at least 2, to estimate the noise of the gradient", 1)
 
 
+def _require_noise(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:
+    """A thermostat would heat what an exploring schedule keeps cold."""
+    explored = exploring(choices.stepsizes)
+    for name in explored:
+        zeros, given = tf.zeros_like(choices.start[name]), Given(tf.ones([], choices.float_type))
+        tell = dynamics[name].stats
+        if tell is not None and "thermostat" in tell(dynamics[name].init(zeros, given._replace(noise=zeros)), given):
+            raise choices.refuse(
+                "stepsize", "have explorationFraction=0 for a thermostat, which would heat the chain", explored[name]
+            )
+
+
 def _require_gibbs(choices: Choices, search: Any) -> None:
     """What moves by itself has no mode to begin at, and no coordinates with others."""
-    if choices.curvature.at_mode or choices.curvature.preconditioner is not None:
-        asked = "stepsize" if choices.automatic else "preconditioner"
-        raise choices.refuse(asked, f"be {'given' if choices.automatic else 'None'} with gibbs", repr("auto"))
+    if choices.automatic:
+        raise choices.refuse("stepsize", "be given with gibbs", "'auto'")
+    if choices.minibatches.minibatch.scale is None:
+        raise choices.refuse("subsampling", "be uniform with gibbs, which hears of no weights", "weights")
+    if choices.curvature.preconditioner is not None:
+        raise choices.refuse("preconditioner", "be None with gibbs", described(choices.preconditioner))
+    if choices.temperature != 1:
+        raise choices.refuse(
+            "temperature", "be 1 with gibbs, whose draws would have to be tempered too", choices.temperature
+        )
     if search is not None:
         raise choices.refuse(
             "gibbs", "be None with control variates around the mode, whose search knows no such step", "a function"

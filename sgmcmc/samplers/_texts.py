@@ -64,7 +64,8 @@ wider. Where others write N(0, T eps) for the noise of a step, their eps is ours
 What it returns is moved by it alone, and by no gradient. `dataset` is the minibatch of the iteration, `seed` two
 integers, from the seed of the run, for draws by ``tf.random.stateless_normal`` and its like, or by
 ``tfp.distributions.Gamma(a, b).sample(seed=seed)``. A draw from the distribution of these parameters given the others
-leaves the posterior as it is.""",
+leaves the posterior as it is. For `baoab` and `badodab`, whose kicks reach over the step, what it changes acts as noise
+of the gradient: there the stepsize must be small relative to the variances given the others.""",
     ),
     "covariance": (
         '{"diag", "full"}, default "diag"',

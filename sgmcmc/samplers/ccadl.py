@@ -136,7 +136,8 @@ def ccadlSetup(
     {example}
     """
     choices = Choices("ccadl", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
-    return set_up(choices, _dynamics(choices, a, covariance), gradient, {"a": choices.per_parameter("a", a, DIFFUSION)})
+    settings = {"a": choices.per_parameter("a", a, DIFFUSION), "covariance": covariance}
+    return set_up(choices, _dynamics(choices, a, covariance), gradient, settings)
 
 
 def _dynamics(choices: Choices, a: PerParameter, covariance: str) -> dict[str, Dynamics]:
@@ -144,7 +145,7 @@ def _dynamics(choices: Choices, a: PerParameter, covariance: str) -> dict[str, D
     if covariance not in known:
         raise choices.refuse("covariance", f"be one of {known}", repr(covariance))
     how = Covariance(covariance)
-    sizes = {name: theta.size for name, theta in choices.start.items()}
+    sizes = {name: theta.size for name, theta in choices.start.items() if name not in choices.moved_by_user}
     largest = max(sizes, key=lambda name: sizes[name])
     if how is Covariance.FULL and sizes[largest] > LARGEST:
         raise choices.refuse(

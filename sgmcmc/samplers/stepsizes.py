@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from sgmcmc.core import random
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.schedules import Schedule, explores
 from sgmcmc.model import LogLik
 from sgmcmc.output.arviz import require_arviz
 from sgmcmc.output.changes import changes
@@ -120,6 +120,12 @@ def checkStepsize(
             raise TypeError(
                 f"checkStepsize() got an unexpected keyword argument {argument!r}, which {name} does not have"
             )
+    schedules = stepsize.values() if isinstance(stepsize, Mapping) else [stepsize]
+    if any(explores(eps) for eps in schedules):
+        raise ValueError(
+            "stepsize of checkStepsize must have explorationFraction=0, since draws of an exploration are none of the "
+            f"posterior; got {stepsize!r}."
+        )
     n = require_count("nIters", "checkStepsize", nIters, 2)
     skip = n // 2 if burnIn is None else require_count("burnIn", "checkStepsize", burnIn, 0)
     thin = require_count("thin", "checkStepsize", arguments.pop("thin", 1), 1)

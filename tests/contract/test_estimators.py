@@ -70,7 +70,12 @@ def arguments(entry: Entry, variant: str) -> dict[str, Any]:
 
 
 FEW = ("saga, repeats", "svrg", "adaptive, preferential")  # what they share with the others is not that of dynamics
-CROSSED = [(entry, variant) for entry in DYNAMICS for variant in (VARIANTS if entry.name == "sgld" else FEW)]
+OF_DYNAMICS = dict.fromkeys(("sghmc", "sgnht", "sample"), FEW) | {
+    "sgld": tuple(VARIANTS),
+    "ccadl": ("saga, repeats", "svrg", "preferential, control variates"),  # its own noise of each
+    **dict.fromkeys(("baoab", "badodab", "psgld"), ("adaptive, preferential",)),
+}
+CROSSED = [(entry, variant) for entry in DYNAMICS for variant in OF_DYNAMICS[entry.name]]
 
 
 @pytest.mark.slow

@@ -22,14 +22,14 @@ DATA = {"x": np.linspace(-1, 1, 100)}
 
 def log_lik(params: dict, dataset: dict) -> tf.Tensor:
     """Steep enough that a large step overshoots, each time further."""
-    return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2) - 0.5 * params["phi"] ** 2
+    return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2 + 0.01 * params["phi"] ** 2)
 
 
 def first_bad(draws: np.ndarray) -> int:
     return int(np.argmin(np.isfinite(draws)))
 
 
-@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [entry for entry in CATALOGUE if entry.diverges], ids=lambda entry: entry.name)
 def test_divergence_names_the_iteration_and_keeps_the_draws(entry: Entry) -> None:
     settings = entry.settings | ({"nItersOpt": 0} if "paramsOpt" in entry.fields else {})
     arguments = {"params": {"theta": 0.5, "phi": 0.0}, "stepsize": {"theta": 1.0, "phi": 1e-6}}

@@ -74,6 +74,12 @@ def test_chains_are_those_of_single_runs():
     assert not np.allclose(together["lam"][0], together["lam"][1])
 
 
+def test_nothing_is_told_of_the_tuning_of_what_the_step_moves():
+    table = run(nIters=100).summary()
+    assert np.isnan(table.loc["lam", ["kinetic_temperature", "variance_ratio"]].to_numpy(float)).all()
+    assert np.isfinite(table.loc["theta[0]", ["kinetic_temperature", "variance_ratio"]].to_numpy(float)).all()
+
+
 def test_another_step_is_another_chain(tmp_path):
     run(storage=tmp_path / "run.zarr")
 
@@ -105,6 +111,9 @@ def test_beside_other_choices(changed):
         ({"preconditioner": np.eye(7)}, "preconditioner of sgnht must be None with gibbs"),
         ({"gradient": controlVariates(1e-5, 10)}, "gibbs of sgnht must be None with control variates"),
         ({"stepsize": {"lam": 1e-4}}, "must have the keys of params, .'theta'."),
+        ({"temperature": 2.0}, "temperature of sgnht must be 1 with gibbs"),
+        ({"subsampling": sgmcmc.preferential()}, "subsampling of sgnht must be uniform with gibbs"),
+        ({"subsampling": np.arange(1.0, 301.0)}, "subsampling of sgnht must be uniform with gibbs"),
     ],
 )  # fmt: skip
 def test_bad_steps_are_refused(changed, message):

@@ -102,9 +102,10 @@ def test_sghmc_begins_and_refreshes_with_momentum_of_variance_eps(arrays):
 def test_sgnht(arrays):
     theta, u, grad, noise = arrays
     thermostat = 0.37
-    moved, memory = make_step(sgnht(A), theta, {"momentum": u, "thermostat": thermostat}, grad, noise)
+    memory = {"unit_momentum": u / np.sqrt(EPS), "thermostat": thermostat}
+    moved, memory = make_step(sgnht(A), theta, memory, grad, noise)
     u = u + EPS * grad - thermostat * u + np.sqrt(2 * A * EPS) * noise
-    close(memory["momentum"], u)
+    close(memory["unit_momentum"], u / np.sqrt(EPS))
     close(moved, theta + u)  # by the new momentum
     close(memory["thermostat"], thermostat + np.vdot(u, u) / u.size - EPS)  # one number, whatever the rank
 
@@ -112,7 +113,7 @@ def test_sgnht(arrays):
 def test_sgnht_begins_with_momentum_of_variance_eps_and_thermostat_a(arrays):
     theta, _, _, noise = arrays
     memory = begin(sgnht(A), theta, noise)
-    close(memory["momentum"], np.sqrt(EPS) * noise)
+    close(memory["unit_momentum"], noise)  # over sqrt(eps)
     close(memory["thermostat"], A)
     assert sgnht(A).refresh is None and sgnht(A).drift is None and sgnht(A).leaps == 1
 
@@ -122,7 +123,7 @@ def test_what_is_recorded_of_a_momentum_is_its_temperature(arrays):
     _, u, _, _ = arrays
     for dynamics, memory in (
         (sghmc(ALPHA, 5), {"momentum": tensor(u)}),
-        (sgnht(A), {"momentum": tensor(u), "thermostat": tensor(0.37)}),
+        (sgnht(A), {"unit_momentum": tensor(u / np.sqrt(EPS)), "thermostat": tensor(0.37)}),
     ):
         told = {name: value.numpy() for name, value in dynamics.stats(memory, Given(tensor(EPS))).items()}
         close(told.pop("kinetic_temperature"), np.vdot(u, u) / u.size / EPS)
@@ -161,7 +162,7 @@ def test_ccadl_over_several_steps(how, arrays):
         u = u + EPS * grad - EPS / 2 * drag - xi * u + np.sqrt(2 * A * EPS) * z
         theta, xi = theta + u, xi + np.mean(u**2) - EPS
         np.testing.assert_allclose(state[0], theta, rtol=1e-12)
-        np.testing.assert_allclose(state[1]["momentum"], u, rtol=1e-11)
+        np.testing.assert_allclose(state[1]["unit_momentum"], u / np.sqrt(EPS), rtol=1e-11)
         np.testing.assert_allclose(state[1]["thermostat"], xi, rtol=1e-12)
     told = dynamics.stats({name: tensor(x) for name, x in state[1].items()}, Given(tensor(EPS)))
     variances = np.mean(seen, axis=0) if how is DIAGONAL else np.diag(np.mean(seen, axis=0))
@@ -176,7 +177,7 @@ def test_baoab_is_its_five_parts(arrays):
     gradients, noises = rng.normal(size=(2, 3, *theta.shape))
     q = theta
     p_half = p - h / 2 * gradients[0]  # so that the first kick of the iteration is this much and the paper's half
-    state = theta, {"momentum": h * p_half, "kinetic_temperature": 1.0}
+    state = theta, {"unit_momentum": p_half, "kinetic_temperature": 1.0}
     for k in range(2):
         state = make_step(baoab(ALPHA), *state, gradients[k], noises[k])
         p = p + h / 2 * gradients[k]  # B
@@ -184,10 +185,10 @@ def test_baoab_is_its_five_parts(arrays):
         p = np.exp(-gamma * h) * p + np.sqrt(1 - np.exp(-2 * gamma * h)) * noises[k]  # O
         q = q + h / 2 * p  # A
         np.testing.assert_allclose(state[0], q, rtol=1e-12)
-        np.testing.assert_allclose(state[1]["momentum"], h * p, rtol=1e-12)
+        np.testing.assert_allclose(state[1]["unit_momentum"], p, rtol=1e-12)
         p = p + h / 2 * gradients[k + 1]  # B
     with_all_friction = make_step(
-        baoab(1.0), theta, {"momentum": h * noises[2], "kinetic_temperature": 1.0}, *gradients[:2]
+        baoab(1.0), theta, {"unit_momentum": noises[2], "kinetic_temperature": 1.0}, *gradients[:2]
     )
     close(with_all_friction[0], theta + EPS / 2 * gradients[0] + h * (noises[2] + gradients[1]) / 2)
 
@@ -200,24 +201,22 @@ def test_badodab_is_its_parts(thermostat, arrays):
     xi = thermostat + (np.mean(half**2) - EPS) / 2
     heat = (1 - np.exp(-2 * xi)) / xi if abs(xi) > 1e-9 else 2.0
     new = np.exp(-xi) * half + np.sqrt(EPS * A * heat) * noise
-    moved, memory = make_step(badodab(A), theta, {"momentum": u, "thermostat": thermostat}, grad, noise)
+    memory = {"unit_momentum": u / np.sqrt(EPS), "thermostat": thermostat, "kinetic_temperature": 1.0}
+    moved, memory = make_step(badodab(A), theta, memory, grad, noise)
     close(moved, theta + half / 2 + new / 2)
-    close(memory["momentum"], new)
+    close(memory["unit_momentum"], new / np.sqrt(EPS))
+    close(memory["kinetic_temperature"], (np.mean(half**2) + np.mean(new**2)) / 2 / EPS)
     close(memory["thermostat"], xi + (np.mean(new**2) - EPS) / 2)
 
 
 def test_badodab_is_smooth_where_the_thermostat_is_at_zero():
     """There the noise is the limit of (1 - exp(-2 xi))/xi; momenta of the right temperature keep the thermostat."""
-    u = np.full([4], np.sqrt(EPS))
+    one, at = np.ones(4), np.array([-1.1e-4, -0.9e-4, 0.0, 0.9e-4, 1.1e-4])
+    begun = {"unit_momentum": one, "kinetic_temperature": 1.0}
     reached = [
-        make_step(badodab(A), 0 * u, {"momentum": u, "thermostat": xi}, 0 * u, np.ones(4))[1]["momentum"]
-        for xi in (-1.1e-4, -0.9e-4, 0.0, 0.9e-4, 1.1e-4)
+        make_step(badodab(A), 0 * one, begun | {"thermostat": xi}, 0 * one, one)[1]["unit_momentum"][0] for xi in at
     ]
-    np.testing.assert_allclose(
-        np.diff([x[0] for x in reached]),
-        -np.diff([-1.1e-4, -0.9e-4, 0, 0.9e-4, 1.1e-4]) * (np.sqrt(EPS) + np.sqrt(2 * EPS * A) / 2),
-        rtol=2e-2,
-    )
+    np.testing.assert_allclose(np.diff(reached), -np.diff(at) * (1 + np.sqrt(2 * A) / 2), rtol=2e-2)
 
 
 @pytest.mark.parametrize("adapt", [None, 2])
@@ -286,7 +285,8 @@ def test_adam_defaults_are_those_of_the_paper(arrays):
 
 def started(dynamics, theta, momentum):
     memory = begin(dynamics, theta, 0 * theta)
-    return memory | ({"momentum": momentum} if "momentum" in memory else {})
+    of_momentum = {"momentum": momentum, "unit_momentum": momentum / np.sqrt(EPS)}
+    return memory | {key: value for key, value in of_momentum.items() if key in memory}
 
 
 @pytest.mark.parametrize("name", ["sgld", "psgld", "sgd", "adam"])
@@ -310,13 +310,11 @@ def test_friction_alone_slows_sghmc_geometrically(arrays):
 def test_thermostat_cools_what_is_hot_and_heats_what_is_cold(arrays):
     theta, zero = arrays[0], 0 * arrays[0]
     for speed, direction in ((2.0, 1), (0.5, -1)):
-        u = np.full(theta.shape, speed * np.sqrt(EPS))
-        memory = make_step(sgnht(A), theta, {"momentum": u, "thermostat": 0.0}, zero, zero)[1]
+        p = np.full(theta.shape, speed)
+        memory = make_step(sgnht(A), theta, {"unit_momentum": p, "thermostat": 0.0}, zero, zero)[1]
         assert np.sign(memory["thermostat"]) == direction
         np.testing.assert_allclose(memory["thermostat"], EPS * (speed**2 - 1), rtol=1e-12)
-    at_rest = make_step(
-        sgnht(A), theta, {"momentum": np.full(theta.shape, np.sqrt(EPS)), "thermostat": 0.0}, zero, zero
-    )
+    at_rest = make_step(sgnht(A), theta, {"unit_momentum": np.ones(theta.shape), "thermostat": 0.0}, zero, zero)
     np.testing.assert_allclose(at_rest[1]["thermostat"], 0, atol=1e-16)  # the right temperature is a fixed point
 
 

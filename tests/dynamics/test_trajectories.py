@@ -153,14 +153,15 @@ def sghmc_chain(ref, theta):
 
 
 def sgnht_chain(ref, theta):
-    u = {k: np.sqrt(eps_of(k, 0)) * ref.noise(Purpose.INITIAL, k, 0) for k in theta}
+    p = {k: ref.noise(Purpose.INITIAL, k, 0) for k in theta}  # u over sqrt(eps), of whatever iteration
     thermostat = dict(A)
     for t in range(T):
-        g = ref.gradient(theta, t)
+        g, u = ref.gradient(theta, t), {}
         for k in theta:
             e, z = eps_of(k, t), ref.noise(Purpose.NOISE, k, t)
-            u[k] = u[k] + e * g[k] - thermostat[k] * u[k] + np.sqrt(2 * A[k] * e) * z
+            u[k] = (1 - thermostat[k]) * np.sqrt(e) * p[k] + e * g[k] + np.sqrt(2 * A[k] * e) * z
             thermostat[k] = thermostat[k] + np.mean(u[k] ** 2) - e
+            p[k] = u[k] / np.sqrt(e)
         theta = {k: theta[k] + u[k] for k in theta}
         yield theta
 

@@ -236,9 +236,11 @@ def test_the_statistics_of_sgnht_follow_from_its_draws() -> None:
     np.testing.assert_allclose(out.logPosterior, log_posterior(theta, phi)[:-1], rtol=1e-10)
     squares = np.stack([np.diff(phi) ** 2, (np.diff(theta, axis=0) ** 2).mean(axis=1)], axis=1)
     steps = np.array([1e-5, 1e-4])
-    assert set(out.sampleStats) == {"lp", "kinetic_temperature", "thermostat"}
+    assert set(out.sampleStats) == {"lp", "kinetic_temperature", "thermostat", "variance_ratio"}
     np.testing.assert_allclose(out.sampleStats["kinetic_temperature"], squares / steps, rtol=1e-6)
-    np.testing.assert_allclose(out.sampleStats["thermostat"], 0.05 + np.cumsum(squares - steps, axis=0), rtol=1e-8)
+    thermostat = 0.05 + np.cumsum(squares - steps, axis=0)
+    np.testing.assert_allclose(out.sampleStats["thermostat"], thermostat, rtol=1e-8)
+    np.testing.assert_allclose(out.sampleStats["variance_ratio"], 1 - thermostat / 2, rtol=1e-8)
 
 
 # --- a table ------------------------------------------------------------------------------------------------------

@@ -276,7 +276,11 @@ def chains(
     params = {"theta": tf.constant(mean + draws[:, 0], problem.dtype)}
     at = None if centre is None else {"theta": tf.constant(centre, problem.dtype)}
     prepared = begun(problem.model, {"theta": dynamics}, minibatch, {"theta": eps}, params, at, seed, gradient)
-    return remembering(prepared, momentum=draws[:, 1]) if len(covariance) == 2 else prepared
+    if len(covariance) == 1:
+        return prepared
+    if "unit_momentum" in prepared.state.memory["theta"]:
+        return remembering(prepared, unit_momentum=draws[:, 1] / np.sqrt(eps))
+    return remembering(prepared, momentum=draws[:, 1])
 
 
 def remembering(prepared: Prepared, **memory: np.ndarray) -> Prepared:
@@ -287,8 +291,9 @@ def remembering(prepared: Prepared, **memory: np.ndarray) -> Prepared:
 
 
 def theta_and_momentum(state: ProductState) -> dict[str, tf.Tensor]:
-    memory = state.memory["theta"]
-    return {"theta": state.params["theta"]} | ({"nu": memory["momentum"]} if "momentum" in memory else {})
+    """The momentum as it is remembered: over sqrt(eps) where it is not renewed in each iteration."""
+    momenta = {key: value for key, value in state.memory["theta"].items() if key.endswith("momentum")}
+    return {"theta": state.params["theta"], **momenta}
 
 
 def simulate(

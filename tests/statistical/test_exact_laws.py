@@ -15,7 +15,7 @@ import sgmcmc
 from sgmcmc.core.errors import DivergenceError
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.schedules import polynomial
-from sgmcmc.core.types import Batch, Dynamics, Mode
+from sgmcmc.core.types import Batch, Dynamics, Given, Mode
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
@@ -641,8 +641,14 @@ A, EPS_NHT, EPS_LONG = 0.1, 0.05 / NORMAL.a, 0.1 / NORMAL.a
 
 
 def nht_record(state):
+    """With u over sqrt(eps)."""
     memory = state.memory["theta"]
-    return {"theta": state.params["theta"], "u": memory["momentum"], "alpha": memory["thermostat"]}
+    return {"theta": state.params["theta"], "p": memory["unit_momentum"], "alpha": memory["thermostat"]}
+
+
+def nht_draws(prepared, eps, *plan):
+    draws = simulate(prepared, *plan, record=nht_record)
+    return draws | {"u": np.sqrt(eps) * draws.pop("p")}
 
 
 def nht_one_step(dynamics, minibatch, centre, theta, u, thermostat, size):
@@ -651,8 +657,8 @@ def nht_one_step(dynamics, minibatch, centre, theta, u, thermostat, size):
     full = lambda x: tf.constant(np.broadcast_to(x, (size, *np.shape(x))), tf.float32)  # noqa: E731
     at = None if centre is None else {"theta": tf.constant(centre, tf.float32) + tf.zeros(np.shape(theta))}
     prepared = begun(model, {"theta": dynamics}, minibatch, {"theta": EPS_NHT}, {"theta": full(theta)}, at)
-    prepared = remembering(prepared, momentum=full(u), thermostat=full(thermostat))
-    return {name: values[0] for name, values in simulate(prepared, 1, record=nht_record).items()}
+    prepared = remembering(prepared, unit_momentum=full(u / np.sqrt(EPS_NHT)), thermostat=full(thermostat))
+    return {name: values[0] for name, values in nht_draws(prepared, EPS_NHT, 1).items()}
 
 
 VECTOR = Model(  # three independent copies: x_i1 ~ N(theta_j, 1) for j = 1, 2, 3
@@ -708,7 +714,7 @@ def nht_run(dynamics, minibatch, centre, a=A, noise=0.0, size=1500, burn_in=2000
     """
     prepared = chains(NORMAL, dynamics, minibatch, eps, size, NORMAL.mean, np.diag([1 / NORMAL.a, eps]), centre)
     prepared = remembering(prepared, thermostat=np.full(size, a + eps * noise / 2))
-    draws = simulate(prepared, burn_in + steps + 1, record=nht_record)
+    draws = nht_draws(prepared, eps, burn_in + steps + 1)
     draws = {name: series[burn_in:] for name, series in draws.items()}
     return draws["theta"] - NORMAL.mean, draws["u"], draws["alpha"]
 
@@ -794,9 +800,9 @@ def test_the_diffusion_of_sgnht_is_a_bias_however_small_the_stepsize(a):
         np.testing.assert_allclose(covariance[1, 1], h, rtol=1e-6)  # the temperature sees nothing
         np.testing.assert_allclose(covariance[0, 0], 1 - xi / 2, rtol=1e-6)
     np.testing.assert_allclose(1 - xi / 2, (1 + np.sqrt(1 - 2 * a)) / 2, rtol=1e-3)
-    averages = {"kinetic_temperature": np.ones((20, 1)), "thermostat": np.full((20, 1), xi)}
-    band = tuning.variance_ratios(averages, {"parameters": ["theta"]})["theta"]
-    np.testing.assert_allclose(band.mean, covariance[0, 0], rtol=1e-6)
+    memory = {"unit_momentum": tf.ones([3], tf.float64), "thermostat": tf.constant(xi, tf.float64)}
+    told = sgnht(a).stats(memory, Given(tf.constant(h, tf.float64)))["variance_ratio"]
+    np.testing.assert_allclose(told, covariance[0, 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("a", [0.05, 0.3])
@@ -810,7 +816,7 @@ def test_the_thermostat_of_sgnht_tells_the_variance(a):
     xi, _ = nht_at(eps * NORMAL.a, a, 0.0)
     prepared = chains(NORMAL, sgnht(a), WITH, eps, C, NORMAL.mean, np.diag([(1 - xi / 2) / NORMAL.a, eps]), NORMAL.mean)
     prepared = remembering(prepared, thermostat=np.full(C, xi))
-    draws = simulate(prepared, 1500, 15, nht_record)
+    draws = nht_draws(prepared, eps, 1500, 15)
     half = {key: series[50:] for key, series in draws.items()}
     squares = (NORMAL.a * (half["theta"] - NORMAL.mean) ** 2).mean(axis=0)
     told = 1 - half["alpha"].mean() / 2

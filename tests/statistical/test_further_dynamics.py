@@ -55,7 +55,8 @@ def test_baoab(alpha):
     covariance = baoab_law(eps, V, alpha).stationary_covariance()
 
     def run(dynamics):
-        return simulate(chains(NORMAL, dynamics, WITH, eps, C, NORMAL.mean, covariance), 300, 5)
+        draws = simulate(chains(NORMAL, dynamics, WITH, eps, C, NORMAL.mean, covariance), 300, 5)
+        return draws | {"unit_momentum": np.sqrt(eps) * draws["unit_momentum"]}
 
     draws = run(baoab(alpha))
     accept(f"baoab, alpha = {alpha}", moments_z(draws, mean, covariance))
@@ -73,6 +74,7 @@ def test_baoab_is_exact_on_a_gaussian_whatever_the_stepsize():
     covariance = baoab_law(eps, 0, 0.2).stationary_covariance()
     np.testing.assert_allclose(covariance[0, 0], 1 / NORMAL.a, rtol=1e-12)
     draws = simulate(chains(NORMAL, baoab(0.2), WITH, eps, C, NORMAL.mean, covariance, centre=NORMAL.mean), 200, 5)
+    draws["unit_momentum"] *= np.sqrt(eps)
     accept("baoab, eps a = 2", moments_z(draws, np.array([NORMAL.mean, 0.0]), covariance))
 
 
@@ -143,7 +145,7 @@ def test_ccadl_is_right_where_noise_differs_between_directions_and_with_theta():
 def test_gibbs_steps_of_a_hierarchical_model():
     """y_ij ~ N(theta_j, 1), theta_j ~ N(0, 1/lam), lam ~ Gamma(2, 1): lam | theta is Gamma, and lam | y by quadrature.
 
-    theta moves by BAOAB with all data, whose steps of eps (M + lam) = 0.04 make no error that 100 chains would show.
+    theta moves by BAOAB with all data, whose steps of eps (M + lam) = 0.04 make no error that 300 chains would show.
     """
     J, M, shape, rate = 8, 20, 2.0, 1.0
     rng = np.random.default_rng(0)
@@ -167,7 +169,7 @@ def test_gibbs_steps_of_a_hierarchical_model():
 
     data = InMemory({"y": y.astype(np.float32), "group": np.eye(J, dtype=np.float32)[group]})
     model = Model(log_lik, log_prior, data, Returns.SUM, tf.float32)
-    size, n_chains, eps = J * M, 100, 0.002
+    size, n_chains, eps = J * M, 300, 0.002
 
     def squares(prior_shape):
         def update(params, data, seed):
@@ -181,7 +183,7 @@ def test_gibbs_steps_of_a_hierarchical_model():
         prepared = begun(model, dynamics, without_replacement(size, size), dict.fromkeys(params, eps), params)
         step = GibbsStep(update, frozenset({"lam"}))
         prepared = replace(prepared, transition=then(prepared.transition, step, n_chains))
-        draws = simulate(prepared, 3000, 10, lambda state: state.params)
+        draws = simulate(prepared, 1500, 10, lambda state: state.params)
         late = {name: x[30:] for name, x in draws.items()}
         return {
             "log lam": z_score(np.log(late["lam"]).mean(axis=0), of_log),
