@@ -286,14 +286,14 @@ def report(given: Any, clock: Clock, of: list[Machine], agree: list[float], line
     parts += [
         "## What is published, and what came out",
         table(["published", "here"], judged, words=True),
-        "So the picture of connect-4 is seen with the small A, where the noise of the gradients heats the others: CCAdL "
-        "is ahead of them, and of all three with A = 50; with h = 0.002 only if minibatches are large enough for it. "
-        "With A = 50 it is level with them or a little behind. The picture of letter is not seen: friction slows the "
-        "chains, which still move to their posterior, so that all three do better with A = 1, and they are nearly level. "
-        "SGHMC with A = 1 is about twice too hot, but its mean is no worse for it, except at the end of the longer run. "
-        "There is one chain of each; differences of 0.01 may be chance. The prior and the start of the paper, which are "
-        "not known, may make the difference: its pictures of connect-4 begin at an error of 0.27, which all of ours are "
-        "below.",
+        "So the picture of connect-4 is seen with the small A, where the noise of the gradients heats the others: "
+        "CCAdL is ahead of them, and of all three with A = 50; with h = 0.002 only if minibatches are large enough "
+        "for it. With A = 50 it is level with them or a little behind. The picture of letter is not seen: friction "
+        "slows the chains, which still move to their posterior, so that all three do better with A = 1, and they are "
+        "nearly level. SGHMC with A = 1 is 1.6 to 5 times too hot, but its mean is no worse for it, except at the end "
+        "of the longer run. There is one chain of each; differences of 0.01 may be chance. The prior and the start of "
+        "the paper, which are not known, may make the difference: its pictures of connect-4 begin at an error of "
+        "0.27, which all of ours are below.",
         "![Test errors](ccadl_figure3.png)",
         "`badodab` lies behind `sgnht`, and `sghmc` behind *fisher*. Of the chains that diverged there is no curve.",
         f"{clock.minutes} minutes.",
