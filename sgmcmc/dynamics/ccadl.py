@@ -1,6 +1,6 @@
 """The covariance-controlled adaptive Langevin thermostat (Shang, Zhu, Leimkuhler & Storkey 2015, algorithm 1).
 
-SGNHT with a further friction that takes away what the noise of the gradients brings, wherever the chain is:
+SGNHT with a further friction that takes away what the noise of the gradients brings, in each direction:
 
     u'     = u + eps * grad - eps/2 V' u - alpha u + N(0, 2 a eps)
     theta' = theta + u'
@@ -8,7 +8,8 @@ SGNHT with a further friction that takes away what the noise of the gradients br
     V'     = (1 - 1/t) V + 1/t * covariance,   t = 1, 2, ...
 
 with u ~ N(0, eps) and alpha = a at the start; `covariance` is that of the noise of grad, (N^2/n) times the empirical
-covariance of the observations' gradients in the minibatch. In the paper's h and A, eps = h^2, a = A h and u = h p.
+covariance of the observations' gradients in the minibatch. V tends to its average over the chain. In the paper's h and
+A, eps = h^2, a = A h and u = h p.
 
 In equilibrium E u^2 = eps. With alpha at rest at xi, on a Gaussian of precision lambda_j in direction j, with gradients
 of noise variance v_j, and gamma_j = xi + eps v_j/2 for the friction:

@@ -61,7 +61,8 @@ wider. Where others write N(0, T eps) for the noise of a step, their eps is ours
         "callable, optional",
         """A step of your own that is made after each iteration, in the compiled loop:
 ``gibbs(params, dataset, seed)`` returns new values for some of `params`, a dict of tensors, in TensorFlow operations.
-What it returns is moved by it alone, and by no gradient. `dataset` is the minibatch of the iteration, `seed` two
+What it returns is moved by it alone, and by no gradient. `dataset` is the minibatch of the iteration, from
+which no distribution given all observations can be told; `seed` are two
 integers, from the seed of the run, for draws by ``tf.random.stateless_normal`` and its like, or by
 ``tfp.distributions.Gamma(a, b).sample(seed=seed)``. A draw from the distribution of these parameters given the others
 leaves the posterior as it is. For `baoab` and `badodab`, whose kicks reach over the step, what it changes acts as noise

@@ -39,8 +39,8 @@ def ccadl(
 ) -> Draws:
     """The covariance-controlled adaptive Langevin thermostat.
 
-    SGNHT, with a further friction that takes away what the noise of the gradients brings, also where that noise goes
-    with the parameters. With eps the `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update::
+    SGNHT, with a further friction that takes away what the noise of the gradients brings, also where it differs between
+    directions. With eps the `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update::
 
         u' = u + eps * gradient - eps/2 V u - xi u + N(0, 2 a eps)
         theta' = theta + u'
@@ -49,7 +49,8 @@ def ccadl(
     with a thermostat xi for each parameter, `a` at the start. V is the mean over all iterations so far of the estimated
     covariance of the gradient's noise, N^2/n times the covariance of the gradients of the minibatch's observations, or
     of what a `gradient` of another kind leaves of them (Shang et al., algorithm 1). Without replacement n/N of it is
-    taken off, so that a minibatch of all data has no noise.
+    taken off, so that a minibatch of all data has no noise. Of noise that goes with theta this is the average. With
+    ``eps V`` above 4 the chain is unstable: decrease the stepsize, or increase `minibatchSize`.
 
     In the paper's stepsize h and friction A, ``stepsize = h**2`` and ``a = A * h``. With ``covariance="full"`` the
     noises of the elements of one parameter array may go together; those of different arrays are taken to be

@@ -46,7 +46,8 @@ def psgld(
         G = 1 / (delta + sqrt(V))
         theta' = theta + eps/2 * G gradient + N(0, eps G)
 
-    elementwise, where the gradient of the log posterior is estimated from a minibatch (Li et al., algorithm 1).
+    elementwise, where the gradient of the log posterior is estimated from a minibatch (Li et al., algorithm 1; there V
+    has the gradient of the log likelihood alone).
 
     G goes with theta, for which an exact update has a further term, eps/2 times the derivative of G. **It is left
     out**, as in the paper, so that the chain misses the posterior however small the stepsize is; it is a sampler for
