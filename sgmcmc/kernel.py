@@ -106,6 +106,14 @@ def key_of(constants: Tree, purpose: Purpose) -> tf.Tensor:
     return constants["keys"][OF_CHAINS.index(purpose)]
 
 
+def statistics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> frozenset[str]:
+    """The names of what a dynamics tells of a parameter of this shape."""
+    if dynamics.stats is None:
+        return frozenset()
+    given = Given(tf.ones([], dtype), tf.zeros(shape, dtype))
+    return frozenset(dynamics.stats(dynamics.init(given.noise, given), Given(given.eps)))
+
+
 def moving_by_rows(
     model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics], shapes: Mapping[str, tuple[int, ...]]
 ) -> frozenset[str]:

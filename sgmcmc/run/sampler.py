@@ -17,10 +17,10 @@ from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule, exploring, first
-from sgmcmc.core.types import FIRST, Dynamics, Given, Gradient, Minibatch, Mode, Tree
+from sgmcmc.core.types import FIRST, Dynamics, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.some import some_rows
-from sgmcmc.kernel import Product, build, constants
+from sgmcmc.kernel import Product, build, constants, statistics
 from sgmcmc.minibatch import adaptive
 from sgmcmc.model import Model
 from sgmcmc.run.curvature import Curvature
@@ -113,11 +113,7 @@ class Sampler:
             + (len(self.start) if any(callable(eps) for eps in self.stepsize.values()) else 0)
             + (len(self.start) if exploring(self.stepsize) else 0)
         )
-        given, keys = Given(tf.ones([], self.dtype)), set()
-        for name, dynamics in self.dynamics.items():
-            if dynamics.stats is not None:
-                zeros = tf.zeros(self.start[name].shape, self.dtype)
-                keys |= set(dynamics.stats(dynamics.init(zeros, given._replace(noise=zeros)), given))
+        keys = {key for name, d in self.dynamics.items() for key in statistics(d, self.start[name].shape, self.dtype)}
         return told + len(keys) * len(self.start)
 
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:

@@ -241,6 +241,11 @@ class Choices:
         """`dataset`, in memory or where it is."""
         return checked_dataset(self.sampler, self.dataset, self.integers, np.dtype(self.float_type.as_numpy_dtype))
 
+    @property
+    def reshuffled(self) -> bool:
+        """Whether the minibatches of an epoch have no observation twice, so that their noises depend on each other."""
+        return isinstance(self.subsampling, str) and self.subsampling == "reshuffled"
+
     @cached_property
     def minibatches(self) -> Minibatches:
         """`minibatchSize` and `subsampling` together."""

@@ -27,22 +27,22 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
         raise choices.refuse("gibbs", "be None or a function of (params, dataset, seed)", repr(function))
     params = {key: tf.TensorSpec(theta.shape, choices.float_type) for key, theta in choices.start.items()}
     data = choices.data.layout.specs([choices.minibatches.n])
-    returned: Tree = {}
 
-    def trial(params: Tree, data: Tree, seed: tf.Tensor) -> None:
+    def update(params: Tree, data: Tree, seed: tf.Tensor) -> Tree:
         new = function(dict(params), dict(data), seed)
         if not isinstance(new, dict) or not new or not new.keys() <= params.keys():
             raise TypeError(f"it must return a dict with new values for some of {sorted(params)}, not {new!r}")
-        returned.update({key: tf.convert_to_tensor(x, dtype_hint=choices.float_type) for key, x in new.items()})
+        return {key: tf.convert_to_tensor(x, dtype_hint=choices.float_type) for key, x in new.items()}
 
     try:
-        traced = tf.function(trial, autograph=False).get_concrete_function(params, data, tf.TensorSpec([2], tf.int32))
+        traced = tf.function(update, autograph=False).get_concrete_function(params, data, tf.TensorSpec([2], tf.int32))
     except Exception as error:
         raise ValueError(
             f"gibbs of {name} must be a function of (params, dataset, seed) in TensorFlow operations; it raised "
             f"{type(error).__name__}: {error}"
         ) from error
     require_pure(f"gibbs of {name}", traced.graph, "seed is for tf.random.stateless_normal and its like.")
+    returned = traced.structured_outputs
     for key, value in returned.items():
         like = params[key]
         if (value.shape, value.dtype) != (like.shape, like.dtype):
@@ -51,9 +51,5 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
             )
     if returned.keys() == params.keys():
         raise choices.refuse("gibbs", "leave at least one of params to the gradients", "new values for all")
-
-    def update(params: Tree, data: Tree, seed: tf.Tensor) -> Tree:
-        new = function(dict(params), dict(data), seed)
-        return {key: tf.convert_to_tensor(x, dtype_hint=choices.float_type) for key, x in new.items()}
 
     return GibbsStep(update, frozenset(returned))

@@ -64,7 +64,7 @@ def chosen_gradient(choices: Choices, asked: Any) -> Chosen:
             return Chosen(*_mode_search(choices, asked), lambda model, elements: control_variates(model))
         case saga():
             _require_room(choices, n_chains)
-            if isinstance(choices.subsampling, str) and choices.subsampling == "reshuffled":
+            if choices.reshuffled:
                 # The observations to come would be those whose gradients are old: the estimate would be biased.
                 raise choices.refuse("subsampling", "draw each minibatch afresh, for saga()", "'reshuffled'")
             repeats = not choices.minibatches.minibatch.without_replacement

@@ -14,7 +14,7 @@ from sgmcmc.core.schedules import exploring
 from sgmcmc.core.types import Dynamics, Given
 from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.kernel import moving_by_rows
+from sgmcmc.kernel import moving_by_rows, statistics
 from sgmcmc.run.gibbs import at_rest
 from sgmcmc.run.identity import summed, told
 from sgmcmc.run.mode import AutomaticSearch
@@ -105,7 +105,7 @@ def _require_covariances(choices: Choices, dynamics: Mapping[str, Dynamics]) -> 
             raise choices.refuse(
                 "minibatchSize", "be a number where the noise of the gradient is estimated", "adaptive"
             )
-        if isinstance(choices.subsampling, str) and choices.subsampling == "reshuffled":
+        if choices.reshuffled:
             raise choices.refuse(
                 "subsampling",
                 "draw each minibatch afresh, where the noise of the gradient is estimated: that of an epoch cancels",
@@ -117,13 +117,10 @@ def _require_covariances(choices: Choices, dynamics: Mapping[str, Dynamics]) -> 
 
 def _require_noise(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:
     """A thermostat would heat what an exploring schedule keeps cold."""
-    explored = exploring(choices.stepsizes)
-    for name in explored:
-        zeros, given = tf.zeros_like(choices.start[name]), Given(tf.ones([], choices.float_type))
-        tell = dynamics[name].stats
-        if tell is not None and "thermostat" in tell(dynamics[name].init(zeros, given._replace(noise=zeros)), given):
+    for name, schedule in exploring(choices.stepsizes).items():
+        if "thermostat" in statistics(dynamics[name], choices.start[name].shape, choices.float_type):
             raise choices.refuse(
-                "stepsize", "have explorationFraction=0 for a thermostat, which would heat the chain", explored[name]
+                "stepsize", "have explorationFraction=0 for a thermostat, which would heat the chain", schedule
             )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Unpack
 
 from sgmcmc.core.covariance import Covariance
-from sgmcmc.core.types import Dynamics
 from sgmcmc.dynamics.ccadl import ccadl as ccadl_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
@@ -137,11 +136,12 @@ def ccadlSetup(
     {example}
     """
     choices = Choices("ccadl", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
-    settings = {"a": choices.per_parameter("a", a, DIFFUSION), "covariance": covariance}
-    return set_up(choices, _dynamics(choices, a, covariance), gradient, settings)
+    how, factors = _checked_covariance(choices, covariance), choices.per_parameter("a", a, DIFFUSION)
+    dynamics = {name: ccadl_dynamics(factor, how) for name, factor in factors.items()}
+    return set_up(choices, dynamics, gradient, {"a": factors, "covariance": covariance})
 
 
-def _dynamics(choices: Choices, a: PerParameter, covariance: str) -> dict[str, Dynamics]:
+def _checked_covariance(choices: Choices, covariance: str) -> Covariance:
     known = [how.value for how in Covariance]
     if covariance not in known:
         raise choices.refuse("covariance", f"be one of {known}", repr(covariance))
@@ -154,4 +154,4 @@ def _dynamics(choices: Choices, a: PerParameter, covariance: str) -> dict[str, D
             f"be 'diag' where an entry of params has more than {LARGEST} elements, whose matrix each iteration makes",
             f"'full' with {sizes[largest]} elements of {largest!r}",
         )
-    return {name: ccadl_dynamics(x, how) for name, x in choices.per_parameter("a", a, DIFFUSION).items()}
+    return how
