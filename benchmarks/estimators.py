@@ -7,20 +7,13 @@ Logistic regression of 55 coefficients, n = 500, simulated:
 
 from __future__ import annotations
 
-import argparse
-import time
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import tensorflow as tf
+from costs import MINIBATCH, Candidate, parsed, publish, timed
 
-import sgmcmc
-from sgmcmc import adaptive, controlVariates, preferential, saga, svrg
+from sgmcmc import adaptive, controlVariates, preferential, saga, sgldSetup, svrg
 
-N, D, MINIBATCH, STEPSIZE = 500_000, 55, 500, 1e-7
-ITERATIONS, SHORT = 4000, 100
-
+STEPSIZE = 1e-7
 ESTIMATORS: dict[str, tuple[dict[str, Any], float | None]] = {  # and the most that was aimed at
     "plain": ({}, None),
     "preferential": ({"subsampling": preferential()}, 1.5),
@@ -34,54 +27,17 @@ ESTIMATORS: dict[str, tuple[dict[str, Any], float | None]] = {  # and the most t
 }
 
 
-def log_lik(params: dict, dataset: dict) -> tf.Tensor:
-    logit = tf.linalg.matvec(dataset["X"], params["beta"])
-    return tf.reduce_sum(dataset["y"] * logit - tf.nn.softplus(logit))
-
-
-def log_prior(params: dict) -> tf.Tensor:
-    return -0.5 * tf.reduce_sum(params["beta"] ** 2)
-
-
 def main() -> None:
     """Measure, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=9)
-    parser.add_argument("--output", type=Path)
-    given = parser.parse_args()
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, D)).astype(np.float32)
-    X[:, 0] = 1.0
-    y = (rng.random(N) < 1 / (1 + np.exp(-X @ rng.normal(size=D) / 7))).astype(np.float32)
-    chains = {}
-    for name, (changes, _) in ESTIMATORS.items():
-        arguments: dict[str, Any] = {"stepsize": STEPSIZE, "minibatchSize": MINIBATCH} | changes
-        sampler = sgmcmc.sgldSetup(
-            log_lik, {"X": X, "y": y}, {"beta": np.zeros(D)}, logPrior=log_prior, seed=1, **arguments
-        )
-        sess = sgmcmc.initSess(sampler, verbose=False)
-        sgmcmc.sgmcmcStep(sampler, sess, nSteps=SHORT)
-        chains[name] = (sampler, sess)
-    times: dict[str, list[float]] = {name: [] for name in chains}
-    for _ in range(given.repetitions):
-        for name, (sampler, sess) in chains.items():
-            began = time.perf_counter()
-            sgmcmc.sgmcmcStep(sampler, sess, nSteps=ITERATIONS)
-            times[name].append((time.perf_counter() - began) / ITERATIONS)
+    given = parsed(__doc__)
+    candidates = {
+        name: Candidate(sgldSetup, {"stepsize": STEPSIZE} | changes) for name, (changes, _) in ESTIMATORS.items()
+    }
     lines = ["| estimator | us per iteration | over plain | aimed at |", "| --- | ---: | ---: | ---: |"]
-    for name, (_, aim) in ESTIMATORS.items():
-        ratio = np.median(np.array(times[name]) / np.array(times["plain"]))
-        lines.append(f"| {name} | {1e6 * np.median(times[name]):.0f} | {ratio:.2f} | {'' if aim is None else aim} |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if given.output:
-        given.output.write_text(
-            "# What an estimator costs\n\n"
-            f"Logistic regression, {D} coefficients, {N:,} observations, n = {MINIBATCH}; medians over "
-            f"{given.repetitions} repetitions of {ITERATIONS} iterations, in turn. "
-            "Made by `python benchmarks/estimators.py`.\n\n" + text,
-            encoding="utf-8",
-        )
+    for name, (seconds, ratio) in timed(candidates, given.repetitions).items():
+        aim = ESTIMATORS[name][1]
+        lines.append(f"| {name} | {1e6 * seconds:.0f} | {ratio:.2f} | {'' if aim is None else aim} |")
+    publish("What an estimator costs", "estimators.py", lines, given)
 
 
 if __name__ == "__main__":

@@ -23,15 +23,18 @@ RNG = np.random.default_rng(1)
 
 class Interrupts:
     def __init__(self, least, most):
-        self.least, self.most, self.armed, self.ended = least, most, threading.Event(), False
+        self.least, self.most, self.armed, self.answered = least, most, threading.Event(), threading.Event()
         threading.Thread(target=self.send, daemon=True).start()
     def send(self):
-        while not self.ended:
+        while True:
             self.armed.wait()
             time.sleep(RNG.uniform(self.least, self.most))
             if self.armed.is_set():  # nobody is interrupted who does not expect it
                 self.armed.clear()
+                self.answered.clear()
                 os.kill(os.getpid(), signal.SIGINT)
+                while not self.answered.wait(20):  # Python drops what is raised in a __del__: the user presses again
+                    os.kill(os.getpid(), signal.SIGINT)
 """
 
 STEPPING = """
@@ -50,6 +53,7 @@ while count < 500:
         interrupts.armed.clear()
     except KeyboardInterrupt:
         count += 1
+    interrupts.answered.set()
     params = sgmcmc.getParams(sampler, sess)
     assert all(params[name] == whole[name][sess.iteration - 1] for name in "tu"), (count, sess.iteration)
     if sess.iteration >= T - 10:
@@ -70,9 +74,11 @@ for _ in range(50):
         interrupts.armed.set()
         out = sgmcmc.sgld(**GIVEN, nIters=10**9, thin=5, verbose=False)
     except KeyboardInterrupt:  # before the first draw
-        count += 1
-        continue
+        out = None
+    interrupts.answered.set()
     count += 1
+    if out is None:
+        continue
     n = min(len(out["t"]), 40_000)
     assert (out["t"][:n] == whole["t"][4 : 5 * n : 5]).all() and len(out["t"]) == len(out["u"])
     shorter += 1
