@@ -438,7 +438,7 @@ def build(product: Product) -> Transition:
 
 
 def _may_move_by_rows(dynamics: Dynamics) -> bool:
-    return dynamics.by_rows and not (dynamics.drift or dynamics.refresh or dynamics.leaps > 1)
+    return dynamics.by_rows and not (dynamics.drift or dynamics.refresh or dynamics.leaps > 1 or dynamics.covariance)
 
 
 def _numbers(elements: Mapping[str, Elements]) -> tf.Tensor:

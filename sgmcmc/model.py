@@ -79,7 +79,7 @@ class Model:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
             value = self.log_density(params, batch)
-        gradient = tape.gradient(value, params)
+        gradient = tape.gradient(value, params, unconnected_gradients="zero")  # what a Gibbs step moves may be none
         return value, {
             name: _combined(g, batch, name) if name in self.by_rows else _dense(g) for name, g in gradient.items()
         }

@@ -94,8 +94,8 @@ def main() -> None:
         f"pilot chain; {CHAINS} chains from the mode, stepsizes of table 1 there. The paper has 0.1% of the data. "
         f"KSD is the mean over the chains and their range, from {DRAWS} draws of each and gradients from all data.",
         "*Against fixed* is the data looked at over that with the fixed size, without the pilot chain, of 2000 "
-        "iterations. Here sizes are rounded up to parts of 32, so nothing is saved where the fixed size is near that "
-        "or below, as with the paper's 0.1% on these data. *Unrounded* is what single observations would have given, "
+        "iterations. Here sizes are rounded up to parts of a quarter of the fixed size, and of at most 32. "
+        "*Unrounded* is what single observations would have given, "
         "as in the paper, worked out from the distances of the same chains.",
     ]
     house_style()

@@ -105,6 +105,11 @@ class cyclical:  # noqa: N801
         for name, (what, fits) in must.items():
             if not fits:
                 raise ValueError(f"{name} of cyclical must be {what}; got {getattr(self, name)!r}.")
+        if self._n_exploring >= self.cycleLength:
+            raise ValueError(
+                f"explorationFraction of cyclical must leave an iteration of each cycle of {self.cycleLength} to "
+                f"sample; got {self.explorationFraction!r}."
+            )
 
     def __call__(self, iteration: tf.Tensor) -> tf.Tensor:
         """The stepsize of an iteration, counted from 0."""
@@ -113,4 +118,9 @@ class cyclical:  # noqa: N801
 
     def exploring(self, iteration: tf.Tensor) -> tf.Tensor:
         """Whether no noise is added in this iteration."""
-        return tf.math.floormod(iteration, self.cycleLength) < math.ceil(self.explorationFraction * self.cycleLength)
+        return tf.math.floormod(iteration, self.cycleLength) < self._n_exploring
+
+    @property
+    def _n_exploring(self) -> int:
+        """Iterations of a cycle with r < explorationFraction; 0.55 * 100 is not to be a little more than 55."""
+        return math.ceil(round(self.explorationFraction * self.cycleLength, 9))

@@ -17,6 +17,7 @@ from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers._sums import require_sum
 
 NAME = "pseudoVariance"
 
@@ -80,6 +81,12 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
         )
     if inner.gibbs is not None:
         raise ValueError(f"sampler of {NAME} must have no gibbs, which moves parameters without a gradient.")
+    if inner.model.by_rows and inner.gradient.centred:
+        raise ValueError(
+            f"sampler of {NAME} must move whole parameters, as with preconditioner='diagonal'; of rows that a "
+            f"minibatch gathers, here of {sorted(inner.model.by_rows)}, the gradient at the centre comes and goes."
+        )
+    require_sum(NAME, inner.model, inner.start, "its terms are looked at one by one")
     shown = require_flag("verbose", NAME, verbose)
     points = read(NAME, "params", params, None, sorted(inner.start))
     require_finite(NAME, "params", points)

@@ -54,9 +54,9 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
             of_data = tf.linalg.matvec(change, batch.weights, transpose_a=True)
         of_data = split(of_data + tf.cast(memory[SUM], model.dtype), elements)
         prior = model.prior_gradient(params)
-        once = _once(change, batch.indices) if repeats else change
-        # In float64, in which the sum follows the table to the last digit however long the chain is.
-        total = memory[SUM] + tf.reduce_sum(tf.cast(once, tf.float64), axis=0)
+        # In float64 before the difference is taken: the sum is that of the table however long the chain is.
+        exact = tf.cast(terms, tf.float64) - tf.cast(memory[TABLE], tf.float64)
+        total = memory[SUM] + tf.reduce_sum(_once(exact, batch.indices) if repeats else exact, axis=0)
         return Estimate(
             model.log_density(params, batch),
             {name: prior[name] + of_data[name] for name in params},

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.parameters import joined
+from sgmcmc.dataset.entry import first_non_finite
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.laplace.noise import Terms
 from sgmcmc.laplace.posterior import BLOCK, Posterior
@@ -51,6 +52,12 @@ def importance(
         of_blocks = [x.numpy().astype(np.float64) for (x,) in blocks(given, "Weighing observations", verbose)]
         return np.sqrt(np.concatenate(of_blocks) / len(thetas))
 
-    if not centred:
-        return rms(mode[None])
-    return rms(mode + white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS, posterior.size))))
+    around = white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS, posterior.size))) if centred else 0.0
+    sizes = rms(mode[None] + around)
+    if not np.isfinite(sizes).all():
+        where = "around the mode, as a normal approximation has it" if centred else "at the mode"
+        raise ValueError(
+            f"logLik must have finite gradients {where}, to weigh observations by; got {first_non_finite(sizes)}. "
+            "A parameter that must be positive can be given as its logarithm."
+        )
+    return sizes if sizes.any() else np.ones_like(sizes)

@@ -116,7 +116,7 @@ class Curvature:
             warn_user(
                 f"no stepsize makes {of} keep tolerance={self.tolerance}: with its other settings sds are "
                 f"expected to be up to {tuning.error:.0%} off, and hardly less with a smaller stepsize. For sghmc more "
-                "leaps help, such as L=20, for sgnht a smaller a."
+                "leaps help, such as L=20, for sgnht and ccadl a smaller a."
             )
         far = distance(white, posterior.flat(mode.gradient))
         return Found(constants, of_minibatch, tuning.as_tree(posterior) | {"distance": far})

@@ -38,6 +38,14 @@ def require_automatic(
     for name, value in settings.items():
         if isinstance(value, Mapping) and len(set(value.values())) > 1:
             raise choices.refuse(name, "be one number where the stepsize is 'auto'", value)
+    estimated = {one.covariance for one in dynamics.values()} - {None}
+    if estimated and size > 1 and (estimated != {"full"} or len(choices.start) > 1):
+        raise choices.refuse(
+            "stepsize",
+            "be a number where not all of the covariance of the gradient's noise is estimated, so that what is left "
+            "heats some directions and cools others; it can be found for one array of params and covariance='full'",
+            "'auto'",
+        )
     if isinstance(choices.minibatchSize, adaptive):
         raise choices.refuse("stepsize", "be a number for minibatches of an adaptive size", "'auto'")
     if model.by_rows:

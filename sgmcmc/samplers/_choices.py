@@ -268,7 +268,7 @@ class Choices:
         if (power := 1 / require_number("temperature", self.sampler, self.temperature, POSITIVE)) != 1:
             log_lik, log_prior = _times(power, log_lik), log_prior and _times(power, log_prior)
         model = Model(log_lik, log_prior, self.data, returns, self.float_type)
-        trial.uses_all_parameters(model)
+        trial.uses_all_parameters(model, but=self.moved_by_user)
         if gathers(self.logLik, params, self.data.layout.specs([self.minibatches.n])):
             self._require_in_range()
         return model

@@ -39,8 +39,8 @@ class Chosen(NamedTuple):
     by_terms: bool = False  # whether it looks at the terms of observations one by one
 
 
-def chosen_gradient(choices: Choices, asked: Any) -> Chosen:
-    """What `gradient` asks for.
+def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
+    """What `gradient` asks for, for so many gradients in an iteration.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def chosen_gradient(choices: Choices, asked: Any) -> Chosen:
                 by_terms=True,
             )
         case svrg():
-            every = _every(choices, asked.every)
+            every = _every(choices, asked.every, leaps)
             return Chosen(
                 None,
                 {"gradient": "svrg", "every": every},
@@ -104,17 +104,17 @@ def _mode_search(choices: Choices, asked: controlVariates) -> tuple[ModeSearch |
     return search, {"optStepsize": stepsize, "nItersOpt": n_iterations, "optimizer": optimizer}
 
 
-def _every(choices: Choices, every: int | None) -> int:
+def _every(choices: Choices, every: int | None, leaps: int) -> int:
     if every is None:
-        return max(PASSES * choices.data.size // choices.minibatches.n, 1)
+        return max(PASSES * choices.data.size // (choices.minibatches.n * leaps), 1)
     return require_count("every of svrg", choices.sampler, every, at_least=1)
 
 
 def _require_room(choices: Choices, n_chains: int) -> None:
-    """For the tables of all chains, each beside its successor while the loop runs, and the one they begin with."""
+    """For the tables of all chains, those they begin with, those before and those after a call, and the first one."""
     size = sum(theta.size for theta in choices.start.values())
     one = choices.data.size * size * np.dtype(choices.float_type.as_numpy_dtype).itemsize
-    needed, free = (2 * n_chains + 1) * one, psutil.virtual_memory().available
+    needed, free = (3 * n_chains + 1) * one, psutil.virtual_memory().available
     if needed > free:
         raise MemoryError(
             f"gradient of {choices.sampler} must fit into memory; got saga(), whose tables of {choices.data.size} "

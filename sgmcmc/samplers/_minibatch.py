@@ -97,12 +97,16 @@ def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tup
 
 
 def _bound(of: str, size: adaptive, n_data: int) -> tuple[float | None, np.ndarray | None]:
+    constants = None if size.lipschitz is None else _checked_constants(of, size.lipschitz, n_data)
     if size.threshold is None:
-        return None, None
-    threshold = require_number("threshold of adaptive", of, size.threshold, POSITIVE)
-    if size.lipschitz is None:
+        return None, None  # the pilot chain's bound has the same constants, which cancel
+    if constants is None:
         raise _refused(of, "lipschitz of adaptive", "come with a threshold", "None")
-    constants = numeric("lipschitz of adaptive", of, size.lipschitz).astype(np.float64)
+    return require_number("threshold of adaptive", of, size.threshold, POSITIVE), constants
+
+
+def _checked_constants(of: str, lipschitz: Any, n_data: int) -> np.ndarray:
+    constants = numeric("lipschitz of adaptive", of, lipschitz).astype(np.float64)
     if constants.shape != (n_data,):
         raise _refused(
             of, "lipschitz of adaptive", f"give one number for each of {n_data} observations", constants.shape
@@ -111,4 +115,4 @@ def _bound(of: str, size: adaptive, n_data: int) -> tuple[float | None, np.ndarr
         raise _refused(
             of, "lipschitz of adaptive", "give finite numbers that are not negative", f"a least of {constants.min()}"
         )
-    return threshold, constants
+    return constants

@@ -45,7 +45,7 @@ def set_up(
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     each |= dict.fromkeys(choices.moved_by_user, at_rest()._replace(leaps=next(iter(each.values())).leaps))
     own, eps = dict(settings or {}), choices.stepsizes
-    chosen = chosen_gradient(choices, gradient)
+    chosen = chosen_gradient(choices, gradient, next(iter(each.values())).leaps)
     seed, minibatch, model = choices.random_seed, choices.minibatches.minibatch, choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}
     curvature = choices.curvature
@@ -74,7 +74,7 @@ def set_up(
         "gradient=saga()": chosen.by_terms,
     }
     if any(by_terms.values()):
-        require_sum(choices, model, next(what for what, wanted in by_terms.items() if wanted))
+        require_sum(choices.sampler, model, choices.start, next(what for what, wanted in by_terms.items() if wanted))
     if isinstance(choices.data, InMemory):  # others are not asked for observations before the first minibatch
         warn_of_mean(choices, model)
     sampler = Sampler(

@@ -40,10 +40,8 @@ class Sgmcmc:
         Given "auto", what is expected of the chain, as in ``out.settings["expected"]``; empty until `initSess`.
     seed : int
         The seed in use.
-    alpha, L : dict of float, int
-        Friction and leaps, for SGHMC.
-    a : dict of float
-        Diffusion factors, for SGNHT.
+    alpha, L, a, beta, delta, adapt
+        The settings of the method, those that it has: `alpha` and `a` as dicts with one for each parameter.
     paramsOpt, logPostOptGrad : dict of tf.Variable
         The mode and the gradient of the log posterior there, summed over all N, for control variates; computed by
         `initSess`.

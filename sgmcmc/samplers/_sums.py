@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +18,7 @@ ADDITIVE = 1e-3  # relative
 AROUND = (0.0, 0.1, 1.0)  # where params begin; a prior in the log likelihood, say, may vanish right there
 
 
-def require_sum(choices: Choices, model: Model, of: str) -> None:
+def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: str) -> None:
     """The gradient of some observations must be the sum of those of its halves, for what is `of` to work.
 
     Raises
@@ -26,18 +26,17 @@ def require_sum(choices: Choices, model: Model, of: str) -> None:
     ValueError
         If it is not.
     """
-    some = some_rows(choices.data, SOME)
+    some = some_rows(model.data, SOME)
     first, second = (_cut(some, part) for part in (slice(SOME // 2), slice(SOME // 2, None)))
-    for params in _around(choices):
+    for params in _around(start):
         whole, parts = (
             _gradient(model, params, some),
             _gradient(model, params, first) + _gradient(model, params, second),
         )
         if _differ(whole, parts):
-            raise choices.refuse(
-                "logLik",
-                f"be a sum over the observations, so that the parts of a minibatch add up to it, for {of}",
-                "one whose gradient for some observations is not the sum of those for their halves",
+            raise ValueError(
+                f"logLik of {name} must be a sum over the observations, so that the parts of a minibatch add up to it, "
+                f"for {of}; got one whose gradient for some observations is not the sum of those for their halves."
             )
 
 
@@ -47,7 +46,7 @@ def warn_of_mean(choices: Choices, model: Model) -> None:
     half = _cut(some, slice(SOME // 2))
     twice = {name: tf.concat([entry, entry], axis=0) for name, entry in some.items()}
     trace = tf.function(model.log_lik_gradient, autograph=False).get_concrete_function
-    first, *others = _around(choices)
+    first, *others = _around(choices.start)
     of_some, of_twice, of_half = (trace(first, data) for data in (some, twice, half))
     for params in (first, *others):
         once, again = _flat(of_some(params, some)), _flat(of_twice(params, twice))
@@ -59,12 +58,12 @@ def warn_of_mean(choices: Choices, model: Model) -> None:
     )
 
 
-def _around(choices: Choices) -> Iterator[Tree]:
+def _around(start: Mapping[str, np.ndarray]) -> Iterator[Tree]:
     rng = np.random.default_rng(0)
     for scale in AROUND:
         yield {
             name: tf.constant((theta + scale * rng.normal(size=theta.shape)).astype(theta.dtype))
-            for name, theta in choices.start.items()
+            for name, theta in start.items()
         }
 
 

@@ -87,6 +87,12 @@ as it is estimated in each minibatch from the gradients of the observations, as 
         "int, optional",
         """Iterations after which the preconditioner stays as it is. By default it never does.""",
     ),
+    "ccadl.stepsize": (
+        'float, schedule, dict of str to either, or "auto"',
+        """The variance eps of the momentum, on the scale of `params`, or relative to the `preconditioner`: a number, a
+schedule such as ``polynomial(h, a, b)``, or a dict with one for each parameter. "auto" finds it, as for `sgnht`, where
+all of the noise is estimated: for ``covariance="full"`` and `params` of one array.""",
+    ),
     "psgld.stepsize": (
         "float, schedule or dict",
         """The stepsize, relative to G, so on the scale of the parameters squared times the gradient of a single

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,8 +75,8 @@ class Trial:
         if shape.num_elements() != 1:
             raise ValueError(f"logPrior of {self.sampler} must return a scalar; got shape {shape}.")
 
-    def uses_all_parameters(self, model: Model) -> None:
-        """Differentiably."""
+    def uses_all_parameters(self, model: Model, but: Collection[str]) -> None:
+        """Differentiably, but for those that no gradient moves."""
         unused: list[str] = []
 
         def gradient(params: dict, rows: dict) -> None:
@@ -84,7 +84,7 @@ class Trial:
                 tape.watch(params)
                 value = model.log_density(params, Batch(rows, 1.0))
             gradients = tape.gradient(value, params)
-            unused.extend(name for name, g in gradients.items() if g is None)
+            unused.extend(name for name, g in gradients.items() if g is None and name not in but)
 
         rows = self.data.layout.specs([TRACED_ROWS])
         tf.function(gradient, autograph=False).get_concrete_function(self.params, rows)

@@ -58,10 +58,11 @@ class saga:  # noqa: N801
     """SAGA, for the argument `gradient` of a sampler.
 
     The gradient of each observation that was seen last is remembered in a table, and minibatches estimate only the
-    difference to their sum [1]_. The table begins with the gradients where the chains begin and has N times as many
-    numbers as `params`, for each chain; while the chains run, twice as many are held. The noise shrinks as with control
-    variates, wherever the chain is, but each iteration costs the gradients of single observations and a table in
-    memory. Best where N is small or the posterior has no single mode.
+    difference to their sum [1]_. The table begins with the gradients at `params`, or at the mode where that is sought,
+    and has N times as many numbers as `params`, for each chain. While the chains run, three times as many are held,
+    and while a checkpoint is written six times; a call of `sgmcmcStep` copies it, so that single steps are slow. The
+    noise shrinks as with control variates, wherever the chain is, but each iteration costs the gradients of single
+    observations and a table in memory. Best where N is small or the posterior has no single mode.
 
     References
     ----------

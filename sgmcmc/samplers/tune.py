@@ -211,7 +211,7 @@ def _around_rule(name: str, sampler: Sampler) -> list[float]:
     n_data, n = sampler.data.size, sampler.minibatch.size
     if sampler.gradient.wants_mode:
         part = 1 / 10 if name in ("sgldcv", "sgld", "sample") else 1 / 100
-    elif name in ("sghmc", "sgnht"):
+    elif name in ("sghmc", "sgnht", "ccadl", "baoab", "badodab"):
         part = n / n_data / (10 * sampler.leaps)
     else:
         part = min(n / n_data, 1 / 10)

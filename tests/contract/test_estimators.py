@@ -73,7 +73,9 @@ FEW = ("saga, repeats", "svrg", "adaptive, preferential")  # what they share wit
 OF_DYNAMICS = dict.fromkeys(("sghmc", "sgnht", "sample"), FEW) | {
     "sgld": tuple(VARIANTS),
     "ccadl": ("saga, repeats", "svrg", "preferential, control variates"),  # its own noise of each
-    **dict.fromkeys(("baoab", "badodab", "psgld"), ("adaptive, preferential",)),
+    "baoab": ("saga, repeats", "adaptive, preferential"),
+    "badodab": ("svrg", "adaptive, preferential"),
+    "psgld": ("saga, repeats", "adaptive, preferential"),
 }
 CROSSED = [(entry, variant) for entry in DYNAMICS for variant in OF_DYNAMICS[entry.name]]
 
@@ -169,6 +171,25 @@ def test_the_weights_of_plain_gradients_are_their_norms_at_the_mode() -> None:
     np.testing.assert_allclose(1 / prepared.constants["minibatch"]["inverse"].numpy(), expected, rtol=1e-4)
 
 
+def test_terms_that_are_not_finite_are_not_weighed() -> None:
+    """Draws around the mode of a rate that is given as it is are negative now and then."""
+    x = np.array([2.0, 1.0] + [0.0] * 3)
+
+    def counts(params: dict, dataset: dict) -> tf.Tensor:
+        return tf.reduce_sum(dataset["x"] * tf.math.log(params["rate"]) - params["rate"])
+
+    given = {"gradient": controlVariates(), "subsampling": preferential(), "minibatchSize": 2, "seed": 1}
+    with pytest.raises(ValueError, match=r"logLik must have finite gradients around the mode, .* as its logarithm"):
+        sgmcmc.sgld(counts, {"x": x}, {"rate": 0.5}, 1e-4, nIters=5, verbose=False, **given)
+
+
+def test_svrg_has_ten_passes_between_full_gradients_whatever_the_leaps() -> None:
+    for entry in (CATALOGUE[0], CATALOGUE[1]):
+        sampler = entry.setup(**arguments(entry, "svrg") | {"gradient": svrg()})
+        leaps = entry.settings.get("L", 1)
+        assert sampler._sampler.settings["every"] == 10 * N // (20 * leaps)
+
+
 def test_an_automatic_stepsize_is_larger_with_less_noise() -> None:
     given = {"logLik": log_lik, "dataset": DATASET, "params": PARAMS, "logPrior": log_prior, "minibatchSize": 4}
     found = {
@@ -230,6 +251,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgld", {"gradient": svrg(every=0)}, "every of svrg"),
     ("sgld", {"gradient": saga(), "logLik": with_prior}, "logLik of sgld must be a sum over the observations, so that"),
     ("sgld", {"subsampling": preferential(), "logLik": with_prior}, "logLik of sgld must be a sum over the"),
+    ("sgldcv", {"minibatchSize": adaptive(np.ones(3))}, "lipschitz of adaptive of sgldcv must give one number for"),
     ("sgld", {"subsampling": preferential(floor=1.5)}, "floor of preferential of sgld must be a number from 0 to 1"),
     ("sgld", {"subsampling": preferential(weights=np.ones(3))}, "subsampling of sgld must give one weight for each of"),
     ("sgld", {"subsampling": preferential(weights=-np.ones(N))}, "subsampling of sgld must give positive finite"),

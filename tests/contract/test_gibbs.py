@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc import controlVariates, initSess, restoreSess, saga, saveSess, sgmcmcStep, sgnht
+from sgmcmc import controlVariates, initSess, restoreSess, saga, saveSess, sgld, sgmcmcStep, sgnht
 
 RNG = np.random.default_rng(0)
 GROUP = np.repeat(np.arange(6), 50)
@@ -66,6 +66,21 @@ def test_the_same_bits_stepped_saved_and_resumed(n_chains, tmp_path):
     sgmcmcStep(other, session, nSteps=N_ITERS - 10)
     for name, theta in sgmcmc.getParams(other, session).items():
         np.testing.assert_array_equal(theta, whole[name][..., -1, :] if name == "theta" else whole[name][..., -1])
+
+
+def test_what_the_step_moves_need_not_be_differentiable():
+    def labelled(params, dataset):
+        level = tf.gather(tf.constant([0.0, 1.0]), tf.cast(params["label"], tf.int32))
+        return -0.5 * tf.reduce_sum((dataset["y"] - tf.reduce_sum(params["theta"]) - level) ** 2)
+
+    def relabel(params, dataset, seed):
+        return {"label": tf.cast(tf.random.stateless_uniform([], seed) < 0.5, tf.float32)}
+
+    start = {"theta": PARAMS["theta"], "label": 0.0}
+    out = sgld(labelled, DATASET, start, 1e-4, minibatchSize=20, nIters=40, seed=3, verbose=False, gibbs=relabel)
+    assert set(out["label"]) == {0.0, 1.0} and np.isfinite(out["theta"]).all()
+    with pytest.raises(ValueError, match=r"got unused .'label'."):
+        sgld(labelled, DATASET, start, 1e-4, minibatchSize=20, nIters=40, verbose=False)
 
 
 def test_chains_are_those_of_single_runs():

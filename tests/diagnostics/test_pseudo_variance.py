@@ -31,9 +31,9 @@ def log_prior(params: dict) -> tf.Tensor:
     return -0.5 * tf.reduce_sum(params["b"] ** 2)
 
 
-def sampler(**changes: Any) -> Any:
+def sampler(logLik: Any = log_lik, **changes: Any) -> Any:
     given = {"logPrior": log_prior, "minibatchSize": n, "dtype": "float64", "seed": 1} | changes
-    return sgmcmc.sgldSetup(log_lik, {"X": X, "y": Y}, {"b": np.zeros(2)}, 1e-2, **given)
+    return sgmcmc.sgldSetup(logLik, {"X": X, "y": Y}, {"b": np.zeros(2)}, 1e-2, **given)
 
 
 def terms(b: np.ndarray) -> np.ndarray:
@@ -117,10 +117,16 @@ def test_data_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(pseudoVariance(made, {"b": POINTS}), whole, rtol=1e-12)
 
 
+def mixing(params: dict, dataset: dict) -> tf.Tensor:
+    logit = tf.linalg.matvec(dataset["X"], params["b"])
+    return tf.reduce_sum(logit - tf.reduce_logsumexp(logit))
+
+
 BAD: list[tuple[Any, Any, str]] = [
     ("sgld", {"b": POINTS}, "sampler of pseudoVariance must be what a Setup function returned; got str"),
     ({"gradient": saga()}, {"b": POINTS}, "sampler of pseudoVariance must estimate gradients by the plain estimate or"),
     ({"gradient": svrg(3)}, {"b": POINTS}, "sampler of pseudoVariance must estimate gradients by the plain estimate"),
+    ({"logLik": mixing}, {"b": POINTS}, "logLik of pseudoVariance must be a sum over the observations"),
     ({}, {"c": POINTS}, "params of pseudoVariance must have arrays for ['b']"),
     ({}, {"b": POINTS[:, :1]}, "params['b'] of pseudoVariance must have the shape (K, 2) for K points; got (4, 1)"),
     ({}, {"b": POINTS * np.nan}, "params['b'] of pseudoVariance must be finite; got nan"),

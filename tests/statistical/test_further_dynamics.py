@@ -1,4 +1,4 @@
-"""CCAdL, BAOAB, BADODAB and Gibbs steps: the distributions in which their chains settle."""
+"""BAOAB, BADODAB, SGHMC with estimated noise, pSGLD, CCAdL and Gibbs steps: where their chains settle."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics.badodab import badodab
 from sgmcmc.dynamics.baoab import baoab
 from sgmcmc.dynamics.ccadl import ccadl
+from sgmcmc.dynamics.psgld import psgld
+from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.model import Model, Returns
@@ -27,6 +29,8 @@ from tests.statistical.laws import (
     moments_z,
     reject,
     scaled_noise,
+    sghmc_iteration,
+    sgld_variance,
     simulate,
     z_score,
 )
@@ -93,6 +97,54 @@ def test_badodab_is_right_where_sgnht_is_not():
     accept("badodab, a = 0.3", {"var": z_score(squares(badodab(a)), 1.0)})
     reject("sgnht, a = 0.3", {"var": z_score(squares(sgnht(a)), 1.0)})
     reject("badodab, noise * sqrt(2)", {"var": z_score(squares(scaled_noise(badodab(a), np.sqrt(2))), 1.0)})
+
+
+# --- SGHMC with estimated noise ---------------------------------------------------------------------------------------
+
+
+def test_estimated_noise_is_taken_off():
+    """The law is that without noise of the gradients: its estimate is unbiased, and below the friction."""
+    eps, alpha, leaps, size, mean = 1e-3, 0.5, 3, 30, np.array([NORMAL.mean, 0.0])
+    noise = NORMAL.noise_with_replacement(size)
+    covariance, noisy = (sghmc_iteration(eps, NORMAL.a, v, alpha, leaps).stationary_covariance() for v in (0.0, noise))
+
+    def scores(dynamics):
+        draws = simulate(chains(NORMAL, dynamics, with_replacement(N, size), eps, C, NORMAL.mean, covariance), 300, 10)
+        return [moments_z(draws, mean, law) for law in (covariance, noisy)]
+
+    of_law, of_noisy = scores(sghmc(alpha, leaps, fisher=True))
+    accept("sghmc, estimated noise", of_law)
+    reject("law of sghmc with the noise", of_noisy)
+    reject("noise not taken off", scores(sghmc(alpha, leaps))[0])
+    reject("noise * sqrt(2)", scores(scaled_noise(sghmc(alpha, leaps, fisher=True), np.sqrt(2)))[0])
+
+
+# --- pSGLD ------------------------------------------------------------------------------------------------------------
+
+
+def test_psgld_with_a_preconditioner_that_stays_is_sgld():
+    """Each chain has the G of its first gradient, and settles where SGLD with the stepsize eps G does."""
+    eps, delta = 0.3 / NORMAL.a, 0.5
+
+    def scores(dynamics):
+        prepared = chains(NORMAL, dynamics, WITH, eps, C, NORMAL.mean, 1 / NORMAL.a)
+
+        def record(state):
+            return {"theta": state.params["theta"], "square": state.memory["theta"]["square"]}
+
+        draws = {name: series[20:] for name, series in simulate(prepared, 400, 5, record).items()}
+        G = 1 / (delta + np.sqrt(draws["square"]))
+        law = sgld_variance(eps * G, NORMAL.a, V)
+        theta = draws["theta"] - NORMAL.mean
+        return {"mean": z_score(theta.mean(axis=0), 0.0), "var": z_score((theta**2 / law).mean(axis=0), 1.0)}
+
+    fixed = psgld(N, 0.9, delta, adapt=1)
+    accept("psgld, adapt=1", scores(fixed))
+    reject("adapting on", scores(psgld(N, 0.0, delta, adapt=None)))
+    reject("noise * sqrt(2)", scores(scaled_noise(fixed, np.sqrt(2))))
+
+
+# --- CCAdL ------------------------------------------------------------------------------------------------------------
 
 
 class MeanAndPrecision:
