@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from accuracy_problems import ALL, Case, cases, laplace
-from accuracy_report import KEPT, report
+from accuracy_report import KEPT, OURS, PLAIN, report
 from automatic import CHAINS, Problem, Reference, in_order
 from harness import BLACKJAX, HERE, SGMCMCJAX, interpreter, machine, quiet_environment
 
@@ -31,10 +31,16 @@ import sgmcmc
 from sgmcmc.output._diagnostics import diagnostics
 
 LEAPS = 5  # of sghmc, which therefore makes a fifth of the iterations
-SAMPLERS = {
-    name + suffix: (name, preconditioner)
-    for preconditioner, suffix in (("dense", ""), (None, ", no preconditioner"))
-    for name in ("sgld", "sghmc", "sgnht", "sgldcv", "sghmccv", "sgnhtcv")
+SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
+    name + suffix: (name, {"preconditioner": preconditioner})
+    for preconditioner, suffix in (("dense", ""), (None, PLAIN))
+    for name in OURS
+} | {
+    "ccadl, full": ("ccadl", {"covariance": "full"}),
+    "badodab": ("badodab", {}),
+    "badodab, cv": ("badodab", {"gradient": sgmcmc.controlVariates()}),
+    "baoab, cv": ("baoab", {"gradient": sgmcmc.controlVariates()}),
+    "sgldcv, preferential": ("sgldcv", {"subsampling": sgmcmc.preferential()}),
 }
 PEERS = ("NUTS", "NUTS, given mode and curvature", "SGMCMCJax sgldCV")
 NUTS_SECONDS = 150
@@ -65,7 +71,7 @@ def against(truth: Reference, mean: np.ndarray, sd: np.ndarray, told: dict[str, 
 
 def ours(label: str, problem: Problem, truth: Reference) -> dict[str, Any]:
     """One run of sgmcmc, everything found by itself."""
-    name, preconditioner = SAMPLERS[label]
+    name, options = SAMPLERS[label]
     leaps = LEAPS if "hmc" in name else 1
     iterations = problem.nIters // leaps
     started, worked = time.perf_counter(), time.process_time()
@@ -82,17 +88,16 @@ def ours(label: str, problem: Problem, truth: Reference) -> dict[str, Any]:
                 nIters=iterations,
                 burnIn=iterations // 10,
                 nChains=CHAINS,
-                preconditioner=preconditioner,
                 seed=1,
                 verbose=False,
-                **problem.options,
+                **problem.options | options,
             )
         except (ValueError, sgmcmc.DivergenceError, sgmcmc.ModeSearchError) as error:
             return {"failed": f"{type(error).__name__}: {error}"}
     seconds, work = time.perf_counter() - started, time.process_time() - worked
     table = in_order(out.summary(), problem)
     columns = {column: table[column].to_numpy() for column in ("mcse_mean", "mcse_sd", "ess_bulk", "r_hat")}
-    evaluations = 2 if name.endswith("cv") else 1
+    evaluations = 2 if "cv" in label else 1
     return against(truth, table["mean"].to_numpy(), table["sd"].to_numpy(), columns) | {
         "seconds": seconds,
         "work": work,
@@ -149,7 +154,8 @@ def measure(name: str, case: Case, samplers: list[str]) -> None:
         if label in PEERS:
             rows = peer(label, case.problem, truth) if name == "covertype" else {}
         else:
-            rows = {label: ours(label, case.problem, truth)}
+            one_array = "covariance" not in SAMPLERS[label][1] or len(case.problem.params) == 1
+            rows = {label: ours(label, case.problem, truth)} if one_array else {}
         ran = {"load": os.getloadavg()[0], "date": str(datetime.date.today()), "machine": machine()}
         for row, measured in rows.items():
             short = {key: value for key, value in measured.items() if key != "ratios"}

@@ -12,7 +12,9 @@ CONVERGED, TOLERANCE, SECONDS, TIMES = 1.01, 0.05, 60, 30
 ASTRAY = 1.0  # sds, from which the error of a mean makes an effective sample size no longer worth comparing
 PLAIN = ", no preconditioner"
 OURS = ("sgld", "sghmc", "sgnht", "sgldcv", "sghmccv", "sgnhtcv")
-ORDER = [name + suffix for name in OURS for suffix in ("", PLAIN)]
+OF_R = [name + suffix for name in OURS for suffix in ("", PLAIN)]
+FURTHER = ("ccadl, full", "badodab", "badodab, cv", "baoab, cv", "sgldcv, preferential")
+ORDER = [*OF_R, *FURTHER]
 COLUMNS = (
     "sampler",
     "mean, in sds",
@@ -31,6 +33,9 @@ INTRO = f"""# Accuracy
 
 Each sampler of sgmcmc on posteriors that are known, with `stepsize="auto"`: nothing is tuned by hand. The
 preconditioner is "dense", or there is none. There are four chains. A tenth of each is left out at the beginning.
+Further samplers, with a dense preconditioner: `ccadl` with `covariance="full"`, for problems whose parameters are one
+array, as its automatic stepsize asks; `badodab` and `baoab`, `cv` with `gradient=controlVariates()`; and `sgldcv` with
+`subsampling=preferential()`. `psgld` is not there, since nothing finds its stepsize.
 
 What the columns say, over all elements of the parameters:
 
@@ -127,7 +132,7 @@ def silent(rows: dict[str, dict]) -> str:
 
 
 def missing(rows: dict[str, dict]) -> str:
-    left = [name for name in ORDER if name not in rows]
+    left = [name for name in OF_R if name not in rows]
     return f"Not run, because of the time it takes: {'; '.join(left)}." if left else ""
 
 
@@ -189,7 +194,7 @@ def draw(kept: dict[str, Any]) -> None:
     colours = {"": "#33608c", PLAIN: "#d08a3c"}
     for ax, problem in zip(axes.flat, kept.values(), strict=False):
         ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color="#dddddd", lw=0)
-        for line, name in enumerate(OURS):
+        for line, name in enumerate((*OURS, *FURTHER)):
             for shift, (suffix, colour) in zip((-0.17, 0.17), colours.items(), strict=True):
                 row = problem["rows"].get(name + suffix)
                 if row and "failed" not in row:
@@ -199,8 +204,8 @@ def draw(kept: dict[str, Any]) -> None:
                     ax.scatter(ratios, at, s=14, facecolors=fill, edgecolors=colour, lw=0.7, clip_on=False)
         ax.set_title(problem["title"].split(":")[0], fontsize="medium")
         ax.set_xlim(LEFT, RIGHT)
-        ax.set_yticks(range(len(OURS)), OURS)
-        ax.set_ylim(len(OURS) - 0.5, -0.5)
+        ax.set_yticks(range(len(OURS) + len(FURTHER)), (*OURS, *FURTHER))
+        ax.set_ylim(len(OURS) + len(FURTHER) - 0.5, -0.5)
     for ax in list(axes.flat)[len(kept) :]:
         ax.remove()
     figure.supxlabel("standard deviation, over the reference's", fontsize="medium")

@@ -47,7 +47,7 @@ for _name, _own in TUNING.items():
 POSITIONAL = SIGNATURES | {"sample": SIGNATURES["sgld"], "sampleSetup": SIGNATURES["sgldSetup"]}
 FURTHER = {"ccadl": {"a": 0.01}, "baoab": {"alpha": 0.1}, "badodab": {"a": 0.1}, "psgld": {"beta": 0.99, "delta": 1e-5}}
 for _name, _own in FURTHER.items():
-    _model = MODEL | ({"stepsize": REQUIRED} if _name == "psgld" else {})
+    _model = MODEL | ({"stepsize": REQUIRED} if _name in ("psgld", "ccadl") else {})
     POSITIONAL |= {_name: _model | COMMON | _own | RUN, f"{_name}Setup": _model | COMMON | _own | {"seed": None}}
 REQUIRED_BY_NAME = {"sample": ["dynamics"], "sampleSetup": ["dynamics"]}
 SAMPLERS = [name for name in POSITIONAL if "logLik" in POSITIONAL[name]]
