@@ -172,15 +172,15 @@ def test_the_weights_of_plain_gradients_are_their_norms_at_the_mode() -> None:
 
 
 def test_terms_that_are_not_finite_are_not_weighed() -> None:
-    """Draws around the mode of a rate that is given as it is are negative now and then."""
+    """Draws around the mode of a variance that is given as it is are negative now and then."""
     x = np.array([2.0, 1.0] + [0.0] * 3)
 
-    def counts(params: dict, dataset: dict) -> tf.Tensor:
-        return tf.reduce_sum(dataset["x"] * tf.math.log(params["rate"]) - params["rate"])
+    def of_root(params: dict, dataset: dict) -> tf.Tensor:
+        return -0.5 * tf.reduce_sum((dataset["x"] - tf.sqrt(params["variance"])) ** 2)
 
     given = {"gradient": controlVariates(), "subsampling": preferential(), "minibatchSize": 2, "seed": 1}
     with pytest.raises(ValueError, match=r"logLik must have finite gradients around the mode, .* as its logarithm"):
-        sgmcmc.sgld(counts, {"x": x}, {"rate": 0.5}, 1e-4, nIters=5, verbose=False, **given)
+        sgmcmc.sgld(of_root, {"x": x}, {"variance": 0.5}, 1e-4, nIters=5, verbose=False, **given)
 
 
 def test_svrg_has_ten_passes_between_full_gradients_whatever_the_leaps() -> None:
