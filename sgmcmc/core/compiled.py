@@ -76,7 +76,12 @@ class Compiled:
             return self._function(*arguments)
 
         specs: list[Any] = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
-        concrete = tf.function(function, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
+        try:
+            concrete = tf.function(function, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
+        except SystemError as error:  # what Ctrl-C becomes where TensorFlow's C++ calls Python
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            raise
         captured = list(concrete.captured_inputs)
         # Calling `concrete` itself binds its signature anew each time, for longer than a short block runs.
         called = concrete.inference_fn
