@@ -55,3 +55,19 @@ def test_compiled_and_plain_programs_agree(run: Run, monkeypatch: pytest.MonkeyP
     for compiled, plain in zip(results[leaves:-1], plain_results[leaves:-1], strict=True):
         assert_close(compiled[:ITERATIONS], plain[:ITERATIONS])
     np.testing.assert_allclose(outcome.log_density, plain_results[-1], rtol=1e-4)
+
+
+def test_an_interrupt_that_came_to_tensorflow_while_it_traced_is_one() -> None:
+    def interrupted(x: tf.Tensor) -> list[tf.Tensor]:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    def broken(x: tf.Tensor) -> list[tf.Tensor]:
+        raise SystemError("of another cause")
+
+    with pytest.raises(KeyboardInterrupt):
+        Compiled(interrupted)(tf.constant(1.0))
+    with pytest.raises(SystemError, match="of another cause"):
+        Compiled(broken)(tf.constant(1.0))
