@@ -15,6 +15,7 @@ OURS = ("sgld", "sghmc", "sgnht", "sgldcv", "sghmccv", "sgnhtcv")
 OF_R = [name + suffix for name in OURS for suffix in ("", PLAIN)]
 FURTHER = ("ccadl, full", "badodab", "badodab, cv", "baoab, cv", "sgldcv, preferential")
 ORDER = [*OF_R, *FURTHER]
+LINES = (*OURS, *FURTHER)  # of the picture: with and without a preconditioner share one
 COLUMNS = (
     "sampler",
     "mean, in sds",
@@ -194,7 +195,7 @@ def draw(kept: dict[str, Any]) -> None:
     colours = {"": "#33608c", PLAIN: "#d08a3c"}
     for ax, problem in zip(axes.flat, kept.values(), strict=False):
         ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color="#dddddd", lw=0)
-        for line, name in enumerate((*OURS, *FURTHER)):
+        for line, name in enumerate(LINES):
             for shift, (suffix, colour) in zip((-0.17, 0.17), colours.items(), strict=True):
                 row = problem["rows"].get(name + suffix)
                 if row and "failed" not in row:
@@ -204,8 +205,8 @@ def draw(kept: dict[str, Any]) -> None:
                     ax.scatter(ratios, at, s=14, facecolors=fill, edgecolors=colour, lw=0.7, clip_on=False)
         ax.set_title(problem["title"].split(":")[0], fontsize="medium")
         ax.set_xlim(LEFT, RIGHT)
-        ax.set_yticks(range(len(OURS) + len(FURTHER)), (*OURS, *FURTHER))
-        ax.set_ylim(len(OURS) + len(FURTHER) - 0.5, -0.5)
+        ax.set_yticks(range(len(LINES)), LINES)
+        ax.set_ylim(len(LINES) - 0.5, -0.5)
     for ax in list(axes.flat)[len(kept) :]:
         ax.remove()
     figure.supxlabel("standard deviation, over the reference's", fontsize="medium")
