@@ -21,6 +21,20 @@ def over_chains(fn: Callable, n_chains: int) -> Callable:
     return call
 
 
+def one_by_one(fn: Callable, n_chains: int, specs: Any) -> Callable:
+    """The same one chain after the other, for what draws by rejection: it cannot be vectorised and compiled.
+
+    `specs` are those of what `fn` returns.
+    """
+    if n_chains == 1:
+        return over_chains(fn, 1)
+
+    def call(*args: Any) -> Any:
+        return tf.map_fn(lambda args: fn(*args), args, fn_output_signature=specs)
+
+    return call
+
+
 def mapped(fn: Callable, elements: Any) -> Any:
     """tf.vectorized_map without its word on retracing: it traces a function of its own for every map, and must."""
     logger = logging.getLogger("tensorflow")

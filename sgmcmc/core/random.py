@@ -141,7 +141,7 @@ class Stream:
         return tf.bitcast(_multiply_high(high, bound) + overflow, tf.int32), total
 
     def log_gamma(self, counters: tf.Tensor, elements: tf.Tensor, shapes: tf.Tensor) -> tf.Tensor:
-        """Logarithms of Gamma(shape, 1) draws, [K, C, m] as `bits`, for shapes [K, C, m]; NaN where one is not positive.
+        """Logarithms of Gamma(shape, 1) draws for shapes [K, C, m], as `bits`; NaN where a shape is not positive.
 
         By rejection (Marsaglia and Tsang 2000, "A simple method for generating gamma variables"); for shapes below 1
         from a draw for shape + 1, to which log(U) / shape is added, so that a draw of 1e-300 is as exact as any other.
@@ -154,7 +154,7 @@ class Stream:
         return tf.where((shapes > 0) & tf.math.is_finite(shapes), value, tf.constant(np.nan, shapes.dtype))
 
     def poisson(self, counters: tf.Tensor, elements: tf.Tensor, means: tf.Tensor) -> tf.Tensor:
-        """Poisson draws, [K, C, m] as `bits`, in the type of the means [K, C, m]; NaN where one is negative or not finite.
+        """Poisson draws, of the type of the means [K, C, m], as `bits`; NaN where a mean is negative or infinite.
 
         By inversion for means below 10, else by transformed rejection (Hoermann 1993, "The transformed rejection
         method for generating Poisson random variables", algorithm PTRS).
