@@ -190,7 +190,7 @@ class Stream:
                     key = tuple(tf.gather(k[:, 0], at // width % n_chains) for k in stream._key)
                     counter = tf.gather(_u32(counters), at // (width * n_chains))
                     words = list(threefry2x32(key, (tf.gather(numbers, at % (width * n_chains)), counter)))
-                return made(*words, param)
+                return made(*words, param, attempt)
 
             return propose
 
@@ -232,7 +232,7 @@ def _open_uniform(high: tf.Tensor, low: tf.Tensor, dtype: tf.DType) -> tf.Tensor
     return (tf.cast(high, dtype) + (tf.cast(low, dtype) + 0.5) * 2.0**-32) * 2.0**-32
 
 
-def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
+def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
     """The logarithm of a draw for `shape`, or for shape + 1 if it is below 1; or `REFUSED`."""
     d = tf.where(shape < 1, shape + 1, shape) - 1 / 3
     y = tf.cast(_normal(high), shape.dtype) / (3 * tf.sqrt(d))
@@ -240,7 +240,7 @@ def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor) -> tf.Ten
     # log v - v + 1 + x^2/2d for v = (1 + y)^3, of which all but the rest of the series of the logarithm cancels.
     rest = tf.where(
         tf.abs(y) < 0.25,
-        y**4 * _polynomial(y, (1 / 11, -1 / 10, 1 / 9, -1 / 8, 1 / 7, -1 / 6, 1 / 5, -1 / 4)),
+        (y * y) * (y * y) * _polynomial(y, (1 / 11, -1 / 10, 1 / 9, -1 / 8, 1 / 7, -1 / 6, 1 / 5, -1 / 4)),
         tf.math.log1p(far) - far * (1 - far * (1 / 2 - far / 3)),
     )
     log_u = tf.cast(tf.math.log(_open_uniform(low, low, tf.float32)), shape.dtype)
@@ -250,50 +250,60 @@ def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor) -> tf.Ten
 
 INVERTED_BELOW = 10.0  # means
 LAST_COUNT = 60  # of a mean below 10, exceeded with probability 1e-26
-QUICK_COUNT = 3
+QUICK_COUNT = 12
+QUICK_TAIL = 1e-5  # probabilities from which on float32 tells a count from the next
 LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(16), 1)))
 
 
-def _quick_poisson(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
-    """A draw, refused where it takes more than a comparison or exceeds a small count."""
-    few, _, left = _inverted(_open_uniform(high, low, tf.float64), mean, QUICK_COUNT)
-    count, squeezed, _ = _transformed(high, low, mean)
+def _quick_poisson(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
+    """A draw, refused where it takes more than float32, small counts and comparisons."""
+    u, mean32 = _open_uniform(high, low, tf.float32), tf.cast(tf.minimum(mean, INVERTED_BELOW), tf.float32)
+    state = _first_count(mean32)
+    for _ in range(QUICK_COUNT):
+        state = _next_count(u, mean32, *state)
+    _, _, tail, few = state
     refused = tf.constant(rejection.REFUSED, mean.dtype)
-    small = tf.where(left, refused, tf.cast(few, mean.dtype))
+    small = tf.where((u < tail) | (u < QUICK_TAIL), refused, tf.cast(few, mean.dtype))
+    count, squeezed, _ = _transformed(high, low, mean)
     return tf.where(mean < INVERTED_BELOW, small, tf.where(squeezed, count, refused))
 
 
-def _poisson_proposal(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
+def _poisson_proposal(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
     """A draw, or `REFUSED`."""
-    few, _, _ = _inverted(_open_uniform(high, low, tf.float64), mean, LAST_COUNT)
+    # Inversion needs one attempt.
+    few = _inverted(_open_uniform(high, low, tf.float64), tf.where(attempt == 0, mean, tf.zeros_like(mean)))
     count, squeezed, ratio = _transformed(high, low, mean)
     accepted = squeezed | ((count >= 0) & (ratio <= _log_poisson(tf.maximum(count, 0), mean)))
     large = tf.where(accepted, count, tf.constant(rejection.REFUSED, mean.dtype))
     return tf.where(mean < INVERTED_BELOW, tf.cast(few, mean.dtype), large)
 
 
-def _inverted(u: tf.Tensor, mean: tf.Tensor, last: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """How many of P(X > 0), ..., P(X > last) exceed u, the last of them, and which draws are larger still.
+def _inverted(u: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
+    """How many of P(X > 0), P(X > 1), ... exceed u, for means below `INVERTED_BELOW`; 0 for others.
 
     In float64: in float32 the rounding of a small tail would turn into counts that are far too large.
     """
     mean = tf.cast(tf.where(mean < INVERTED_BELOW, mean, tf.zeros_like(mean)), tf.float64)
+    _, _, _, count = tf.while_loop(
+        lambda k, mass, tail, count: (k < LAST_COUNT) & tf.reduce_any(u < tail),
+        lambda *state: _next_count(u, mean, *state),
+        _first_count(mean),
+    )
+    return count
 
-    def next_count(k: int | tf.Tensor, mass: tf.Tensor, tail: tf.Tensor, count: tf.Tensor) -> tuple:
-        exceeds = u < tail
-        mass *= mean / tf.cast(k + 1, tf.float64)
-        return k + 1, mass, tf.where(exceeds, tail - mass, tail), count + tf.cast(exceeds, tf.float64)
 
-    state = (0, tf.exp(-mean), -tf.math.expm1(-mean), tf.zeros_like(mean))
-    if last <= QUICK_COUNT:
-        for _ in range(last):
-            state = next_count(*state)
-    else:
-        state = tf.while_loop(
-            lambda k, mass, tail, count: (k < last) & tf.reduce_any(u < tail), next_count, (tf.constant(0), *state[1:])
-        )
-    _, _, tail, count = state
-    return count, tail, u < tail
+def _first_count(mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """k = 0, P(X = 0), P(X > 0), and no count yet."""
+    return tf.constant(0), tf.exp(-mean), -tf.math.expm1(-mean), tf.zeros_like(mean)
+
+
+def _next_count(
+    u: tf.Tensor, mean: tf.Tensor, k: tf.Tensor, mass: tf.Tensor, tail: tf.Tensor, count: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The same for k + 1, where u < P(X > k)."""
+    exceeds = u < tail
+    mass *= mean / tf.cast(k + 1, mean.dtype)
+    return k + 1, mass, tf.where(exceeds, tail - mass, tail), count + tf.cast(exceeds, mean.dtype)
 
 
 def _transformed(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
