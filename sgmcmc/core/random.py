@@ -178,24 +178,22 @@ class Stream:
         draw: Draw,
         quick: Callable | None = None,
     ) -> tf.Tensor:
-        n_counters, n_chains, width = param.shape
+        _, n_chains, width = param.shape
         numbers = tf.reshape(tf.broadcast_to(_u32(elements), [n_chains, width]), [-1])
 
         def by(made: Callable) -> Callable:
             def propose(attempt: tf.Tensor, at: tf.Tensor | None, param: tf.Tensor) -> tf.Tensor:
                 stream = self._of(draw, attempt)
                 if at is None:
-                    words = [tf.reshape(x, [-1]) for x in stream.bits(counters, elements)]
-                else:
-                    key = tuple(tf.gather(k[:, 0], at // width % n_chains) for k in stream._key)
-                    counter = tf.gather(_u32(counters), at // (width * n_chains))
-                    words = list(threefry2x32(key, (tf.gather(numbers, at % (width * n_chains)), counter)))
+                    return made(*stream.bits(counters, elements), param, attempt)
+                key = tuple(tf.gather(k[:, 0], at // width % n_chains) for k in stream._key)
+                counter = tf.gather(_u32(counters), at // (width * n_chains))
+                words = threefry2x32(key, (tf.gather(numbers, at % (width * n_chains)), counter))
                 return made(*words, param, attempt)
 
             return propose
 
-        flat = rejection.drawn(by(proposal), tf.reshape(param, [-1]), by(quick) if quick else None)
-        return tf.reshape(flat, [n_counters, n_chains, width])
+        return rejection.drawn(by(proposal), param, by(quick) if quick else None)
 
     def permutation(self, counters: tf.Tensor, positions: tf.Tensor, bound: int) -> tf.Tensor:
         """The values at `positions`, int32 [K or 1, m], of a random permutation of {0, ..., bound - 1}: [K, C, m].
