@@ -254,7 +254,7 @@ def test_a_posterior_that_is_not_as_expected_is_said_to_be() -> None:
     def wide(params: dict, dataset: dict) -> tf.Tensor:
         return tf.reduce_sum(0.0 * dataset["y"] - 2.0 / N * tf.math.log1p(params["level"] ** 2))
 
-    with pytest.warns(UserWarning, match=r"an sd of 'level' in this chain is .* times what was expected before it"):
+    with pytest.warns(UserWarning, match=r"an sd of 'level' in this chain is .* times the sd expected before the run"):
         sgmcmc.sgldcv(wide, DATASET, {"level": 0.1}, minibatchSize=100, nIters=5000, verbose=False, seed=1)
 
 

@@ -168,7 +168,9 @@ def test_a_file_holds_all(few: sgmcmc.Draws, chains: sgmcmc.Draws, tmp_path: Pat
 
 def test_bad_files_are_named(few: sgmcmc.Draws, tmp_path: Path) -> None:
     path = tmp_path / "draws.npz"
-    with pytest.raises(ValueError, match=r"path of load must be what save or storage= made; got .*, where nothing is"):
+    with pytest.raises(
+        ValueError, match=r"path of load must be what save or storage= made; got .*, which does not exist"
+    ):
         sgmcmc.Draws.load(path)
     for bad in (5, tmp_path / "draws.npy"):
         for function, name in ((few.save, "save"), (sgmcmc.Draws.load, "load")):
@@ -408,7 +410,7 @@ def test_summary_of_a_sampler_without_momentum(few: sgmcmc.Draws) -> None:
         told[1] - 1 > abs(told[0] - 1) and table.loc["sum", "variance_ratio"] == table.loc["theta[0]", "variance_ratio"]
     )
     np.testing.assert_allclose(table.loc["sum", "mean"], few["sum"].mean(), rtol=1e-4)
-    with pytest.raises(ValueError, match="summary needs draws, and there are none"):
+    with pytest.raises(ValueError, match="summary needs draws; there are none"):
         few[:0].summary()
 
 
@@ -478,7 +480,7 @@ def test_bad_arguments_of_predict_are_named(few: sgmcmc.Draws, arguments: tuple,
     with pytest.raises(ValueError) as refused:
         few.predict(*arguments)
     assert sentence in str(refused.value)
-    with pytest.raises(ValueError, match="predict needs draws, and there are none"):
+    with pytest.raises(ValueError, match="predict needs draws; there are none"):
         few[:0].predict(lambda p: p["phi"])
 
 
