@@ -25,7 +25,7 @@ def to_arviz(draws: Draws) -> xr.DataTree:
         raise ValueError("toArviz needs draws, but none are stored; with reduce=, collect= says what to store.")
     names = [name for members in groups.values() for name in members]
     if bad := reserved_names(names):
-        raise ValueError(f"names for toArviz must be fit for xarray; got {bad}, which it reserves.")
+        raise ValueError(f"names for toArviz must be usable in xarray; got {bad}, which it reserves.")
     some = next(iter(groups["posterior"].values()))
     parameters, shape = settings["parameters"], some.shape[:2]
     stats = _constants(settings, shape) | groups.get("sample_stats", {})

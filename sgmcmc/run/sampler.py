@@ -51,23 +51,23 @@ class Sampler:
     stepsize : mapping of str to float or Schedule
         One for each parameter; NaN if it is to be found.
     start : mapping of str to numpy.ndarray
-        Where the chain, or the mode search before it, begins.
+        Where the chain, or the search for the mode before it, begins.
     seed : int
     search : ModeSearch, AutomaticSearch or None
-        How to find the mode, if the gradient estimator or the curvature wants it.
+        How to find the mode, if the gradient estimator or the curvature needs it.
     curvature : Curvature
-        What is taken from the curvature there.
+        What the curvature there is used for.
     n_chains : int or None
-        None is a single chain whose draws have no chain axis.
+        None for a single chain whose draws have no chain axis.
     starts : float, mapping of str to numpy.ndarray, or None
-        Where the chains begin if not all at `start`, or at the mode: at points scattered around it with this standard
-        deviation, or at these, {name: [C, ...]}.
+        Where the chains begin if not all at `start` or at the mode: at normal points around it with this standard
+        deviation, or at these positions, {name: [C, ...]}.
     shared_minibatch : bool
-        Whether all chains look at the same observations.
+        Whether all chains use the same observations.
     sizing : Sizing or None
-        What the size of the minibatches adapts to, if it is not fixed.
+        How the size of the minibatches adapts, if it is not fixed.
     gibbs : GibbsStep or None
-        A step of the user's after each iteration.
+        The user's own step after each iteration.
     settings : mapping of str to Any
         All of this as the user knows it, as JSON.
     """
@@ -91,7 +91,7 @@ class Sampler:
 
     @property
     def leaps(self) -> int:
-        """Gradients in one iteration."""
+        """The number of gradients in one iteration."""
         return next(iter(self.dynamics.values())).leaps
 
     @property
@@ -117,9 +117,9 @@ class Sampler:
         return told + len(keys) * len(self.start)
 
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
-        """Chains about to begin; where the mode is wanted at the mode or around it, which is sought here.
+        """Chains about to begin. If the mode is needed, this searches for it, and they begin at or around it.
 
-        `monitored` chains can tell the estimated gradient at a draw.
+        `monitored` chains can estimate the gradient at a draw.
         """
         mode = None
         if self.search is not None:
@@ -155,7 +155,7 @@ class Sampler:
         return self.prepared(found, mode, monitored)
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """Chains about to begin, from what is worked out before, as `constants` knows it, and from the mode."""
+        """Chains about to begin, given the constants that were computed before and the mode."""
         chains = range(self.n_chains or 1)
         transition = build(
             Product(
@@ -183,7 +183,7 @@ class Sampler:
         return prepared
 
     def _warn_of_lost_noise(self, prepared: Prepared) -> None:
-        """Where a search has led, or by a preconditioner; without either it is said at set-up."""
+        """Warn at the mode, or with a preconditioner; in other cases the set-up has warned."""
         root = prepared.constants["preconditioner"]
         if prepared.mode is None and not root:
             return
@@ -197,7 +197,7 @@ class Sampler:
         warn_of_lost_noise(self.name, noise, self.start if prepared.mode is None else prepared.mode.params)
 
     def first_positions(self) -> dict[str, np.ndarray]:
-        """Where the chains begin as far as it is known without a search, in the shape of a draw."""
+        """Where the chains begin, as far as known without a search, in the shape of a draw."""
         if self.n_chains is None:
             return dict(self.start)
         return {name: theta.numpy() for name, theta in self._chain_starts(dict(self.start)).items()}
@@ -216,12 +216,12 @@ class Sampler:
         return {name: centre[name] + self.starts * z[name] for name in elements}
 
     def with_seed(self, seed: int) -> Sampler:
-        """The same with another seed."""
+        """The same sampler with another seed."""
         return replace(self, seed=seed, settings=dict(self.settings) | {"seed": seed})
 
     @property
     def probes(self) -> list[Tree]:
-        """Points at and around where chains begin, at which functions are told from others."""
+        """Points at and around the start of the chains, at which functions are compared."""
         rng = np.random.default_rng(0)
         directions = {name: rng.normal(size=theta.shape).astype(theta.dtype) for name, theta in self.start.items()}
         return [
@@ -234,7 +234,7 @@ class Sampler:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What tells a chain of this sampler from others, as JSON."""
+        """What identifies a chain of this sampler, as JSON."""
         data = self.model.data
         some = some_rows(data, PROBE_ROWS)
         log_lik = [self.model.log_lik(point, some) for point in self.probes]
@@ -246,7 +246,9 @@ class Sampler:
         if self.gibbs is not None:
             seed = tf.constant([1, 2])
             some = some_rows(data, self.minibatch.size)
-            updated = [self.gibbs.update(point, some, seed) for point in self.probes[:2]]  # others may leave the domain
+            updated = [
+                self.gibbs.update(point, some, seed) for point in self.probes[:2]
+            ]  # further points may be outside the domain
             gibbs = told(summed(updated), self.gibbs.update, params, rows, tf.TensorSpec([2], tf.int32))
         return dict(self.settings) | {
             "gibbs": gibbs,

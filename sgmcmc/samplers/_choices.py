@@ -1,4 +1,4 @@
-"""What users pass to make a sampler, checked and converted: here camelCase becomes snake_case."""
+"""The arguments of a sampler, checked and converted: here camelCase becomes snake_case."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
-EXACT = 2**53  # up to here a float is one integer
-SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations by which schedules are compared
+EXACT = 2**53  # up to here every integer is a float of its own
+SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations at which schedules are compared
 
 
 @dataclass
 class Choices:
-    """The choices that every product of model, minibatch, gradient and dynamics has.
+    """The choices of model, minibatch, gradient and dynamics that every sampler has.
 
-    Each is checked when it is first wanted.
+    Each is checked on first use.
     """
 
     sampler: str
@@ -118,7 +118,7 @@ class Choices:
 
     @cached_property
     def step_of_user(self) -> GibbsStep | None:
-        """`gibbs`, after a trial."""
+        """`gibbs`, checked by a trial."""
         return None if self.gibbs is None else checked_gibbs(self)
 
     @property
@@ -178,7 +178,7 @@ class Choices:
         if not wanted <= set(value) <= self.start.keys():
             raise self.refuse(argument, f"have the keys of params, {sorted(wanted)}", f"keys {sorted(map(str, value))}")
         each = {name: check(f"{argument}[{name!r}]", value[name]) for name in self.start if name in value}
-        unused = next(iter(each.values()))  # by parameters that gibbs moves
+        unused = next(iter(each.values()))  # for parameters that gibbs moves
         return {name: each.get(name, unused) for name in self.start}
 
     def _stepsize(self, label: str, value: Any) -> float | Schedule:
@@ -188,7 +188,7 @@ class Choices:
         return value
 
     def _try_schedule(self, label: str, schedule: Schedule) -> None:
-        """At iteration 0, as the compiled loop will call it; whether it stays allowed is for its author to know."""
+        """Try a schedule at iteration 0, as the compiled loop calls it; later values are not checked."""
         allowed, must = STEPSIZE
         traced = tf.function(lambda k: tf.convert_to_tensor(schedule(k), dtype_hint=self.float_type), autograph=False)
         try:
@@ -238,12 +238,12 @@ class Choices:
 
     @cached_property
     def data(self) -> Data:
-        """`dataset`, in memory or where it is."""
+        """`dataset`, in memory or on disk."""
         return checked_dataset(self.sampler, self.dataset, self.integers, np.dtype(self.float_type.as_numpy_dtype))
 
     @property
     def reshuffled(self) -> bool:
-        """Whether the minibatches of an epoch have no observation twice, so that their noises depend on each other."""
+        """Whether the minibatches of an epoch share no observation, so that their noises are dependent."""
         return isinstance(self.subsampling, str) and self.subsampling == "reshuffled"
 
     @cached_property
@@ -253,7 +253,7 @@ class Choices:
 
     @cached_property
     def model(self) -> Model:
-        """The posterior, after a trial of the user's functions on abstract inputs and on few observations."""
+        """The posterior, after a trial of the user's functions on abstract inputs and a few observations."""
         process.use()
         if not callable(self.logLik):
             raise self.refuse("logLik", "be a function of (params, dataset)", repr(self.logLik))
@@ -274,7 +274,7 @@ class Choices:
         return model
 
     def _require_in_range(self) -> None:
-        """Of data elsewhere, as they come."""
+        """Check indices now for data in memory, and for other data when they are read."""
         attempting = attempt(self.sampler, self.logLik, self.start)
         if isinstance(self.data, InMemory):
             require_in_range(attempting, self.data)
@@ -282,7 +282,7 @@ class Choices:
             self.data.watch(attempting)
 
     def _checksum_of_matrix(self) -> str:
-        """Of the matrix as it was given: its root is rounded otherwise on another machine."""
+        """The checksum of the given matrix; rounding of its root depends on the machine."""
         given = self.preconditioner
         entries = given if isinstance(given, Mapping) else {"": given}
         return "matrix " + " ".join(checksum(np.asarray(entries[name], np.float64)) for name in sorted(entries))
@@ -317,7 +317,7 @@ def _times(power: float, function: Callable) -> Callable:
 
 
 def _described(stepsize: float | Schedule, dtype: tf.DType) -> Any:
-    """A number, or what tells one schedule from another in any process."""
+    """A number, or values that identify a schedule in any process."""
     if not callable(stepsize):
         return stepsize
     values = {"schedule": [_value_at(stepsize, tf.constant(k, dtype)) for k in SCHEDULE_AT]}
@@ -327,5 +327,5 @@ def _described(stepsize: float | Schedule, dtype: tf.DType) -> Any:
 def _value_at(schedule: Schedule, iteration: tf.Tensor) -> float | None:
     try:
         return float(schedule(iteration))
-    except Exception:  # such as a table that is not as long
+    except Exception:  # such as a table that is shorter
         return None

@@ -1,4 +1,4 @@
-"""The options of the samplers, said once: their types, defaults and texts; and how they get into signatures and help.
+"""The options of the samplers, each in one place, and how they get into signatures and help.
 
 A public function names R's arguments itself and takes the rest as ``**options: Unpack[...]``. `public` then gives it
 the whole signature, for `inspect` and `help`, checks what it is called with against that, and fills in the defaults.
@@ -73,12 +73,12 @@ RUN_DEFAULTS: RunOptions = {
 
 
 def of_setup(options: Options) -> SetupOptions:
-    """Those that make the sampler."""
+    """The options that set up the sampler."""
     return {name: options[name] for name in SETUP_DEFAULTS}  # type: ignore[literal-required, return-value]
 
 
 def of_run(options: Options) -> RunOptions:
-    """Those of the run."""
+    """The options of the run."""
     return {name: options[name] for name in RUN_DEFAULTS}  # type: ignore[literal-required, return-value]
 
 

@@ -259,7 +259,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
      "subsampling of sgld must draw each minibatch afresh, for saga(); got 'reshuffled'"),
     ("sgld", {"subsampling": np.ones(N), "logLik": with_prior}, "logLik of sgld must be a sum over the observations"),
     ("sample", {"stepsize": "auto", "dynamics": {"slope": two(), "level": two()}},
-     "stepsize of sample must be given where parameters have dynamics of their own; got 'auto'"),
+     "stepsize of sample must be given if parameters have different dynamics; got 'auto'"),
     ("sgld", {"minibatchSize": adaptive()}, "minibatchSize of sgld must be a number without control variates"),
     ("sgld", {"minibatchSize": adaptive(), "gradient": svrg()}, "minibatchSize of sgld must be a number without"),
     ("sgldcv", {"minibatchSize": adaptive(pilot=0)}, "pilot of adaptive of sgldcv must be an integer in [1, N] or"),
@@ -299,9 +299,7 @@ def test_a_mean_over_the_observations_is_warned_of() -> None:
 
 def test_tune_tries_no_estimator_that_depends_on_where_a_chain_has_been() -> None:
     for changes in ({"gradient": saga()}, {"gradient": svrg()}, {"minibatchSize": adaptive()}):
-        with pytest.raises(
-            ValueError, match=r"of tune must not be (saga|svrg|adaptive), since its estimates depend on"
-        ):
+        with pytest.raises(ValueError, match=r"of tune must not be (saga|svrg|adaptive), since its noise depends on"):
             sgmcmc.tune(sgmcmc.sgld, log_lik, DATASET, PARAMS, [1e-3], **changes, verbose=False)
 
 

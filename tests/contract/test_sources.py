@@ -235,7 +235,7 @@ def test_sources_that_can_only_be_read_in_order_are_refused() -> None:
 
 
 def test_collect_with_the_data_is_refused_where_they_are_not_in_memory(on_disk: dict) -> None:
-    with pytest.raises(ValueError, match="collect of sgld must be a function of params alone where the data are not"):
+    with pytest.raises(ValueError, match="collect of sgld must be a function of params alone if the data are not"):
         draws(on_disk["memmap"], collect=lambda params, dataset: {"fit": log_lik(params, dataset)})
     assert "square" in draws(on_disk["memmap"], collect=lambda params: {"square": params["beta"] ** 2})
 

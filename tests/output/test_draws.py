@@ -290,8 +290,9 @@ def test_arrays_of_another_length_are_refused(few: sgmcmc.Draws, chains: sgmcmc.
     """As what R's users write to drop a burn-in, of one parameter."""
     for out, lead, short in ((few.copy(), "25", "(20, 2)"), (chains.copy(), "4, 1500", "(4, 1495, 2)")):
         message = (
-            f"out['theta'] must have shape ({lead}, ...), as many draws as the others; got {short}. Draws are dropped "
-            "from all together: out = out.burnIn(k) drops those of the first k iterations, out = out[k:] the first k."
+            f"out['theta'] must have shape ({lead}, ...), as many draws as the others; got {short}. To drop draws, "
+            "drop them from all arrays: out = out.burnIn(k) drops those of the first k iterations, out = out[k:] the "
+            "first k draws."
         )
         before, part = out["theta"], out["theta"][5:] if out.nChains is None else out["theta"][:, 5:]
 
@@ -327,7 +328,7 @@ def test_an_attribute_that_is_a_parameter_is_pointed_to(few: sgmcmc.Draws) -> No
 def test_names_that_arviz_cannot_hold_are_named(few: sgmcmc.Draws, bad: str) -> None:
     out = few.copy()
     out[bad] = out["phi"]
-    with pytest.raises(ValueError, match=f"names for toArviz must be fit for xarray; got .*{bad}"):
+    with pytest.raises(ValueError, match=f"names for toArviz must be usable in xarray; got .*{bad}"):
         out.toArviz()
 
 
