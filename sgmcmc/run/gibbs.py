@@ -1,7 +1,8 @@
-"""A Gibbs step of the user's after each iteration of another transition: the product of two transitions.
+"""The user's own Gibbs step after each iteration of another transition.
 
-Where the step draws some parameters from their distribution given the others, the posterior stays as it is (thesis
-section 4.7; Chen, Fox & Guestrin 2014, for the precisions of a network's weights).
+If the step draws some parameters from their distribution given the others, the
+posterior is unchanged (thesis section 4.7; Chen, Fox & Guestrin 2014, for the
+precisions of a network's weights).
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.types import Dynamics, State, Supplied, Supply, Transition, Tree
 from sgmcmc.kernel import MINIBATCH, key_of
 
-SEED = "gibbs"  # the draws of an iteration that seed the step
+SEED = "gibbs"  # the name of the random seeds of the step in the supply
 
 
 class GibbsStep(NamedTuple):
-    """``update(params, data, seed) -> {name: tensor}`` for one chain, of the parameters that it `moves`."""
+    """``update(params, data, seed) -> {name: tensor}`` for one chain; `moves` are the names."""
 
     update: Callable[[Tree, Tree, tf.Tensor], Tree]
     moves: frozenset[str]
@@ -51,7 +52,7 @@ def then(transition: Transition, gibbs: GibbsStep, n_chains: int) -> Transition:
         given = (params, data, supplied.draws(SEED))
         if n_chains == 1:
             new = over_chains(gibbs.update, 1)(*given)
-        else:  # one after the other: what draws by rejection cannot be vectorised and compiled
+        else:  # one chain after the other: rejection samplers cannot be vectorised and compiled
             specs = {name: tf.TensorSpec(params[name].shape[1:], params[name].dtype) for name in gibbs.moves}
             new = tf.map_fn(of_one, given, fn_output_signature=specs)
         places = {id(params[name]): value for name, value in new.items()}

@@ -57,12 +57,12 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "stepsize of a parameter 0", {"stepsize": {"theta": 0}}, "stepsize['theta'] of sgld must be a positive"),
     ("sgld", "stepsize NaN", {"stepsize": float("nan")}, "stepsize of sgld must be a positive number"),
     ("sgld", "a stepsize that float32 makes 0", {"stepsize": 1e-50},
-     "stepsize of sgld must be from 1.18e-38 to 3.4e+38, what float32 can hold, or come with dtype='float64'; "
+     "stepsize of sgld must be from 1.18e-38 to 3.4e+38, the range of float32, or come with dtype='float64'; "
      "got 1e-50."),
     ("sgld", "a stepsize that float32 makes infinite", {"stepsize": {"theta": 1e39}},
      "stepsize['theta'] of sgld must be from 1.18e-38 to 3.4e+38"),
     ("sgld", "a stepsize beyond float64", {"stepsize": 1e-320, "dtype": "float64"},
-     "stepsize of sgld must be from 2.23e-308 to 1.8e+308, what float64 can hold; got 1e-320."),
+     "stepsize of sgld must be from 2.23e-308 to 1.8e+308, the range of float64; got 1e-320."),
     ("sghmc", "alpha below float32", {"alpha": 1e-40}, "alpha of sghmc must be from 1.18e-38"),
     ("sgnht", "a below float32", {"a": 1e-40}, "a of sgnht must be from 1.18e-38"),
     ("sgldcv", "optStepsize below float32", {"optStepsize": 1e-46}, "optStepsize of sgldcv must be from 1.18e-38"),
@@ -86,8 +86,8 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "ragged lists", {"dataset": {"x": [[1.0], [1.0, 2.0]]}}, "dataset['x'] of sgld must be an array"),
     ("sgld", "complex numbers", {"dataset": {"x": np.array([1j])}}, "got dtype complex128."),
     ("sgld", "masked values", {"dataset": {"x": np.ma.masked_greater(np.arange(10.0), 6.0)}},
-     "dataset['x'] of sgld must be an array without masked values; got 3 masked. Leave those observations out, or put "
-     "numbers in their place, as its method filled does."),
+     "dataset['x'] of sgld must be an array without masked values; got 3 masked. Leave these observations out, or "
+     "replace the values by numbers with the method filled."),
     ("sgld", "masked values in a list", {"dataset": {"x": [np.ma.array([1.0, 2.0], mask=[False, True])] * 5}},
      "dataset['x'] of sgld must be an array without masked values; got 5 masked."),
     ("sgld", "a masked start", {"params": {"theta": np.ma.array([0.0, 1.0], mask=[True, False])}},
@@ -99,15 +99,15 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "a masked number", {"stepsize": np.ma.array(1e-4, mask=True)}, "stepsize of sgld must be a positive"),
     ("sgld", "a sparse matrix", {"dataset": {"x": scipy.sparse.eye(5, format="csr")}},
      "dataset['x'] of sgld must be an array of real numbers; got a csr_matrix of shape (5, 5). Make it dense (toarray, "
-     "tf.sparse.to_dense) where that fits into memory; otherwise give the places and the values of what is not zero as "
-     "two arrays with a row for each observation, and name the places in integers."),
+     "tf.sparse.to_dense) if that fits into memory; otherwise pass the positions and the values of the nonzero entries "
+     "as two arrays with a row for each observation, and name the positions in integers."),
     ("sgld", "a data frame", {"dataset": pd.DataFrame({"x": [1.0, 2.0]})},
      "dataset of sgld must be a dict of arrays; got a DataFrame of shape (2, 1). {'X': frame} passes it to logLik as "
-     "one matrix, {name: frame[name] for name in frame.columns} its columns."),
+     "one matrix, {name: frame[name] for name in frame.columns} as columns."),
     ("sgld", "words in a data frame",
      {"dataset": {"x": pd.DataFrame({"a": [1.0], "b": ["one"]}).astype({"b": object})}},
      "dataset['x'] of sgld must be an array of real numbers; got a DataFrame of shape (1, 2) with columns "
-     "{'b': 'object'}, which are to be left out or coded as numbers."),
+     "{'b': 'object'}, which must be left out or coded as numbers."),
     ("sgld", "a tf.data.Dataset", {"dataset": tf.data.Dataset.range(3)},
      "since minibatches are drawn at random; got a tf.data.Dataset, which can only be read in order."),
     ("sgld", "an entry that is a tf.data.Dataset", {"dataset": {"x": tf.data.Dataset.range(3)}},
@@ -287,8 +287,8 @@ TIMES = 1.7e9 + np.linspace(0.0, 86_400.0, 1000)
 WARNED: dict[str, tuple[dict[str, Any], str]] = {
     "steps that float32 rounds away": (
         {"stepsize": 1e-10, "params": {"theta": -1e3}},
-        "params['theta'] is at 1000, where float32 has steps of 6.1e-05, and the noise of a step has sd 1e-05: "
-        "sgld will hardly move it. To help, use dtype='float64', or shift the parameter to lie near 0.",
+        "params['theta'] is at 1000, where float32 has a resolution of 6.1e-05, but the noise of a step has sd 1e-05: "
+        "sgld will hardly move it. To fix this, use dtype='float64', or shift the parameter to be near 0.",
     ),
     "a schedule": (
         {"stepsize": sgmcmc.polynomial(1e-10, 1.0, 0.0), "params": {"theta": 1e3}}, "params['theta'] is at 1000",
@@ -298,12 +298,12 @@ WARNED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "even float64": (
         {"stepsize": 1e-10, "params": {"theta": 1e12}, "dtype": "float64"},
-        "To help, shift the parameter to lie near 0.",
+        "To fix this, shift the parameter to be near 0.",
     ),
     "times": (
         {"dataset": {"x": TIMES}},
-        "dataset['x'] of sgld loses what tells observations apart: float32 rounds it by up to 62, and its range is "
-        "8.6e+04; subtract its mean before, or use dtype='float64'.",
+        "dataset['x'] of sgld loses the differences between observations: float32 rounds it by up to 62, and its range "
+        "is 8.6e+04; subtract its mean before, or use dtype='float64'.",
     ),
     "a column of times": ({"dataset": {"x": np.stack([np.ones(1000), TIMES], axis=1)}}, "dataset['x'][:, 1] of sgld"),
 }  # fmt: skip

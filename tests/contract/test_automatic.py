@@ -153,7 +153,7 @@ def test_a_posterior_that_is_not_concave_is_said_to_be() -> None:
     def saddle(params: dict, dataset: dict) -> tf.Tensor:
         return tf.reduce_sum(dataset["y"] * 0.0 + 1e-3 * params["level"] ** 2 - 1e-4 * params["level"] ** 4)
 
-    with pytest.warns(UserWarning, match=r"not concave at the mode that sgld found, or flat, in 1 of 1 directions"):
+    with pytest.warns(UserWarning, match=r"not concave at the mode that sgld found, or is flat, in 1 of 1 directions"):
         sgmcmc.sgldSetup(
             saddle, DATASET, {"level": 0.0}, 0.01, preconditioner="dense", **{**ARGUMENTS, "logPrior": None}
         )
@@ -247,7 +247,7 @@ def test_a_start_of_no_density_is_refused() -> None:
     sampler = sgmcmc.sgldSetup(
         lambda p, d: tf.reduce_sum(tf.math.log(p["level"]) - d["y"] ** 2 * p["level"]), DATASET, {"level": -1.0}, seed=1
     )
-    with pytest.raises(ValueError, match="params must be where the log posterior is finite, for a search for the mode"):
+    with pytest.raises(ValueError, match="params must be a point with a finite log posterior, for an automatic search"):
         sgmcmc.initSess(sampler, verbose=False)
 
 
@@ -267,7 +267,7 @@ def test_a_run_that_is_too_short_is_said_to_be() -> None:
 
 
 def test_a_tolerance_that_cannot_be_kept_is_said_not_to_be() -> None:
-    with pytest.warns(UserWarning, match=r"no stepsize makes sghmc keep tolerance=0.05: .* up to 1\d% off"):
+    with pytest.warns(UserWarning, match=r"no stepsize of sghmc keeps tolerance=0.05: .* is up to 1\d%, and"):
         sgmcmc.sghmc(log_lik, DATASET, PARAMS, **ARGUMENTS, nIters=10, verbose=False)
 
 

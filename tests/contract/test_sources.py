@@ -188,7 +188,7 @@ def test_rows_are_checked_when_they_come() -> None:
             taken = super().take(indices)
             return taken if len(indices) < 3 else {name: array for name, array in taken.items() if name != "y"}
 
-    with pytest.raises(ValueError, match=r"take of dataset must return 'y' as at first; got \['group', 'x'\]"):
+    with pytest.raises(ValueError, match=r"take of dataset must return 'y' as in its first call; got \['group', 'x'\]"):
         draws(Short())
 
     class Masked(Source):
@@ -198,7 +198,7 @@ def test_rows_are_checked_when_they_come() -> None:
                 for name, array in DATA.items()
             }
 
-    with pytest.raises(ValueError, match=r"dataset\['x'\] must come without masked values; got \d+ masked"):
+    with pytest.raises(ValueError, match=r"dataset\['x'\] must have no masked values; got \d+ masked"):
         draws(Masked())
 
 
