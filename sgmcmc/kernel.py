@@ -119,7 +119,7 @@ def moving_by_rows(
 ) -> frozenset[str]:
     """The parameters that move only by the rows that a minibatch gathers.
 
-    None if observations have different weights: the number of visits would not be 1 on average.
+    Empty if observations have different weights: the number of visits would not be 1 on average.
     """
     if minibatch.scale is None or not any(map(_may_move_by_rows, dynamics.values())):
         return frozenset()

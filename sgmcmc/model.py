@@ -136,7 +136,7 @@ class Model:
         return {name: g.indices for name, g in gradient.items() if isinstance(g, tf.IndexedSlices)}
 
     def gathered(self, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:
-        """The parameters of which `log_lik` gathers the same number of rows for each observation, by traces.
+        """The parameters of which `log_lik` gathers as many rows for each observation.
 
         Rows that are gathered for any observations, or by the log prior, do not count.
         """

@@ -1,4 +1,4 @@
-"""The stationary behaviour of linear recursions of position and momentum, in D independent directions."""
+"""Stationary linear recursions of position and momentum in independent directions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def matrices(a: Entry, b: Entry, c: Entry, d: Entry) -> np.ndarray:
 
 
 def friction_at_rest(temperature: Callable[[float], float], highest: float) -> float | None:
-    """The friction in (0, highest] at which a thermostat has the temperature 1; None if there is none.
+    """The friction in (0, highest] at which a thermostat has the temperature 1.
 
-    The temperature must fall with the friction.
+    None if there is none. The temperature must fall with the friction.
     """
     if highest <= 0 or not temperature(highest) <= 1:
         return None

@@ -10,7 +10,10 @@ import tensorflow as tf
 
 
 def over_chains(fn: Callable, n_chains: int) -> Callable:
-    """Map `fn(*args)` over the chain axis of args; for one chain call it directly, which compiles faster."""
+    """Map `fn(*args)` over the chain axis of args.
+
+    For one chain call it directly, which compiles faster.
+    """
 
     def call(*args: Any) -> Any:
         if n_chains == 1:
@@ -22,7 +25,7 @@ def over_chains(fn: Callable, n_chains: int) -> Callable:
 
 
 def mapped(fn: Callable, elements: Any) -> Any:
-    """tf.vectorized_map without its warning of retracing, which cannot be avoided here."""
+    """tf.vectorized_map without its unavoidable warnings of retracing."""
     logger = logging.getLogger("tensorflow")
     logger.addFilter(_is_no_retracing)
     try:

@@ -1,4 +1,4 @@
-"""Compilation of pure functions of tensors, by XLA if possible, once for each program in a process.
+"""Compilation of pure functions of tensors, by XLA if possible, once for each program.
 
 XLA keeps everything that it has compiled until the process ends, about 20 MB for a
 small program. So programs are identified by their graph, not by the function that was
@@ -41,7 +41,10 @@ class Compiled:
         self._traced: Program | None = None
 
     def trace(self, specs: Sequence[Any]) -> None:
-        """Trace for tensors of these shapes and types, if not done yet; the first call then only compiles."""
+        """Trace for tensors of these shapes and types, if not done yet.
+
+        The first call then only compiles.
+        """
         if self._program is None and self._traced is None:
             self._traced = self.traced(specs, jit_compile=True)
 
@@ -97,7 +100,10 @@ class Compiled:
 
 
 def _without_graph(function: Any) -> Any:
-    """The same runtime function without its graph, which would keep alive all data of the trace."""
+    """The same runtime function without its graph.
+
+    The graph would keep alive all data of the trace.
+    """
     children = [_without_graph(child) for child in function.children]
     return type(function)(
         function.name, function._bound_context, function.function_type, children, function.call_options

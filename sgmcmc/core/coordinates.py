@@ -1,4 +1,4 @@
-"""Coordinates phi in which a chain with a preconditioner M = A A^T moves: theta = centre + A phi.
+"""Coordinates phi for a preconditioner M = A A^T: theta = centre + A phi.
 
 The gradient with respect to phi is A^T times that with respect to theta. A dynamics
 makes its step from the origin of these coordinates, and theta moves by A times the
@@ -25,7 +25,7 @@ def root_of(A: np.ndarray, elements: Mapping[str, Elements], dtype: tf.DType) ->
 
 
 def of_gradient(gradient: Tree, root: Tree, elements: Mapping[str, Elements]) -> Tree:
-    """The gradient with respect to phi, from that with respect to theta, {name: [C, *shape]}."""
+    """The gradient by phi, from that by theta, {name: [C, *shape]}."""
     if DENSE in root:
         return split(tf.matmul(joined(gradient), root[DENSE]), elements)
     return {name: gradient[name] * root[DIAGONAL][name] for name in elements}

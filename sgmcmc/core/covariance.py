@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class Covariance(enum.Enum):
-    """What is estimated of it for one parameter array: the diagonal, or the full matrix."""
+    """The part of it that is estimated for one parameter array."""
 
     DIAGONAL = "diag"
     FULL = "full"

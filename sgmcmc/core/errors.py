@@ -1,4 +1,7 @@
-"""The errors of a run; everything else is a ValueError or TypeError, raised before any computation."""
+"""The errors of a run.
+
+Everything else is a ValueError or TypeError, raised before any computation.
+"""
 
 from __future__ import annotations
 

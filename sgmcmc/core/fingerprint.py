@@ -1,4 +1,4 @@
-"""A short text that identifies a traced function: equal for graphs that differ only in names.
+"""A short text that is equal for traced functions whose graphs differ only in names.
 
 TensorFlow numbers the functions in a graph, and the names of nodes and arguments
 contain these numbers. So two traces of the same function have different names. Here

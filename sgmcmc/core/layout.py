@@ -8,9 +8,10 @@ RESERVED = ("chain", "draw", "parameter", "", ".", "..", "zarr.json")
 
 
 def dimension_names(group: str, name: str, rank: int, names: Collection[str]) -> tuple[str, ...]:
-    """The dimensions of a variable: chain, draw, and numbered ones with its name, as in ArviZ.
+    """The dimensions of a variable: chain, draw, and numbered ones, as in ArviZ.
 
-    The third dimension of statistics is "parameter". No dimension has the name of a variable.
+    The third dimension of statistics is "parameter". No dimension has the name of a
+    variable.
     """
     own = ["parameter"] if group == "sample_stats" else [f"{name}_dim_{k}" for k in range(rank - 2)]
     for k, dimension in enumerate(own):

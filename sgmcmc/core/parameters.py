@@ -1,4 +1,4 @@
-"""The order of the parameters, by name, and the numbering of all their elements, in C order."""
+"""The order of the parameters, by name, and of their elements, in C order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limits of the float type: constants that become 0 or infinity, steps and data that are lost in rounding."""
+"""The limits of the float type: numbers that become 0 or infinite, or are lost."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def require_held(label: str, of: str, value: float, dtype: np.dtype) -> float:
 
 
 def warn_of_lost_noise(of: str, noise: Mapping[str, Any], position: Mapping[str, Any]) -> None:
-    """Warn if the noise of a step would be lost in rounding, so that the chain hardly moves.
+    """Warn if rounding removes the noise of a step, so that the chain hardly moves.
 
-    `noise` has its standard deviations, for each parameter or each element; `position` has arrays.
+    `noise` has its standard deviations, for each parameter or each element; `position`
+    has arrays.
     """
     lost = []
     for name, sds in noise.items():
@@ -48,7 +49,7 @@ def warn_of_lost_noise(of: str, noise: Mapping[str, Any], position: Mapping[str,
 
 
 def warn_of_rounded(label: str, of: str, array: np.ndarray, converted: np.ndarray) -> None:
-    """Warn if rounding removes the differences between observations in a column of an entry."""
+    """Warn if rounding removes the differences between observations in a column."""
     if array.dtype.kind != "f" or array.dtype.itemsize <= converted.dtype.itemsize or not array.size:
         return
     least, most = array.min(axis=0), array.max(axis=0)

@@ -7,7 +7,10 @@ import threading
 
 
 class _Process:
-    """Whether TensorFlow was used. Its threads do not exist in a fork, where it waits for them forever."""
+    """Whether TensorFlow was used.
+
+    Its threads do not exist in a fork, where it waits for them forever.
+    """
 
     used = False
     orphaned = False
@@ -38,9 +41,12 @@ def use() -> None:
 
 
 class OneThread:
-    """A context that only one thread at a time can be in; a thread must not enter it twice.
+    """A context that only one thread at a time can be in.
 
-    An interrupt may leave a thread registered; this ends when it enters again or has ended.
+    A thread must not enter it twice.
+
+    An interrupt may leave a thread registered; this ends when it enters again or has
+    ended.
     """
 
     def __init__(self) -> None:

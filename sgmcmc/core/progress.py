@@ -1,4 +1,7 @@
-"""Progress: a bar on a terminal or in a notebook, else a line every LINE_SECONDS; its errors end no chain."""
+"""Progress: a bar on a terminal or in a notebook, else a line every LINE_SECONDS.
+
+Errors while showing it do not end a chain.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ LINE = "{desc}: {percentage:3.0f}%, {n_fmt} of {total_fmt} {unit}s in {elapsed},
 
 
 class Progress:
-    """Progress on stderr; after an error, such as a closed stream or a full disk, nothing more is shown.
+    """Progress on stderr.
+
+    After an error, such as a closed stream or a full disk, nothing more is shown.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Gathered rows: parameters, and memories of their shape, of which an iteration moves only some rows."""
+"""Gathered rows: an iteration moves only some rows of a parameter and its memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ def has_rows(theta: tf.Tensor, memory: tf.Tensor) -> bool:
 
 
 def take(theta: tf.Tensor, memory: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """The rows [C, k, ...] of theta or of a memory of its shape; any other memory as a whole."""
+    """The rows [C, k, ...] of theta or of a memory of its shape.
+
+    Any other memory is returned as a whole.
+    """
     return tf.gather(memory, rows, batch_dims=1) if has_rows(theta, memory) else memory
 
 
@@ -24,7 +27,10 @@ def take_memory(theta: tf.Tensor, memory: Memory, rows: tf.Tensor) -> Memory:
 
 
 def put(whole: tf.Tensor, rows: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
-    """Write the rows back; occurrences of the same row are equal, so their order does not matter."""
+    """Write the rows back.
+
+    Occurrences of the same row are equal, so their order does not matter.
+    """
     flat, positions = _flat(whole, rows)
     part = tf.reshape(part, [-1, *whole.shape[2:]])
     return tf.reshape(tf.tensor_scatter_nd_update(flat, tf.reshape(positions, [-1, 1]), part), whole.shape)
@@ -39,7 +45,7 @@ def of_table(table: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 
 
 def _flat(whole: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The rows of all chains along one axis, and the positions of each chain's rows in it."""
+    """The rows of all chains along one axis, and the positions of `rows` in it."""
     n_chains, n_rows = whole.shape[:2]
     flat = tf.reshape(whole, [n_chains * n_rows, *whole.shape[2:]])
     return flat, tf.range(n_chains)[:, None] * n_rows + tf.cast(rows, tf.int32)

@@ -1,4 +1,4 @@
-"""Stepsizes that change with the iteration, which can replace a number as a stepsize."""
+"""Stepsizes that change with the iteration, in place of a number."""
 
 from __future__ import annotations
 
@@ -68,13 +68,14 @@ class polynomial:  # noqa: N801 - reads as a function where it is used
 
 @dataclass(frozen=True)
 class cyclical:  # noqa: N801
-    """Stepsizes that fall along a cosine from h to nearly 0 in each cycle (Zhang et al. 2020, eq. 1).
+    """Stepsizes that fall along a cosine from h to nearly 0 in each cycle.
 
-    h_k = h/2 (cos(pi r) + 1), where r = (k mod cycleLength)/cycleLength is the position
-    of iteration k in its cycle. The large steps at the beginning of a cycle lead to
-    other modes, and the small steps at its end sample there. Weight the draws by their
-    stepsize, as ``out.summary(weighted=True)`` does. With ``dtype="float32"`` the
-    cycles are exact up to iteration 2^24.
+    h_k = h/2 (cos(pi r) + 1) (Zhang et al. 2020, eq. 1), where r = (k mod
+    cycleLength)/cycleLength is the position of iteration k in its cycle. The large
+    steps at the beginning of a cycle lead to other modes, and the small steps at its
+    end sample there. Weight the draws by their stepsize, as
+    ``out.summary(weighted=True)`` does. With ``dtype="float32"`` the cycles are exact
+    up to iteration 2^24.
 
     Parameters
     ----------
@@ -127,5 +128,8 @@ class cyclical:  # noqa: N801
 
     @property
     def _n_exploring(self) -> int:
-        """The number of iterations with r < explorationFraction; rounded, so that 0.55 * 100 is not above 55."""
+        """The number of iterations with r < explorationFraction.
+
+        The product is rounded, so that 0.55 * 100 does not count as more than 55.
+        """
         return math.ceil(round(self.explorationFraction * self.cycleLength, 9))

@@ -1,4 +1,6 @@
-"""Reading a store of draws on disk; missing or damaged files, or those of another run, are errors.
+"""Reading a store of draws on disk.
+
+Missing or damaged files, or those of another run, are errors.
 
 For Zarr, a chunk without a file has the fill value everywhere. So draws that were
 deleted or moved would appear as NaN, 0 or False. Importing this module needs Zarr and
@@ -18,14 +20,20 @@ from zarr.storage import LocalStore
 
 FORMAT = 1
 NAME = "checkpoint/name/c/0"
-"""A file with bytes that are unique to the store; the run that writes the store holds a lock on it."""
+"""A file with bytes that are unique to the store.
+
+The run that writes the store holds a lock on it.
+"""
 
 CHECKSUM_BYTES = 4
 NOT_DRAWS = {"checkpoint"}
 
 
 class WholeStore(LocalStore):
-    """A store on disk; every chunk that is read must exist and have the right checksum."""
+    """A store on disk.
+
+    Every chunk that is read must exist and have the right checksum.
+    """
 
     def __init__(self, root: Path | str, *, read_only: bool = True) -> None:
         super().__init__(root, read_only=read_only)

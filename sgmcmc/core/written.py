@@ -1,4 +1,4 @@
-"""Tensors that are stored in memory, where XLA would otherwise compute them again at each use."""
+"""Tensors that are stored in memory, so that XLA does not compute them at each use."""
 
 from __future__ import annotations
 

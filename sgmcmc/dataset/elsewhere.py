@@ -1,4 +1,7 @@
-"""Data that stay on disk or in an object of the user; rows are fetched when they are needed."""
+"""Data that stay on disk or in an object of the user.
+
+Rows are fetched when they are needed.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,8 @@ class Elsewhere:
     def watch(self, attempt: Callable[[Mapping[str, np.ndarray]], None]) -> None:
         """Try fetched observations that have a lower or a higher index than all before.
 
-        `attempt` takes two or more observations, {name: [m, ...]}, and raises ValueError for an
-        index out of range.
+        `attempt` takes two or more observations, {name: [m, ...]}, and raises
+        ValueError for an index out of range.
         """
         self._attempt, self._tried = attempt, {}
 
@@ -116,7 +119,7 @@ class Elsewhere:
         self.take(np.arange(start, start + len(out)), out)
 
     def checksum(self) -> str:
-        """A checksum of 1024 evenly spaced observations, and of the size, names, types and shapes."""
+        """A checksum of 1024 evenly spaced observations, and of types and shapes."""
         sample = np.unique(np.linspace(0, self.size - 1, SAMPLED_ROWS).astype(np.int64))
         words = np.zeros((len(sample), self.layout.width), np.int64)
         self.take(sample, words)
@@ -140,7 +143,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _require_exact(name: str, array: np.ndarray, dtype: np.dtype) -> None:
-    """Refuse floats for an integer entry, and integers that `dtype` does not hold exactly."""
+    """Refuse floats for an integer entry, and integers that `dtype` rounds."""
     if dtype.kind == "i" and array.dtype.kind not in "biu":
         raise ValueError(f"dataset[{name!r}] must be integers, as in the first call of take; got dtype {array.dtype}.")
     if array.dtype.kind in "iu" and array.size:

@@ -1,4 +1,4 @@
-"""Users' arrays of numbers, checked and converted without loss: entries of a dataset, and others."""
+"""Users' arrays of numbers, checked and converted without loss."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def numeric(label: str, of: str, value: Any) -> np.ndarray:
 
 
 def n_masked(value: Any) -> int:
-    """The number of masked values in a NumPy masked array, or in a list of such arrays."""
+    """The number of masked values in a NumPy masked array, or in a list of some."""
     if isinstance(value, list | tuple):
         return sum(n_masked(part) for part in value if isinstance(part, np.ma.MaskedArray))
     return int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0

@@ -40,8 +40,8 @@ class FullPass:
     ) -> Iterator[list[tf.Tensor]]:
         """The results of the blocks; use each one before requesting the next.
 
-        `of_each` are arrays [N, ...] with a row for each observation; `of_block` gets the rows of
-        its block after the values.
+        `of_each` are arrays [N, ...] with a row for each observation; `of_block` gets
+        the rows of its block after the values.
         """
         starts = range(0, self._data.size, self._size)
         with Progress(self._data.size, title, "observation", verbose and len(starts) > 1) as progress:

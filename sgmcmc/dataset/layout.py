@@ -78,19 +78,22 @@ class Layout:
 
 
 def may_be_index(entry: np.ndarray) -> bool:
-    """Whether an entry may hold indices: integers, or one number for each observation."""
+    """Whether an entry can be indices: integers, or one number for each observation."""
     return entry.dtype.kind == "i" or entry.ndim == 1
 
 
 def extremes(entry: np.ndarray) -> np.ndarray:
-    """The positions of the smallest and the largest number of each column of an entry; at least two."""
+    """The positions of the extremes of each column of an entry, at least two."""
     columns = entry.reshape(len(entry), -1)
     at = np.unique(np.concatenate([columns.argmin(axis=0), columns.argmax(axis=0)]))
     return np.resize(at, max(len(at), 2))
 
 
 def aligned_zeros(n_rows: int, n_words: int) -> np.ndarray:
-    """Aligned int64 zeros [n_rows, n_words], from NumPy: it requests huge pages, which make random reads faster."""
+    """Aligned int64 zeros, [n_rows, n_words].
+
+    NumPy makes them, since it requests huge pages, with which random reads are faster.
+    """
     memory = np.zeros(n_rows * n_words + ALIGNMENT // WORD, np.int64)
     offset = (-memory.ctypes.data % ALIGNMENT) // WORD
     return memory[offset : offset + n_rows * n_words].reshape(n_rows, n_words)

@@ -32,7 +32,10 @@ class Some:
 
 
 def some_of(data: Data, size: int, seed: int) -> Data:
-    """`size` observations, drawn without replacement; `data` itself if it has no more."""
+    """`size` observations, drawn without replacement.
+
+    The result is `data` itself if it has no more.
+    """
     if size >= data.size:
         return data
     rng = np.random.default_rng(seed)

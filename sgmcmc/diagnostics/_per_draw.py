@@ -16,7 +16,7 @@ PLAIN = ""  # the name of an array that was given without one
 
 
 class PerDraw(NamedTuple):
-    """An array for every draw, {name: float64 [*lead, *shape]}, where `lead` is (T,) or (C, T)."""
+    """Arrays {name: float64 [*lead, *shape]}, where `lead` is (T,) or (C, T)."""
 
     arrays: dict[str, np.ndarray]
     lead: tuple[int, ...]
@@ -27,12 +27,15 @@ class PerDraw(NamedTuple):
         return {name: array.shape[len(self.lead) :] for name, array in self.arrays.items()}
 
     def flat(self) -> np.ndarray:
-        """All elements of a draw in order of name, [n, D]; the chains follow one another along n."""
+        """All elements of a draw in order of name, [n, D].
+
+        The chains follow one another along n.
+        """
         n = int(np.prod(self.lead))
         return np.concatenate([self.arrays[name].reshape(n, -1) for name in sorted(self.arrays)], axis=1)
 
     def restored(self, flat: np.ndarray, lead: tuple[int, ...] = ()) -> Any:
-        """Numbers [..., D] as arrays [*lead, *shape] by name, or as the one array that had no name."""
+        """Numbers [..., D] as arrays [*lead, *shape] by name, or as one array."""
         parts = {
             name: flat[..., e.start : e.stop].reshape((*lead, *e.shape))[()]
             for name, e in numbered(self.shapes).items()
@@ -76,7 +79,10 @@ def read(
 
 
 def paired(function: str, draws: Any, gradients: Any, n_chains: int | None) -> tuple[PerDraw, PerDraw]:
-    """The draws and the gradients of the same parameters; by default the gradients stored with the draws."""
+    """The draws and the gradients of the same parameters.
+
+    By default the gradients stored with the draws.
+    """
     if gradients is None:
         gradients = draws.gradients if isinstance(draws, Draws) else None
     if gradients is None:

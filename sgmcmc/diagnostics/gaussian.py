@@ -1,4 +1,4 @@
-"""gaussianKL: the distance between the moments of draws and those of a known normal posterior."""
+"""gaussianKL: the divergence of draws from a known normal posterior."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NAME = "gaussianKL"
 
 
 def gaussianKL(draws: Any, mean: Any, covariance: Any, *, nChains: int | None = None) -> float:
-    """The Kullback-Leibler divergence of the draws from a known normal posterior, by their moments.
+    """The Kullback-Leibler divergence of the draws from a known normal posterior.
 
-    It is the divergence of the normal distribution with the mean and the covariance of the
-    draws from the posterior.
+    It is the divergence of the normal distribution with the mean and the covariance of
+    the draws from the posterior.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""lipschitzLogistic and lipschitzLinear: the Lipschitz constants of the observations' gradients."""
+"""lipschitzLogistic and lipschitzLinear: Lipschitz constants of gradients."""
 
 from __future__ import annotations
 

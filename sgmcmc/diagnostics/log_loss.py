@@ -14,7 +14,7 @@ SUM_TOLERANCE = 1e-3  # the largest allowed distance of the sum over the classes
 
 
 def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
-    """The log loss of predictions, in nats: minus the mean log probability of the true labels.
+    """The log loss of predictions: minus the mean log probability of the true labels.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
     Returns
     -------
     float or numpy.ndarray
-        One number, or with `perDraw` one for each draw, (T,). It is infinite if a true
-        label has the probability 0. This can come from float32, which rounds
+        One number in nats, or with `perDraw` one for each draw, (T,). It is infinite if
+        a true label has the probability 0. This can come from float32, which rounds
         probabilities near 1 to 1: compute them in float64.
 
     Raises

@@ -1,4 +1,4 @@
-"""pseudoVariance: the exact variance of a sampler's estimated gradients at given points."""
+"""pseudoVariance: the exact variance of a sampler's estimated gradients."""
 
 from __future__ import annotations
 

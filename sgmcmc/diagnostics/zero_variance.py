@@ -1,4 +1,4 @@
-"""zvControlVariates: a mean over the draws with less variance, from the gradients at the draws."""
+"""zvControlVariates: a mean over the draws with less variance, by their gradients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRAWS_PER_COEFFICIENT = 2  # with fewer, the variance that is left depends on ch
 
 @dataclass(frozen=True)
 class ZeroVariance:
-    """What `zvControlVariates` returns: a quantity with its control variates, and its errors.
+    """What `zvControlVariates` returns: a quantity with control variates, and errors.
 
     Every field has the form of the quantity: a number or an array, or a dict of them.
     Standard errors are Monte Carlo standard errors, which allow for the autocorrelation
@@ -200,7 +200,7 @@ def _require_enough(points: PerDraw, degree: int) -> None:
 
 
 def _warn_unless_settled(scores: PerDraw) -> None:
-    """Warn if the mean gradient is far from zero: in a chain that has settled it is zero."""
+    """Warn if the mean gradient is far from zero, its mean in a settled chain."""
     flat = scores.flat()
     with np.errstate(divide="ignore", invalid="ignore"):
         far = np.abs(flat.mean(axis=0)) / _errors(flat, scores.lead)
@@ -225,7 +225,10 @@ def _controls(theta: np.ndarray, s: np.ndarray, degree: int) -> np.ndarray:
 
 
 def _controlled(g: np.ndarray, controls: np.ndarray) -> np.ndarray:
-    """g + c a with a = -Var(c)^(-1) Cov(c, g), by least squares on columns of unit variance, [n, k]."""
+    """g + c a with a = -Var(c)^(-1) Cov(c, g), [n, k].
+
+    By least squares, on columns of unit variance.
+    """
     spread = controls.std(axis=0)
     controls = controls / np.where(spread > 0, spread, 1.0)
     slopes = np.linalg.lstsq(controls - controls.mean(axis=0), g - g.mean(axis=0), rcond=None)[0]

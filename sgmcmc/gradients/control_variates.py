@@ -41,8 +41,9 @@ def differences(
 ) -> Callable[[Tree, Tree, Tree, Any], Tree]:
     """Each observation's gradient minus that at the centre.
 
-    If the chain's memory has the gradients to subtract, ``of_chain(data, memory)`` returns them.
-    Before there is a chain, the difference to the mode is used, STALE times as large.
+    If the chain's memory has the gradients to subtract, ``of_chain(data, memory)``
+    returns them. Before there is a chain, the difference to the mode is used, STALE
+    times as large.
     """
 
     def terms(params: Tree, data: Tree, constants: Tree, memory: Any) -> Tree:

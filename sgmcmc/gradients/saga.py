@@ -70,7 +70,7 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
 
 
 def _once(change: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
-    """The changes [n, D], sorted by observation, with zeros for repeated observations."""
+    """The changes [n, D], sorted by observation, with zeros for repeated ones."""
     order = tf.argsort(indices)
     sorted_ = tf.gather(indices, order)
     first = tf.concat([tf.ones([1], tf.bool), sorted_[1:] != sorted_[:-1]], axis=0)

@@ -1,4 +1,6 @@
-"""SVRG (Johnson & Zhang 2013; for sampling Dubey et al. 2016): control variates around an earlier position.
+"""SVRG: control variates around an earlier position of the chain.
+
+(Johnson & Zhang 2013; for sampling Dubey et al. 2016.)
 
     g_full(centre) + g_S(theta) - g_S(centre),   the same minibatch S in both
 
@@ -38,7 +40,7 @@ def svrg(model: Model, elements: Mapping[str, Elements], n_chains: int, every: i
 
     @cache
     def programs() -> tuple[FullPass, Compiled]:
-        """From the positions of all chains, [C, D], to the gradients of the log likelihood and of the log prior."""
+        """From positions, [C, D], to the gradients of log likelihood and log prior."""
 
         def of_data(words: tf.Tensor, flat: tf.Tensor) -> list[Tree]:
             rows = model.data.layout.unpack(words)

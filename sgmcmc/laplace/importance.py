@@ -1,4 +1,4 @@
-"""The sizes of the observations' terms, for minibatches that draw large ones more often.
+"""The sizes of the observations' terms, for minibatches that prefer large ones.
 
 The expected covariance of the estimate's noise has the smallest trace if the
 probabilities are in proportion to the root mean square of the terms, at draws from the

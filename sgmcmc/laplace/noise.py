@@ -1,4 +1,4 @@
-"""The covariance of the estimated gradient's noise, at draws from the Laplace approximation.
+"""The covariance of the gradient's noise, at draws from the Laplace approximation.
 
 An estimate from n observations is N/n times the sum of their terms t_i: their
 gradients, or with control variates the differences to the gradients at the centre. With
@@ -32,7 +32,7 @@ FLOPS = 1e11  # for all draws together, N D^2 each; a subset of the observations
 FEWEST = 2000
 
 Terms = Callable[[Tree, Tree], Tree]
-"""(params, data) -> {name: [n, *shape]}: the term of each observation in the gradient of the log likelihood."""
+"""(params, data) -> {name: [n, *shape]}: each observation's term in the gradient."""
 
 
 def noise_of_one(
@@ -45,7 +45,9 @@ def noise_of_one(
     probabilities: np.ndarray | None = None,
     by_themselves: bool = False,
 ) -> np.ndarray:
-    """The covariance for one observation, [D, D], at draws with `sd` times the sd of the approximation.
+    """The covariance for minibatches of one observation, [D, D].
+
+    The draws are those of the approximation, `sd` times as far from its centre.
 
     `probabilities` are those of the observations, [N], if they are not equal. With
     `by_themselves`, the mean of the terms counts as noise too.

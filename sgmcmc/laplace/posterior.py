@@ -1,4 +1,4 @@
-"""The log posterior as a function of one vector of all parameters, with its derivatives."""
+"""The log posterior as a function of one vector, with its derivatives."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class Posterior:
         return product
 
     def squared_gradients(self, theta: np.ndarray) -> np.ndarray:
-        """The sums of the observations' squared gradients plus the curvature of the prior, [D], at least 0.
+        """The sums of squared gradients plus the prior's curvature, [D], at least 0.
 
-        They approximate minus the diagonal of the Hessian, if that is too expensive. The curvature
-        of the prior is taken from the row sums of its Hessian, which are its diagonal if the prior
-        is a product over the elements.
+        They approximate minus the diagonal of the Hessian, if that is too expensive.
+        The curvature of the prior is taken from the row sums of its Hessian, which are
+        its diagonal if the prior is a product over the elements.
         """
         (squares,) = self._squared.summed([self._tensor(theta)])
         (prior,) = (x.numpy() for x in self._directed[1](self._tensor(theta), self._tensor(np.ones(self.size))))

@@ -1,4 +1,4 @@
-"""A search for the mode without settings: SciPy's trust-region method on more and more observations.
+"""The search for the mode without settings, by SciPy's trust-region method.
 
 Each stage uses ten times the observations of the stage before. It whitens the
 coordinates by the curvature at its start, and ends when the steps are short relative to
@@ -45,7 +45,7 @@ def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool)
 
 
 def distance(white: Whitening, gradient: np.ndarray) -> float:
-    """The length of a Newton step to the mode, in standard deviations of the Laplace approximation."""
+    """The length of a Newton step to the mode, in posterior standard deviations."""
     return float(np.linalg.norm(white.of_gradient(gradient)))
 
 
@@ -58,7 +58,7 @@ def _sizes(posterior: Posterior) -> list[int]:
 
 
 def _climbed(posterior: Posterior, theta: np.ndarray, white: Whitening, near: float) -> np.ndarray:
-    """The end of the trust-region search, where the gradient with respect to phi is below `near`."""
+    """The end of the search, where the gradient by phi is below `near`."""
 
     def value_and_gradient(phi: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = posterior.value_and_gradient(theta + white.to_theta(phi))
@@ -91,7 +91,7 @@ def _climbed(posterior: Posterior, theta: np.ndarray, white: Whitening, near: fl
 
 
 class _Stuck:
-    """Ends a search after rejected steps: the rounding of the log posterior then hides their progress."""
+    """Ends a search after rejected steps: rounding then hides their progress."""
 
     def __init__(self, start: np.ndarray) -> None:
         self._last, self._count = start, 0

@@ -1,4 +1,4 @@
-"""The largest stepsize with standard deviations within a tolerance, predicted before the run."""
+"""The largest stepsize with accurate standard deviations, predicted before the run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AIM = 0.8  # of the tolerance: the rest allows for the error of the normal appro
 
 
 class Directions(NamedTuple):
-    """The posterior in the coordinates of the chain: its precision and the noise in D independent directions.
+    """The precision and the noise in D independent directions.
 
     The directions are the columns of `vectors`, [D, D].
     """
@@ -38,11 +38,12 @@ class Predicted(NamedTuple):
 
 
 def directions(precision: np.ndarray, noise: np.ndarray) -> Directions:
-    """The directions, from the precision and the noise as matrices in the coordinates of the chain.
+    """The directions, from the matrices in the coordinates of the chain.
 
-    If the posterior is white in these, the directions are the eigenvectors of the noise, and the
-    prediction is exact. Otherwise they are those of the precision H, and the noise V is replaced
-    by the smallest c H that is at least V in all directions, so that the prediction is a bound.
+    If the posterior is white in these, the directions are the eigenvectors of the
+    noise, and the prediction is exact. Otherwise they are those of the precision H, and
+    the noise V is replaced by the smallest c H that is at least V in all directions, so
+    that the prediction is a bound.
     """
     values, vectors = np.linalg.eigh(precision)
     if values.max() < (1 + 1e-3) * values.min():
@@ -61,11 +62,12 @@ def predicted(dynamics: Dynamics, where: Directions, stepsize: float) -> Predict
 
 
 def largest(dynamics: Dynamics, where: Directions, tolerance: float) -> Predicted:
-    """The prediction for the largest stepsize whose error is at most AIM times the tolerance.
+    """The prediction for the largest stepsize with an error of at most AIM * tolerance.
 
-    The error may not vanish with the stepsize, nor grow with it: few leaps of SGHMC make sds too
-    large, and large steps make them too small. If no stepsize is good enough, the result is the
-    largest whose error is at most the smallest error plus half the tolerance.
+    The error may not vanish with the stepsize, nor grow with it: few leaps of SGHMC
+    make sds too large, and large steps make them too small. If no stepsize is good
+    enough, the result is the largest whose error is at most the smallest error plus
+    half the tolerance.
     """
     grid = np.geomspace(SMALLEST, LARGEST, GRID) / where.precision.max()
     errors = np.array([predicted(dynamics, where, eps).error for eps in grid])

@@ -1,4 +1,4 @@
-"""What `stepsize="auto"` computes before the run: the stepsize, and what is expected of it."""
+"""The stepsize that `stepsize="auto"` finds, and what is expected of it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def tuned(
 
 
 def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
-    """n, doubled as long as each doubling makes the stepsize at least PAYS times as large."""
+    """n, doubled as long as the stepsize becomes at least PAYS times as large."""
     size, stepsize = n, chosen.stepsize
     while size < n_data:
         larger = min(2 * size, n_data)
@@ -90,7 +90,7 @@ def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: i
 
 
 def _of_elements(root: Whitening, where: Directions, chosen: Predicted) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviations of the elements of theta in the chain, and their ratios to the posterior's."""
+    """The sds of theta's elements in the chain, and their ratios to the posterior's."""
     axes = root.to_theta(where.vectors.T)  # [directions, D]
     of_posterior, of_chain = (
         axes**2 / where.precision[:, None],

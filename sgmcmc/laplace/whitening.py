@@ -1,4 +1,6 @@
-"""Coordinates in which the posterior is white: theta = centre + A phi, with M = A A^T near (-H)^-1.
+"""Coordinates in which the posterior is white: theta = centre + A phi.
+
+M = A A^T is near (-H)^-1.
 
 H is the Hessian of the log posterior at the centre, possibly from a subset of the
 observations. With S = diag(-H)^(-1/2) the matrix R = S (-H) S has a unit diagonal
@@ -22,7 +24,11 @@ FLATTEST = 4.0  # machine epsilons: eigenvalues of R below count as 0
 
 
 class Whitening(NamedTuple):
-    """A, [D, D] or its diagonal [D], and the number of directions in which the posterior is flat or not concave."""
+    """A, [D, D] or its diagonal [D].
+
+    `not_concave` is the number of directions in which the posterior is flat or not
+    concave.
+    """
 
     root: np.ndarray
     not_concave: int = 0
@@ -37,19 +43,25 @@ class Whitening(NamedTuple):
 
 
 def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float = FLOPS) -> np.ndarray:
-    """-H at theta, [D, D]; for D > DENSE an estimate of its diagonal, [D], from squared gradients."""
+    """-H at theta, [D, D].
+
+    For D > DENSE it is an estimate of the diagonal, [D], from squared gradients.
+    """
     d = posterior.size
     some = posterior.of(some_of(posterior.data, n_rows(d, flops), seed))
     return -some.hessian(theta) if d <= DENSE else some.squared_gradients(theta)
 
 
 def n_rows(d: int, flops: float) -> int:
-    """The number of observations for a Hessian of this cost, but enough for all directions."""
+    """The number of observations for a Hessian of this cost, but not too few."""
     return int(max(1000, 10 * min(d, DENSE), flops / min(d, DENSE) ** 2))
 
 
 def whitening(precision: np.ndarray, dtype: tf.DType, diagonal: bool = False) -> Whitening:
-    """A for this curvature, [D, D] or [D], computed in `dtype`; with `diagonal`, from its diagonal alone."""
+    """A for this curvature, [D, D] or [D], computed in `dtype`.
+
+    With `diagonal`, only its diagonal is used.
+    """
     on_diagonal = np.diag(precision) if precision.ndim == 2 else precision
     largest = np.abs(on_diagonal).max(initial=1e-30)
     scale = 1 / np.sqrt(np.maximum(np.abs(on_diagonal), 1e-12 * largest))

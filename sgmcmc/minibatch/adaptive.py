@@ -34,11 +34,11 @@ def adaptive(part: Minibatch, n_data: int) -> Minibatch:
 
 
 def constants(mode: Mode, per_square: float, dtype: tf.DType) -> Tree:
-    """The constants of `parts`: the centre, and the number of observations at a distance of 1 from it."""
+    """The constants of `parts`: the centre, and the size at a distance of 1 from it."""
     return {CENTRE: mode.params, PER_SQUARE: tf.constant(per_square, dtype)}
 
 
 def per_square_distance(lipschitz: np.ndarray, probabilities: np.ndarray | None, threshold: float) -> float:
-    """The number of observations that keeps the bound at this threshold, at a distance of 1."""
+    """The size that keeps the bound at this threshold, at a distance of 1."""
     squares = np.asarray(lipschitz, np.float64) ** 2
     return float((squares / (1 / len(squares) if probabilities is None else probabilities)).sum() / threshold)

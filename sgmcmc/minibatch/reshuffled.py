@@ -1,4 +1,4 @@
-"""Minibatches that are successive parts of a random permutation of the data, a fresh one in every epoch.
+"""Minibatches that are successive parts of a random permutation, one for each epoch.
 
 An epoch has R = floor(N/n) minibatches, so it uses each observation at most once. The
 N - R n observations at the end of the permutation are left out of that epoch; the next

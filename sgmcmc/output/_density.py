@@ -53,7 +53,7 @@ def _smooth(counts: np.ndarray, bandwidth: float) -> np.ndarray:
 
 
 def effective_size(values: np.ndarray) -> np.ndarray:
-    """The effective sample size of each chain of values [C, T], by sqrt(T) batch means, [C].
+    """The effective sample size of each chain, [C], by sqrt(T) batch means of [C, T].
 
     It lies between sqrt(T) and T.
     """
@@ -66,7 +66,7 @@ def effective_size(values: np.ndarray) -> np.ndarray:
 
 
 def joint_density(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The axes [G] and the density [G, G], rows along y, of two elements with values [C, T], not constant.
+    """The axes [G] and the density [G, G], rows along y, of two varying elements.
 
     The kernel has the shape of the covariance within chains, so that a narrow ridge stays narrow.
     """

@@ -1,4 +1,4 @@
-"""ArviZ's effective sample sizes, Monte Carlo errors and R-hat of D numbers, [D, C, T]."""
+"""ArviZ's effective sample sizes, Monte Carlo errors and R-hat, for [D, C, T]."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def diagnostics(x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def errors_of_means(x: np.ndarray) -> np.ndarray:
-    """The Monte Carlo standard errors of the means, [D]; NaN for fewer than SHORTEST draws."""
+    """The Monte Carlo standard errors of the means, [D].
+
+    NaN for fewer than SHORTEST draws.
+    """
     from arviz_stats.base import array_stats
 
     if x.shape[-1] < SHORTEST:

@@ -1,4 +1,4 @@
-"""What is drawn into a panel: lines along the chain, and densities of one or two elements."""
+"""What is drawn into a panel: lines along the chain, and densities."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ DOTS = 2000
 
 
 def line(ax: Any, x: np.ndarray, y: np.ndarray, **style: Any) -> None:
-    """A line through the smallest and largest points of each short stretch, which looks like one through all."""
+    """A line through the extremes of each short stretch, which looks the same."""
     ax.plot(*_outline(x, y), marker="." if len(x) == 1 else None, **style)
 
 
 def settling(ax: Any, x: np.ndarray, y: np.ndarray, skipped: int, **style: Any) -> None:
-    """The same line, but the first `skipped` points do not widen the limits of the panel."""
+    """The same, but the first `skipped` points do not widen the limits."""
     from matplotlib.lines import Line2D
 
     marker = "." if len(x) == 1 else None
@@ -46,7 +46,10 @@ def _outline(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def marginal(plt: ModuleType, ax: Any, values: np.ndarray, reference: Reference | None, kind: str = "density") -> None:
-    """The density of all draws as an area; those of each chain and of the reference as lines."""
+    """The density of all draws as an area.
+
+    Those of each chain and of the reference as lines.
+    """
     found, n_chains = density(values), len(values)
     if found is None:
         ax.axvline(values.flat[0], color=COLOURS[0], linewidth=1.5)
@@ -102,7 +105,7 @@ def regions(ax: Any, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def reference_regions(ax: Any, across: Reference | None, upward: Reference | None) -> None:
-    """The outlines of the largest and smallest of these regions, if the reference has draws of both elements."""
+    """The outlines of the largest and smallest regions of the reference's draws."""
     x, y = (None if reference is None else reference.values for reference in (across, upward))
     if x is None or y is None or x.shape != y.shape or np.ptp(x) == 0 or np.ptp(y) == 0:
         return

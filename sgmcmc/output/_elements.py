@@ -22,7 +22,7 @@ class Element(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """What an element is compared with: other draws of it, [C, T], or a density and the range to draw it over."""
+    """What an element is compared with: other draws, [C, T], or a density."""
 
     values: np.ndarray | None = None
     heights: Callable[[np.ndarray], np.ndarray] = np.zeros_like
@@ -89,7 +89,10 @@ class Chains:
         return base, tuple(i % n for i, n in zip(index, shape, strict=False))
 
     def places(self, names: str | Sequence[str] | None) -> list[tuple[str, tuple[int, ...]]]:
-        """The parameters and indices that these names stand for, each once; None stands for all."""
+        """The parameters and indices that these names stand for, each once.
+
+        None stands for all.
+        """
         names = list(self._arrays) if names is None else [names] if isinstance(names, str) else names
         if not isinstance(names, Sequence) or not names:
             raise ValueError(
@@ -142,7 +145,7 @@ def label(base: str, place: tuple[int, ...]) -> str:
 
 
 def references(reference: Any, chains: Chains, elements: list[Element], function: str) -> list[Reference | None]:
-    """What `reference` holds for each element, under its own name or that of its parameter."""
+    """What `reference` holds for each element, by its name or its parameter's."""
     if reference is None:
         return [None] * len(elements)
     if not isinstance(reference, Mapping):
@@ -220,7 +223,7 @@ def _normal(x: np.ndarray, mean: float, sd: float) -> np.ndarray:
 
 
 def _shares(sizes: list[int], limit: int) -> list[int]:
-    """How many elements each name gets: one more for each in turn, up to the limit or the sizes."""
+    """How many elements each name gets, in turn, up to the limit or the sizes."""
     shares = [0] * len(sizes)
     while sum(shares) < min(limit, sum(sizes)):
         for i, size in enumerate(sizes):

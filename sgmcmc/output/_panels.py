@@ -1,4 +1,7 @@
-"""How the plots look: panels, colours, labels. Nothing global is set, and the caller's axes keep their style."""
+"""How the plots look: panels, colours, labels.
+
+Nothing global is set, and the caller's axes keep their style.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def require_matplotlib(function: str) -> ModuleType:
 
 
 def panels(plt: ModuleType, axes: Any, function: str, n: int, shape: tuple[int, int], **figure: Any) -> np.ndarray:
-    """The first `n` axes of a new figure with `shape` rows and columns, or the caller's axes."""
+    """The first `n` axes of a new figure of this shape, or the caller's axes."""
     if axes is not None:
         given = np.array(axes, dtype=object).ravel()
         usable = all(hasattr(ax, "plot") for ax in given)
@@ -54,7 +57,10 @@ def chain_label(chain: int, n_chains: int) -> str | None:
 
 
 def legend(axes: np.ndarray, given: Any) -> None:
-    """One legend above all panels of our own figure. It leaves out the chains if they are many."""
+    """One legend above all panels of our own figure.
+
+    It leaves out the chains if they are many.
+    """
     if given is not None:
         return
     entries: dict[str, Any] = {}
@@ -90,9 +96,12 @@ def note(ax: Any, shown: int, total: int, where: str = "left") -> None:
 
 
 def numbers(plt: ModuleType, axis: Any, ticks: int, room: int | None = None) -> str:
-    """Set few, even ticks with labels that fit; return the power of ten that the labels leave out.
+    """Set few, even ticks with labels that fit.
 
-    `room` is the number of characters that fit along the axis; None for a vertical axis.
+    Return the power of ten that the labels leave out.
+
+    `room` is the number of characters that fit along the axis; None for a vertical
+    axis.
     """
     size = max(abs(end) for end in axis.get_view_interval())
     power = int(np.floor(np.log10(size))) if size > 0 else 0

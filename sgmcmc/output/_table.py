@@ -23,7 +23,10 @@ BLOCK = 2**20  # numbers times draws in one block
 def table(
     draws: Draws, names: str | Sequence[str] | None, diagnosed: bool, weights: Mapping[str, np.ndarray] | None = None
 ) -> pd.DataFrame:
-    """A row for each number that the names stand for; given weights [C, T] of the draws, without diagnostics."""
+    """A row for each number that the names stand for.
+
+    Given weights [C, T] of the draws, without diagnostics.
+    """
     require_arviz("summary")
     import pandas as pd
 

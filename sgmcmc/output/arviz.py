@@ -45,7 +45,10 @@ def to_arviz(draws: Draws) -> xr.DataTree:
 
 
 def _constants(settings: Mapping[str, Any], shape: tuple[int, ...]) -> Tree:
-    """Statistics that are the same for every draw, and so are not recorded; possibly none."""
+    """Statistics that are the same for every draw, and so are not recorded.
+
+    Possibly none.
+    """
     constants = {}
     stepsizes = [settings.get("stepsize", {}).get(name) for name in settings["parameters"]]
     if all(isinstance(eps, float) for eps in stepsizes):

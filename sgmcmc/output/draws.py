@@ -1,4 +1,4 @@
-"""What a run returns: R's dictionary of arrays, with the settings and statistics of the run."""
+"""What a run returns: R's dictionary of arrays, with settings and statistics."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ FORMAT = 1
 class Draws(dict[str, Any]):
     """The draws of each parameter, a dict of arrays.
 
-    Each array has shape (T, *shape) for T draws, or (nChains, T, *shape) given `nChains`.
-    ``out["theta"]`` is one array. ``out[100:]`` leaves out the first hundred draws and
-    ``out[::10]`` keeps every tenth, each with its statistics. With ``storage=`` the arrays
-    are xarray's and are read from disk when they are used.
+    Each array has shape (T, *shape) for T draws, or (nChains, T, *shape) given
+    `nChains`. ``out["theta"]`` is one array. ``out[100:]`` leaves out the first hundred
+    draws and ``out[::10]`` keeps every tenth, each with its statistics. With
+    ``storage=`` the arrays are xarray's and are read from disk when they are used.
 
     Parameters
     ----------
@@ -59,22 +59,23 @@ class Draws(dict[str, Any]):
         draws, or (nChains, T) given `nChains`. Those marked [P] have one more axis, for
         the P parameters in order of name; they are NaN for a parameter without them.
 
-        - "lp": the log posterior up to a constant, summed over all N observations, as the
-          iteration estimated it from its minibatch. It belongs to the position where the
-          last gradient was taken: for SGHMC the draw itself, for all other samplers the
-          position before the last iteration.
+        - "lp": the log posterior up to a constant, summed over all N observations, as
+          the iteration estimated it from its minibatch. It belongs to the position
+          where the last gradient was taken: for SGHMC the draw itself, for all other
+          samplers the position one iteration earlier.
         - "kinetic_temperature" [P], for samplers with momentum: the mean of
-          momentum^2 / stepsize over the elements. It is near 1 in a well-tuned chain, for
-          SGHMC near 1 / (1 - alpha/2).
+          momentum^2 / stepsize over the elements. It is near 1 in a well-tuned chain,
+          for SGHMC near 1 / (1 - alpha/2).
         - "thermostat" [P], for SGNHT, CCAdL and BADODAB: the thermostat xi.
-        - "variance_ratio" [P]: a number whose average over a chain estimates the variance
-          of the chain divided by the posterior's, if the posterior is normal. For SGLD it
-          is 1 + stepsize/4 times the mean of gradient^2 over the elements, for SGNHT
-          1 - xi/2, for BAOAB 1 + (kinetic_temperature - 1) (1 - alpha/2)^2, and for
-          CCAdL 1 - (xi + stepsize/2 * v)/2 with v the mean of the estimated variances of
-          the gradient's noise.
+        - "variance_ratio" [P]: a number whose average over a chain estimates the
+          variance of the chain divided by the posterior's, if the posterior is normal.
+          For SGLD it is 1 + stepsize/4 times the mean of gradient^2 over the elements,
+          for SGNHT 1 - xi/2, for BAOAB 1 + (kinetic_temperature - 1) (1 - alpha/2)^2,
+          and for CCAdL 1 - (xi + stepsize/2 * v)/2 with v the mean of the estimated
+          variances of the gradient's noise.
         - "step_size" [P], if a stepsize is a schedule: the stepsizes of the iteration.
-        - "exploring" [P], if a schedule explores: 1 in iterations without noise, else 0.
+        - "exploring" [P], if a schedule explores: 1 in iterations without noise, else
+          0.
         - "minibatch_size" and "observations", for minibatches of an adaptive size: the
           number of observations that all minibatches of the iteration have together,
           and the sum of these numbers over all iterations so far.
@@ -339,7 +340,7 @@ class Draws(dict[str, Any]):
         return predictions(self, function, dataset, quantiles)
 
     def ksd(self, scale: float | Mapping[str, Any] = 1.0) -> float:
-        """The kernel Stein discrepancy of the draws from the posterior, by their gradients.
+        """The kernel Stein discrepancy of the draws, by their gradients.
 
         It is small if the draws represent the posterior; a stepsize that is too large
         and a chain that is too short both increase it. The number alone has no scale:
@@ -412,7 +413,7 @@ class Draws(dict[str, Any]):
         return to_arviz(self)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one file, an npz archive without pickled objects, for `load`.
+        """Write everything to one file, an npz archive without pickled objects.
 
         Parameters
         ----------

@@ -25,12 +25,18 @@ BLOCK_NUMBERS = 2**20  # pairs of draws in one block
 
 
 def discrepancy(x: np.ndarray, s: np.ndarray) -> float:
-    """The KSD of draws [T, D] with gradients [T, D], exact or unbiased; in blocks, with memory O(T)."""
+    """The KSD of draws [T, D] with gradients [T, D], exact or unbiased.
+
+    In blocks, with memory O(T).
+    """
     return float(by_coordinate(x, s).sum())
 
 
 def by_coordinate(x: np.ndarray, s: np.ndarray, c: float = 1.0, beta: float = -0.5) -> np.ndarray:
-    """The terms of the KSD by coordinate, [D]; infinite if a number is NaN or infinite."""
+    """The terms of the KSD by coordinate, [D].
+
+    Infinite if a number is NaN or infinite.
+    """
     x, s = np.asarray(x, np.float64), np.asarray(s, np.float64)
     if not (np.isfinite(x).all() and np.isfinite(s).all()):
         return np.full(x.shape[1], np.inf)

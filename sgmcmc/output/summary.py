@@ -37,7 +37,9 @@ def summary(
 
 
 def weights_of(draws: Draws) -> dict[str, np.ndarray]:
-    """The weight of each draw of each array, [C, T]: its stepsize (Teh, Thiery & Vollmer 2016, eq. 5).
+    """The weights of the draws of each array, [C, T], which are their stepsizes.
+
+    See Teh, Thiery & Vollmer 2016, eq. 5.
 
     Raises
     ------

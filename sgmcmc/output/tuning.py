@@ -1,4 +1,4 @@
-"""The tuning of a chain: its kinetic temperature, and its variance divided by the posterior's.
+"""The tuning of a chain: its temperature, and its variance over the posterior's.
 
 Both are averages of statistics that are recorded with the draws, {name: [stretches of
 the chain, parameters]}. Their bands assume that the averages of stretches are
@@ -38,7 +38,10 @@ class Band(NamedTuple):
 
 
 def of_draws(draws: Draws) -> Averages:
-    """The averages of BATCHES stretches of each chain, [C * BATCHES, P]; none if there are fewer draws."""
+    """The averages of BATCHES stretches of each chain, [C * BATCHES, P].
+
+    Empty if there are fewer draws.
+    """
     stats = draws.groups.get("sample_stats", {})
     if "exploring" in stats:  # an exploring chain has no noise, and so no temperature to judge
         return {}
@@ -46,7 +49,7 @@ def of_draws(draws: Draws) -> Averages:
 
 
 def of_second_half(draws: Draws) -> Averages:
-    """The averages of the last half of the draws, but of at least BATCHES and at most LONG."""
+    """The averages of the last half of the draws, from BATCHES to LONG of them."""
     return of_draws(draws[-min(max(len(draws.iterations) // 2, BATCHES), LONG) :])
 
 
@@ -83,10 +86,10 @@ def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str
 
 
 def right_temperature(settings: Mapping[str, Any], name: str) -> float:
-    """The kinetic temperature as the stepsize tends to 0, if the gradients have no noise.
+    """The kinetic temperature for a small stepsize and gradients without noise.
 
-    It is 1 for a thermostat. For SGHMC it begins each iteration at 1, and each leap makes it
-    T' = (1 - alpha)^2 T + 2 alpha, which tends to 1/(1 - alpha/2).
+    It is 1 for a thermostat. For SGHMC it begins each iteration at 1, and each leap
+    makes it T' = (1 - alpha)^2 T + 2 alpha, which tends to 1/(1 - alpha/2).
     """
     if "L" not in settings:
         return 1.0
@@ -95,13 +98,15 @@ def right_temperature(settings: Mapping[str, Any], name: str) -> float:
 
 
 def _ratio_of_leaps(temperature: np.ndarray, alpha: float, L: int) -> np.ndarray:
-    """The variance ratio of SGHMC as the stepsize tends to 0, from the temperature after L leaps.
+    """The variance ratio of SGHMC for a small stepsize, by its temperature.
 
-    A change of the momentum in leap j moves theta by w_j = sum_{i < L - j} (1 - alpha)^i
-    times that change by the end of the iteration. Let s eps be the variance that friction
-    and gradient add to the momentum in a leap. The temperature is then
-    q + s (1 - q)/(alpha (2 - alpha)) with q = (1 - alpha)^(2 L). An iteration leaves
-    E (theta - m)^2 unchanged if
+    `temperature` is that after the last of L leaps.
+
+    A change of the momentum in leap j moves theta by w_j = sum_{i < L - j}
+    (1 - alpha)^i times that change by the end of the iteration. Let s eps be the
+    variance that friction and gradient add to the momentum in a leap. The temperature
+    is then q + s (1 - q)/(alpha (2 - alpha)) with q = (1 - alpha)^(2 L). An iteration
+    leaves E (theta - m)^2 unchanged if
 
         2 curvature Var sum_{j = 1}^{L - 1} w_j = w_0^2 + s sum_{j = 1}^{L - 1} w_j^2.
     """
@@ -112,7 +117,7 @@ def _ratio_of_leaps(temperature: np.ndarray, alpha: float, L: int) -> np.ndarray
 
 
 def _bands(values: np.ndarray | None, settings: Mapping[str, Any]) -> dict[str, Band]:
-    """The band of each parameter that has this statistic, from its averages [stretches, parameters]."""
+    """The bands of the parameters, from averages [stretches, parameters]."""
     names = settings["parameters"]
     if values is None or values.shape[1] != len(names):
         return {}
@@ -123,7 +128,10 @@ def _bands(values: np.ndarray | None, settings: Mapping[str, Any]) -> dict[str, 
 
 
 def _t_quantile(degrees: int) -> float:
-    """The 0.995 quantile of Student's t, by the Cornish-Fisher expansion: within 0.1% from 15 degrees on."""
+    """The 0.995 quantile of Student's t.
+
+    By the Cornish-Fisher expansion, within 0.1% from 15 degrees on.
+    """
     z = NORMAL_QUANTILE
     return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
@@ -131,7 +139,8 @@ def _t_quantile(degrees: int) -> float:
 def warn(averages: Averages, settings: Mapping[str, Any]) -> None:
     """Warn if the temperature of a parameter, or else its variance, is clearly wrong.
 
-    A thermostat brings the temperature to 1 whatever the tuning, so there the variance is the check.
+    A thermostat brings the temperature to 1 whatever the tuning, so there the variance
+    is the check.
     """
     hot, wide = temperatures(averages, settings), variance_ratios(averages, settings)
     for name in settings["parameters"]:
@@ -143,7 +152,7 @@ def warn(averages: Averages, settings: Mapping[str, Any]) -> None:
 
 
 def warn_of_length(settings: Mapping[str, Any]) -> None:
-    """Warn if a run with stepsize="auto" is too short for its expected autocorrelation time."""
+    """Warn if a run with stepsize="auto" is too short."""
     expected = settings.get("expected")
     if expected is None:
         return
@@ -159,7 +168,7 @@ def warn_of_length(settings: Mapping[str, Any]) -> None:
 
 
 def warn_of_shape(draws: Draws) -> None:
-    """Warn if the chain is much wider or narrower than expected, and long enough to tell."""
+    """Warn if the chain is much wider or narrower than expected, and long."""
     expected = draws.settings.get("expected")
     if expected is None or set(draws) != set(expected["sd"]):
         return

@@ -1,4 +1,4 @@
-"""Run a chain in stretches of the loop, short enough for Ctrl-C, with a check for divergence after each."""
+"""Run a chain in short stretches, and check for divergence after each."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ class Storage(Protocol):
     """The leaves of the last state."""
 
     def append(self, rows: list[np.ndarray], count: int) -> None:
-        """Store the first `count` of the rows, arrays [>= count, C, ...] in order of group and name."""
+        """Store the first `count` rows, [>= count, C, ...], by group and name."""
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
-        """Take note of the state after this iteration; all rows before it have been appended."""
+        """Take note of the state after this iteration.
+
+        All rows before it have been appended.
+        """
 
     def commit(self) -> None:
         """Make sure that the appended rows cannot be lost."""
@@ -113,10 +116,10 @@ def run(
 def _divergence(
     loop: Loop, before: list[tf.Tensor], stretch: Stretch, failure: type[DivergenceError]
 ) -> tuple[int, DivergenceError]:
-    """The first iteration of the stretch after which a number was NaN or infinite, and its error.
+    """The first iteration after which a number is NaN or infinite, and its error.
 
-    The loop reports it only at the end of a stretch. Since runs repeat exactly, bisection
-    finds the iteration, at no cost to chains that do not diverge.
+    The loop reports it only at the end of a stretch. Since runs repeat exactly,
+    bisection finds the iteration, at no cost to chains that do not diverge.
     """
 
     def until(end: int) -> Outcome:
@@ -134,7 +137,7 @@ def _is_finite(outcome: Outcome) -> bool:
 
 
 def _culprit(loop: Loop, outcome: Outcome) -> tuple[int, str, bool]:
-    """The chain and the parameter for the message, and whether only the log density is not finite."""
+    """The chain and the parameter to name, and whether only the density is bad."""
     for name, of_chains in loop.finite(outcome.leaves).items():
         if not of_chains.all():
             return int(np.argmin(of_chains)), name, False

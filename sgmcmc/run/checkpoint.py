@@ -1,6 +1,7 @@
 """A chain as bytes, and back: everything that is needed to continue it exactly.
 
-The beginning never changes. It is separate from the state, so that it is written only once.
+The beginning never changes. It is separate from the state, so that it is written only
+once.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ class Checkpoint(NamedTuple):
     leaves: list[np.ndarray]  # of the state and of the accumulators, in the order of the loop
 
     def encode(self) -> bytes:
-        """The bytes; their number depends only on the shapes and types of the leaves."""
+        """The bytes.
+
+        Their number depends only on the shapes and types of the leaves.
+        """
         return _packed([np.array([self.iteration, self.stored], np.int64), *self.leaves])
 
     @classmethod
@@ -112,7 +116,10 @@ class Beginning(NamedTuple):
 
 
 def _packed(arrays: list[np.ndarray]) -> bytes:
-    """The arrays in NumPy's format, joined; the length of an archive would depend on Python's version."""
+    """The arrays in NumPy's format, joined.
+
+    The length of an archive would depend on Python's version.
+    """
     buffer = io.BytesIO()
     for array in arrays:
         np.lib.format.write_array(buffer, np.asarray(array), version=(1, 0), allow_pickle=False)

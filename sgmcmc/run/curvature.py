@@ -1,4 +1,4 @@
-"""What the curvature at the mode determines: the preconditioner, the weights of observations and the stepsize."""
+"""What the curvature at the mode determines: preconditioner, weights and stepsize."""
 
 from __future__ import annotations
 

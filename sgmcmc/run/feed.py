@@ -1,4 +1,4 @@
-"""The inputs of iterations that depend only on their numbers, computed in blocks ahead of the chain.
+"""Inputs of iterations that depend only on their numbers, computed in blocks.
 
 Blocks always begin at multiples of their length K, so that the bits of a draw do not
 depend on how a chain is run. One compiled program draws the indices, weights and noise
@@ -151,7 +151,7 @@ class Feed:
         return [*draws, *indices, *(tf.gather(table, at) for at in indices)]
 
     def _new_slot(self) -> list[tuple[np.ndarray, tf.Tensor]]:
-        """Memory for the observations of a block, as arrays and as tensors that share it."""
+        """Memory for the observations of a block, shared by arrays and tensors."""
         slot = []
         for spec in self.specs[len(self._names[0]) + len(self._names[1]) :]:
             *lead, width = spec.shape

@@ -21,7 +21,10 @@ SEED = "gibbs"  # the name of the random seeds of the step in the supply
 
 
 class GibbsStep(NamedTuple):
-    """``update(params, data, seed) -> {name: tensor}`` for one chain; `moves` are the names."""
+    """``update(params, data, seed) -> {name: tensor}`` for one chain.
+
+    `moves` are the names.
+    """
 
     update: Callable[[Tree, Tree, tf.Tensor], Tree]
     moves: frozenset[str]

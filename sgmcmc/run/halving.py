@@ -1,4 +1,4 @@
-"""Successive halving: run many settings of a sampler for a short time, and the best of them for longer.
+"""Successive halving: many settings for a short time, and the best for longer.
 
 In each rung all remaining candidates get equally many gradients. The best 1/eta of them
 continue from their states with eta times as many. This is as in MAMBA (Coullon, South &
@@ -91,14 +91,17 @@ def rungs_of(groups: Sequence[Group], n_gradients: int, eta: int) -> list[Rung]:
 
 
 def fewest_gradients(groups: Sequence[Group], eta: int) -> int:
-    """The smallest total number of gradients for which the first rung has enough positions."""
+    """The smallest number of gradients with enough positions in the first rung."""
     sizes = sizes_of_rungs(sum(len(group.stepsizes) for group in groups), eta)
     dearest = max(group.cost for group in groups)
     return 4 * FEWEST_POSITIONS * dearest * sum(size * eta**r for r, size in enumerate(sizes))
 
 
 def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbose: bool) -> list[Judged]:
-    """The judgement of every candidate in every rung; candidates are numbered through the groups."""
+    """The judgement of every candidate in every rung.
+
+    Candidates are numbered through the groups.
+    """
     prepared = groups[0].sampler.prepare(verbose)  # searches for the mode once, if it is needed
     beginning = Beginning({}, {key: prepared.constants[key] for key in FOUND}, prepared.mode)
     left = [Standing(list(range(len(group.stepsizes)))) for group in groups]
@@ -143,7 +146,10 @@ def _kept(standing: Standing, kept: set[int], first: int) -> Standing:
 def _raced(
     group: Group, standing: Standing, rung: Rung, beginning: Beginning, seed: int
 ) -> tuple[Standing, list[Chain]]:
-    """The candidates of a group after a rung, and the positions and gradients of each; NaN if it diverged."""
+    """The candidates of a group after a rung, and the positions and gradients of each.
+
+    NaN if it diverged.
+    """
     stepsizes = [group.stepsizes[member] for member in standing.members]
     # They use the same observations, which is faster and favours none.
     sampler = replace(group.sampler, n_chains=len(stepsizes), starts=None, shared_minibatch=True, seed=seed)

@@ -1,9 +1,10 @@
 """What identifies a chain: its settings, and the graphs and values of its functions.
 
-A function is described in two ways. Its graph contains everything that it does, but the same
-function may be written differently, or traced by another version of TensorFlow. Its values at
-some points, the probes, differ by rounding between machines. So different values mean another
-function, which is an error; a different graph with the same values is a warning.
+A function is described in two ways. Its graph contains everything that it does, but the
+same function may be written differently, or traced by another version of TensorFlow.
+Its values at some points, the probes, differ by rounding between machines. So different
+values mean another function, which is an error; a different graph with the same values
+is a warning.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ROUNDING = {"float32": 1e-5, "float64": 1e-10}  # the relative difference that r
 
 
 def told(values: Sequence[Any], function: Callable[..., Any], *specs: Any) -> dict[str, Any]:
-    """A function as JSON: its values at the probes, and a fingerprint of its graph for these specs."""
+    """A function as JSON: its values at the probes, and its graph's fingerprint."""
     return {"probes": [float(value) for value in values], "graph": _graph(function, *specs)}
 
 
@@ -38,7 +39,10 @@ def summed(tree: Any) -> list[float]:
 
 
 def _graph(function: Callable[..., Any], *specs: Any) -> str | None:
-    """A fingerprint of the graph; None if it calls Python, which a graph does not show."""
+    """A fingerprint of the graph.
+
+    None if it calls Python, which a graph does not show.
+    """
     traced = tf.function(lambda *arguments: function(*arguments), autograph=False).get_concrete_function(*specs)
     definition = traced.graph.as_graph_def()
     bodies = [definition.node, *(one.node_def for one in definition.library.function)]
@@ -52,7 +56,9 @@ def _graph(function: Callable[..., Any], *specs: Any) -> str | None:
 
 
 def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: str) -> None:
-    """Refuse to continue with settings `here` a chain with settings `there`; `then` says when they were set.
+    """Refuse to continue with settings `here` a chain with settings `there`.
+
+    `then` says when they were set.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How well positions represent the posterior: the kernel Stein discrepancy, with gradients from subsamples."""
+"""How well positions represent the posterior, by the kernel Stein discrepancy."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def flattened(positions: Tree) -> np.ndarray:
 
 
 def widths(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Rough standard deviations of the posterior, [D], from positions and gradients, [K, D] each.
+    """Rough posterior standard deviations, [D], from positions and gradients [K, D].
 
     For a normal posterior, the covariance of position and gradient divided by the
     variance of the position is -1 over the variance of the posterior, even for a chain
@@ -84,7 +84,9 @@ def widths(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def discrepancies(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[float]:
-    """The kernel Stein discrepancy of each chain; infinite if a number of it is NaN or infinite.
+    """The kernel Stein discrepancy of each chain.
+
+    Infinite if a number of it is NaN or infinite.
 
     Coordinates are divided by the standard deviation of the posterior times the root of
     D, the same for all chains, so that typical distances between draws are about 1.

@@ -78,11 +78,17 @@ class Loop:
 
     @property
     def shortest(self) -> int:
-        """The fewest iterations worth a call: a whole block if the state is large, since each call copies it."""
+        """The fewest iterations worth a call.
+
+        A whole block if the state is large, since each call copies it.
+        """
         return self.feed.length if self.feed.state_bytes > LARGE_STATE else 1
 
     def flatten(self, state: State, accumulated: list[tf.Tensor] | None = None) -> list[tf.Tensor]:
-        """The leaves of a state, parameters without a chain axis for a single chain, and of the accumulators."""
+        """The leaves of a state and of the accumulators.
+
+        For a single chain the parameters have no chain axis.
+        """
         leaves = [*tf.nest.flatten(state), *(accumulated or tf.nest.flatten(self._example[1]))]
         return self._with_axis_changed(leaves, lambda theta: theta[0])
 
@@ -106,7 +112,7 @@ class Loop:
         return dict(self._positions)
 
     def call_end(self, iteration: int) -> int:
-        """Where a call that begins here must end: with its block of supplies, or before a renewal of the state."""
+        """Where a call must end: at the end of its block, or at a renewal."""
         ends = [(iteration // every + 1) * every for every in (self.feed.length, self._transition.every) if every]
         return min(ends)
 
@@ -270,9 +276,10 @@ def _table(prepared: Prepared) -> list[tf.Tensor]:
 def _same(x: tf.Tensor) -> tf.Tensor:
     """x itself, in a form that XLA simplifies but TensorFlow does not.
 
-    The arguments of a call pass through the loop by this. If TensorFlow saw that they do not
-    change, XLA would treat them as constants wherever a shape or an index in the user's code
-    depends on them, as in the gradient of tf.vectorized_map. It would then compile again for
-    each call, and keep the program under a key in memory that is overwritten.
+    The arguments of a call pass through the loop by this. If TensorFlow saw that they
+    do not change, XLA would treat them as constants wherever a shape or an index in the
+    user's code depends on them, as in the gradient of tf.vectorized_map. It would then
+    compile again for each call, and keep the program under a key in memory that is
+    overwritten.
     """
     return tf.reshape(tf.reshape(x, [-1, 1]), x.shape)

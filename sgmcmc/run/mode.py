@@ -27,7 +27,7 @@ from sgmcmc.storage.memory import Memory
 
 
 class ModeSearch(NamedTuple):
-    """A search by a dynamics that climbs: its stepsize, the number of minibatches, and whether to show progress."""
+    """A search by a dynamics that climbs, for a number of minibatches."""
 
     climb: Dynamics
     stepsize: float

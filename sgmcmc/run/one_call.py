@@ -71,7 +71,10 @@ class Run:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What identifies the store of this run, as JSON; without `n_iterations`, since it may be continued."""
+        """What identifies the store of this run, as JSON.
+
+        Without `n_iterations`, since it may be continued.
+        """
         return self.sampler.identity | self.keep.identity(self.sampler.probes)
 
     def draws(self) -> Draws:
@@ -119,7 +122,7 @@ class Run:
         return draws
 
     def _watched(self, prepared: Prepared) -> dict[str, int]:
-        """The statistics on the tuning that must be averaged, since a run without draws does not store them."""
+        """The statistics to average, since a run without draws does not store them."""
         if self.keep.stores:
             return {}
         told = prepared.transition.stats(prepared.constants, prepared.state, tf.constant(1, tf.uint32))

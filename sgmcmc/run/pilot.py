@@ -1,4 +1,7 @@
-"""How the size of an adaptive minibatch depends on the distance: by a bound on the noise, or by a pilot chain."""
+"""How the size of an adaptive minibatch depends on the distance to the centre.
+
+A bound on the noise determines it, or a pilot chain.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +49,13 @@ class Sizing(NamedTuple):
 
 
 def observations_per_square(sampler: Sampler, sizing: Sizing, found: Tree, mode: Mode, verbose: bool) -> float:
-    """The size of a minibatch at a distance of 1 from the mode; it is proportional to the squared distance.
+    """The size of a minibatch at a distance of 1 from the mode.
 
-    A pilot chain sets the threshold to the bound on its noise at the 95% quantile of its squared
-    distances. The constants of the bound then cancel: at that distance the minibatch has the
-    size of the pilot's.
+    It is proportional to the squared distance.
+
+    A pilot chain sets the threshold to the bound on its noise at the 95% quantile of
+    its squared distances. The constants of the bound then cancel: at that distance the
+    minibatch has the size of the pilot's.
     """
     if sizing.threshold is not None:
         assert sizing.lipschitz is not None

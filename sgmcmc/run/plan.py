@@ -1,4 +1,4 @@
-"""Which iterations to run, in stretches within a block of supplies, and which of them to record."""
+"""Which iterations to run, in stretches within a block, and which to record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Records the last of every `thin` iterations after the first `burn_in`; nothing if `thin` is None."""
+    """Records the last of every `thin` iterations after the first `burn_in`.
+
+    Nothing if `thin` is None.
+    """
 
     n_iterations: int
     thin: int | None = 1
@@ -46,7 +49,10 @@ class Plan:
 
 
 class Pace:
-    """The length of stretches: short ones keep Ctrl-C responsive, long ones cost less; the draws are the same."""
+    """The length of stretches: short ones keep Ctrl-C responsive, long ones cost less.
+
+    The draws are the same.
+    """
 
     def __init__(self, longest: int, shortest: int = 1) -> None:
         self.length, self._longest, self._shortest = shortest, longest, shortest

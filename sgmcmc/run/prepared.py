@@ -1,4 +1,4 @@
-"""The stage between the choices and the chain: the mode is known, and no iteration has run."""
+"""The stage before the chain: the mode is known, and no iteration has run."""
 
 from __future__ import annotations
 

@@ -77,7 +77,10 @@ class Keep:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """These settings by users' names, as JSON; functions by the shapes of their results."""
+        """These settings by users' names, as JSON.
+
+        Functions by the shapes of their results.
+        """
         return {
             "thin": self.thin,
             "burnIn": self.burn_in,
@@ -87,7 +90,10 @@ class Keep:
         }
 
     def identity(self, probes: list[Tree]) -> dict[str, Any]:
-        """What identifies what a run keeps, as JSON; functions by their values at these positions."""
+        """What identifies what a run keeps, as JSON.
+
+        Functions by their values at these positions.
+        """
         position = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in probes[0].items()}
         observed = [self.collect(point) if self.collect else point for point in probes]
         reducers = {}

@@ -73,7 +73,7 @@ class Session:
             self._write()
 
     def standing(self) -> tuple[list[tf.Tensor], int]:
-        """The leaves of the state, with the position in the variables, and the number of iterations."""
+        """The leaves at the position in the variables, and the iteration count."""
         with self._loop.alone:
             return self._current(), self.iteration
 

@@ -66,7 +66,7 @@ def _bytes(specs: Any) -> int:
 
 
 def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
-    """The same run with the store `storage`, continued from its checkpoint if it exists.
+    """The same run with the store `storage`, from its checkpoint if it exists.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The argument `gradient`: the estimator that the user chose, and the search for the mode that it needs."""
+"""The argument `gradient`: the estimator, and the search that it needs."""
 
 from __future__ import annotations
 
@@ -112,7 +112,10 @@ def _every(choices: Choices, every: int | None, leaps: int) -> int:
 
 
 def _require_room(choices: Choices, n_chains: int) -> None:
-    """Refuse tables that do not fit: three for each chain (start, before and after a call), and the first one."""
+    """Refuse tables of SAGA that do not fit into memory.
+
+    There are three for each chain (start, before and after a call), and the first one.
+    """
     size = sum(theta.size for theta in choices.start.values())
     one = choices.data.size * size * np.dtype(choices.float_type.as_numpy_dtype).itemsize
     needed, free = (3 * n_chains + 1) * one, psutil.virtual_memory().available

@@ -1,4 +1,4 @@
-"""The arguments `minibatchSize` and `subsampling`: which observations a gradient uses, and how many."""
+"""The arguments `minibatchSize` and `subsampling`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _number(of: str, argument: str, size: Any, n_data: int, least: int = 0) -> i
 
 
 def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tuple[Callable[[int], Minibatch], str]:
-    """A function from a size to the minibatches, and a name that identifies how they are drawn."""
+    """A function from a size to minibatches, and a name that identifies it."""
     if isinstance(subsampling, str):
         if subsampling not in SUBSAMPLING:
             names = ", ".join(repr(name) for name in SUBSAMPLING)

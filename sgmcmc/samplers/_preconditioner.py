@@ -22,7 +22,7 @@ FORMS = f"None, {DIAGONAL!r}, {DENSE!r}, a matrix over all elements of params, o
 def checked_preconditioner(
     of: str, value: Any, start: Mapping[str, np.ndarray], automatic: bool
 ) -> str | np.ndarray | None:
-    """None, "dense", "diagonal", or a root of the given matrix, [D, D] or its diagonal [D].
+    """None, "dense", "diagonal", or a root of the matrix, [D, D] or [D].
 
     Raises
     ------

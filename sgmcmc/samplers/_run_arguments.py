@@ -99,7 +99,10 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
 
 
 def _takes_two(function: Callable) -> bool:
-    """Whether the function takes the dataset: a second argument without default, or one named dataset."""
+    """Whether the function takes the dataset as a second argument.
+
+    That has no default, or its name is dataset.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a callable without a signature
@@ -167,7 +170,7 @@ def _accumulator(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]
 
 
 def _try_results(name: str, reducers: Mapping[str, Reducer], accumulators: Accumulators) -> None:
-    """Try `result` of each reducer on zeros, so that an error comes before the run, not after it."""
+    """Try `result` of each reducer on zeros, so that it fails before the run."""
     for label, reducer in reducers.items():
         zeros = tf.nest.map_structure(lambda s: np.zeros(s.shape, s.dtype.as_numpy_dtype), accumulators[label])
         must = f"reduce[{label!r}] of {name} must have a result that is a dict of arrays"

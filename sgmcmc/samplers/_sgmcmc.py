@@ -78,8 +78,8 @@ class Sgmcmc:
     def estLogPost(self) -> Any:
         """The log posterior as the last iteration estimated it from its minibatch, or (nChains,) of them.
 
-        It is NaN before the first step. Except for SGHMC, it belongs to the position before the
-        last step.
+        It is NaN before the first step. Except for SGHMC, it belongs to the position
+        before the last step.
         """
         if self.session is None or self._loop is None or self._prepared is None:
             raise ValueError("estLogPost needs a session; call initSess first.")
@@ -89,7 +89,10 @@ class Sgmcmc:
 
     @property
     def data(self) -> Any:
-        """The dataset in the sampler's types, {name: [N, ...]}, as views; data on disk as given."""
+        """The dataset in the sampler's types, {name: [N, ...]}, as views.
+
+        Data on disk as given.
+        """
         data = self._sampler.data
         return data.arrays() if isinstance(data, InMemory) else self._dataset
 
@@ -105,7 +108,10 @@ class Sgmcmc:
         return self._begun(Session(loop, loop.flatten(prepared.state), self.params))
 
     def prepared(self, verbose: bool) -> Prepared:
-        """Chains about to begin; the search for the mode, if there is one, runs once."""
+        """Chains about to begin.
+
+        The search for the mode, if there is one, runs once.
+        """
         if self._prepared is None:
             self._prepared = self._sampler.prepare(verbose)
         return self._prepared

@@ -23,7 +23,7 @@ AROUND = (
 
 
 def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: str) -> None:
-    """Refuse a log likelihood whose gradient is not a sum over the observations, which `of` needs.
+    """Refuse a log likelihood that is not a sum, which `of` needs.
 
     Raises
     ------
@@ -45,7 +45,10 @@ def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: st
 
 
 def warn_of_mean(choices: Choices, model: Model) -> None:
-    """Warn if the log likelihood looks like a mean: repeating all observations does not change a mean."""
+    """Warn if the log likelihood looks like a mean.
+
+    Repeating all observations does not change a mean.
+    """
     some = first_rows(choices.data, SOME)
     half = _cut(some, slice(SOME // 2))
     twice = {name: tf.concat([entry, entry], axis=0) for name, entry in some.items()}

@@ -1,4 +1,7 @@
-"""A trial of the user's functions on abstract inputs: whether their results are valid and they can be compiled."""
+"""A trial of the user's functions on abstract inputs.
+
+It shows whether their results are valid and they can be compiled.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,7 @@ class Trial:
 
 
 def require_pure(label: str, graph: Any, instead: str) -> None:
-    """Refuse calls of Python, which cannot be compiled, and random numbers that the seed does not govern.
+    """Refuse calls of Python, and random numbers that the seed does not govern.
 
     `instead` is the advice on random numbers in the message.
     """

@@ -16,7 +16,8 @@ READERS: dict[str, Callable[[Path], np.ndarray | dict[str, Any]]] = {"covertype"
 def getDataset(dataset: str) -> np.ndarray | dict[str, Any]:
     """Load a data set to try the samplers on.
 
-    The two large ones, "covertype" and "mnist", are those of R; they are downloaded once.
+    The two large ones, "covertype" and "mnist", are those of R; they are downloaded
+    once.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""R's three functions for the user's own loop, initSess, sgmcmcStep and getParams; and two to save and restore it."""
+"""R's three functions for the user's own loop, initSess, sgmcmcStep and getParams.
+
+And two to save and restore it.
+"""
 
 from __future__ import annotations
 
@@ -140,8 +143,9 @@ def saveSess(sgmcmc: Sgmcmc, sess: Session, path: str | Path) -> None:
 def restoreSess(sgmcmc: Sgmcmc, path: str | Path) -> Session:
     """Continue a chain from the state that `saveSess` saved, also in another process.
 
-    The further steps are those that the saved chain would have made. With control variates,
-    the mode and the gradient there are read from the file, not computed again.
+    The further steps are those that the saved chain would have made. With control
+    variates, the mode and the gradient there are read from the file, not computed
+    again.
 
     Parameters
     ----------

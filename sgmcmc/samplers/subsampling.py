@@ -1,4 +1,4 @@
-"""How minibatches are drawn: objects for the arguments `subsampling` and `minibatchSize`."""
+"""Objects for the arguments `subsampling` and `minibatchSize`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class preferential:  # noqa: N801 - reads as a function where it is used
-    """Minibatches that prefer observations with large gradients, for the argument `subsampling`.
+    """Minibatches that prefer large gradients, for the argument `subsampling`.
 
     Observations are drawn with replacement in proportion to weights, and each term of
     the gradient is divided by n times its probability. The estimate stays unbiased and

@@ -202,7 +202,8 @@ def _stepsizes(stepsize: Any) -> list[Any]:
 def _of_each(params: Mapping[str, Any], stepsize: Any, arguments: Mapping[str, Any]) -> dict[str, float]:
     """The stepsize for each parameter, checked.
 
-    There is no warning of a stepsize that is too small for the float type: it cannot win.
+    There is no warning of a stepsize that is too small for the float type: it cannot
+    win.
     """
     options: dict[str, Any] = {**SETUP_DEFAULTS, "dtype": arguments.get("dtype", SETUP_DEFAULTS["dtype"])}
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Raw files from the internet, each with a known SHA-256: downloaded once and kept in a folder."""
+"""Raw files from the internet with known SHA-256, downloaded once and kept."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FILES = {
 
 
 def fetch(file: RawFile) -> Path:
-    """The path of the file on this computer, after a download if it is not there yet."""
+    """The path of the file, after a download if it is not there yet."""
     import pooch  # here, so that `import sgmcmc` does not wait for it
 
     own_folder = os.environ.get(FOLDER)

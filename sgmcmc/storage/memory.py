@@ -32,7 +32,7 @@ class Memory:
         self.stored, self.leaves = 0, leaves
 
     def append(self, rows: list[np.ndarray], count: int) -> None:
-        """Store the first `count` rows, arrays [>= count, C, ...] in order of group and name."""
+        """Store the first `count` rows, [>= count, C, ...], by group and name."""
         for array, row in zip(self._by_row, rows, strict=True):
             array[self.stored : self.stored + count] = row[:count]
         self.stored += count

@@ -33,11 +33,13 @@ COMMIT_SECONDS = 5.0
 CHECKPOINT = ("state", "beginning", "name")
 
 Encode = Callable[[int, int, list[tf.Tensor]], bytes]
-"""A function from the iteration, the number of stored rows and the leaves of the state to a checkpoint."""
+"""(iteration, number of stored rows, leaves of the state) -> a checkpoint."""
 
 
 class ZarrStore:
-    """Rows that a thread appends to a store; at most the last two chunks of them are in memory.
+    """Rows that a thread appends to a store.
+
+    At most the last two chunks of them are in memory.
 
     Parameters
     ----------
@@ -89,7 +91,7 @@ class ZarrStore:
         _consolidate(path)  # after a divergence, readers have seen rows that are cut off here
 
     def _opened(self, path: Path, stored: int) -> tuple[Any, list[Any]]:
-        """The root and the arrays to write to, after a check that nothing is missing."""
+        """The root and the arrays to write to, checked for missing parts."""
         import zarr
 
         from sgmcmc.core.store import require_chunks, require_format
@@ -131,7 +133,7 @@ class ZarrStore:
             buffer[:, : stored - self._written] = root[f"{group}/{name}"][:, self._written : stored]
 
     def append(self, rows: list[np.ndarray], count: int) -> None:
-        """Store the first `count` rows, arrays [>= count, C, ...] in order of group and name."""
+        """Store the first `count` rows, [>= count, C, ...], by group and name."""
         taken = 0
         while taken < count:
             begin = self.stored - self._written
@@ -144,13 +146,16 @@ class ZarrStore:
                 self._written, self._buffers = self.stored, self._new_buffers()
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
-        """Commit if a chunk is complete, or if COMMIT_SECONDS have passed since the last commit."""
+        """Commit if a chunk is complete, or COMMIT_SECONDS after the last commit."""
         self._point, self.leaves = (iteration, self.stored), leaves
         if self._written > self._committed or time.monotonic() - self._at > COMMIT_SECONDS:
             self._begin_commit()
 
     def commit(self) -> None:
-        """Write all rows and a checkpoint of the last finite state; then show them to readers."""
+        """Write all rows and a checkpoint of the last finite state.
+
+        Then show them to readers.
+        """
         self._begin_commit()
         self._writing.result()
 
@@ -167,7 +172,10 @@ class ZarrStore:
         self._committed, self._at = self.stored, time.monotonic()
 
     def _meanwhile(self, task: Callable[..., None], *arguments: Any) -> None:
-        """Run the task in the thread after the previous one; errors of that one are raised here."""
+        """Run the task in the thread after the previous one.
+
+        Errors of that one are raised here.
+        """
         self._writing.result()
         self._writing = self._writer.submit(task, *arguments)
 
@@ -189,7 +197,7 @@ class ZarrStore:
         return [np.empty(_chunk_shape(spec, self._chunk), spec.dtype.as_numpy_dtype) for *_, spec in self._specs]
 
     def result(self) -> Tree:
-        """The rows as readers see them, {group: {name: [C, stored, ...]}}, read from disk on use."""
+        """The rows that readers see, {group: {name: [C, stored, ...]}}, read on use."""
         from sgmcmc.core.store import open_draws
 
         tree = open_draws(self.path)
@@ -219,7 +227,10 @@ def _exclusive(path: Path) -> int:
 
 
 def create(path: Path, specs: Tree, state: bytes, beginning: bytes, settings: dict[str, Any]) -> None:
-    """Create a store without rows, with a first checkpoint and the beginning; it appears when it is complete."""
+    """Create a store without rows, with a first checkpoint and the beginning.
+
+    It appears when it is complete.
+    """
     _hush()
     building = path.with_name(f".{path.name}.{os.getpid()}")
     try:
