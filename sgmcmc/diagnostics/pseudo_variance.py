@@ -92,7 +92,7 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
             f"rows of {sorted(inner.model.by_rows)} that a minibatch gathers, and the gradient at the centre depends "
             "on them."
         )
-    require_sum(NAME, inner.model, inner.start, "its terms are looked at one by one")
+    require_sum(NAME, inner.model, inner.start, "the terms of single observations")
     shown = require_flag("verbose", NAME, verbose)
     points = read(NAME, "params", params, None, sorted(inner.start))
     require_finite(NAME, "params", points)

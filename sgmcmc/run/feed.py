@@ -25,10 +25,7 @@ from sgmcmc.dataset.memory import InMemory
 from sgmcmc.run.prepared import Prepared
 
 BLOCK_BYTES = 2**22  # fits into a processor's caches with the rest
-SHORT_BLOCK, SHORT_BLOCK_BYTES = (
-    8,
-    2**24,
-)  # calling a program costs as much as some iterations, so blocks must not be too short
+SHORT_BLOCK, SHORT_BLOCK_BYTES = 8, 2**24  # calling a program costs as much as some iterations: blocks need several
 LONGEST_BLOCK = 1024
 SHORTEST_BLOCK = 2  # a block of one is not sliced, so XLA would fuse, and round, the next operations differently
 AHEAD = 2  # blocks

@@ -145,11 +145,8 @@ class Loop:
         self._compiled.trace([*leaves, *self._flat_constants, *self._table, *self.feed.specs, orders])
 
     def _advance(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
-        n, c, n_rows = (
-            self._n_leaves,
-            len(self._flat_constants),
-            self.capacity + 1,
-        )  # the last row is scratch for states that are not due
+        # The last of the rows is scratch for states that are not due.
+        n, c, n_rows = self._n_leaves, len(self._flat_constants), self.capacity + 1
         state, accumulated = self.unflatten(list(arguments[:n]))
         first, last, *_ = tf.unstack(tf.cast(arguments[-1][0], tf.int32))
         buffers = tf.nest.map_structure(

@@ -15,11 +15,8 @@ from sgmcmc.samplers._choices import Choices
 
 SOME = 8  # observations
 ADDITIVE = 1e-3  # relative
-AROUND = (
-    0.0,
-    0.1,
-    1.0,
-)  # distances from the start: a log likelihood with a prior in it, say, may look like a sum at the start itself
+# Distances from the start: a log likelihood with a prior in it, say, may look like a sum at the start itself.
+AROUND = (0.0, 0.1, 1.0)
 
 
 def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: str) -> None:

@@ -15,9 +15,7 @@ FILES = {"breastCancer": "breast_cancer.csv", "digits": "digits.csv", "wine": "w
 def read(name: str) -> dict[str, Any]:
     """The features X, the labels y and the names of the features."""
     installed = files("sgmcmc").joinpath("data")
-    folder = (
-        installed if installed.is_dir() else Path(__file__).parents[2] / "data"
-    )  # in a checkout it is next to the package
+    folder = installed if installed.is_dir() else Path(__file__).parents[2] / "data"  # in a checkout: next to sgmcmc
     with folder.joinpath(FILES[name]).open(encoding="utf-8") as lines:
         columns = next(lines).rstrip("\n").split(",")
         table = np.loadtxt(lines, delimiter=",")

@@ -168,7 +168,7 @@ def test_a_direction_that_the_data_do_not_see_is_said_to_be_flat() -> None:
     def improper(params: dict, dataset: dict) -> tf.Tensor:
         return -0.5 * tf.reduce_sum((dataset["y"] - params["a"] - params["b"]) ** 2)
 
-    with pytest.warns(UserWarning, match=r"or flat, in 1 of 2 directions"):
+    with pytest.warns(UserWarning, match=r"or is flat, in 1 of 2 directions"):
         sgmcmc.sgld(improper, DATASET, {"a": 0.0, "b": 0.0}, nIters=3, verbose=False, seed=1)
 
 

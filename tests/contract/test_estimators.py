@@ -179,7 +179,7 @@ def test_terms_that_are_not_finite_are_not_weighed() -> None:
         return -0.5 * tf.reduce_sum((dataset["x"] - tf.sqrt(params["variance"])) ** 2)
 
     given = {"gradient": controlVariates(), "subsampling": preferential(), "minibatchSize": 2, "seed": 1}
-    with pytest.raises(ValueError, match=r"logLik must have finite gradients around the mode, .* as its logarithm"):
+    with pytest.raises(ValueError, match=r"logLik must have finite gradients around the mode, .* use its logarithm"):
         sgmcmc.sgld(of_root, {"x": x}, {"variance": 0.5}, 1e-4, nIters=5, verbose=False, **given)
 
 
@@ -249,7 +249,7 @@ def two() -> sgmcmc.Dynamics:
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgld", {"gradient": "saga"}, "gradient of sgld must be None, the plain estimate, controlVariates(), saga() or"),
     ("sgld", {"gradient": svrg(every=0)}, "every of svrg"),
-    ("sgld", {"gradient": saga(), "logLik": with_prior}, "logLik of sgld must be a sum over the observations, so that"),
+    ("sgld", {"gradient": saga(), "logLik": with_prior}, "logLik of sgld must be a sum over the observations, for"),
     ("sgld", {"subsampling": preferential(), "logLik": with_prior}, "logLik of sgld must be a sum over the"),
     ("sgldcv", {"minibatchSize": adaptive(np.ones(3))}, "lipschitz of adaptive of sgldcv must give one number for"),
     ("sgld", {"subsampling": preferential(floor=1.5)}, "floor of preferential of sgld must be a number from 0 to 1"),

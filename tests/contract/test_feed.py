@@ -450,7 +450,7 @@ def test_a_fork_of_a_process_that_samples_is_refused_with_the_remedy_and_disturb
     assert done.returncode == 0, done.stderr[-2000:]
     said, ended, parent = done.stdout.splitlines()
     assert said.startswith("2 1 sgmcmc cannot be used in a process that was forked after sgmcmc had been used")
-    assert said.endswith("start processes by multiprocessing.get_context('spawn').")
+    assert said.endswith("start processes with multiprocessing.get_context('spawn').")
     assert (ended, parent) == ("ended", f"parent {whole}")
 
 
