@@ -30,7 +30,7 @@ def use() -> None:
     Raises
     ------
     RuntimeError
-        In a fork of a process that has used it.
+        If this process is a fork of one that has used it.
     """
     if _Process.orphaned:
         raise RuntimeError(

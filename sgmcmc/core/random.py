@@ -1,7 +1,7 @@
 """Counter-based randomness: every draw is a function of (seed, purpose, chain, counter, element).
 
 Nothing is consumed, so the length of a block, thinning, progress bars or resuming cannot change a chain, and
-chain c draws the same numbers however many chains run beside it. Only this file draws random numbers.
+chain c draws the same numbers for any number of chains. Only this file draws random numbers.
 
 The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy
 as 1, 2, 3"), written in TensorFlow operations because TensorFlow's own generators give different floats inside
@@ -212,7 +212,7 @@ def _mix(x: tf.Tensor) -> tf.Tensor:
 def _multiply_high(x: tf.Tensor, factor: int) -> tf.Tensor:
     """The high 32 bits of the 64-bit product of a uint32 and a constant below 2^32: x scaled to {0, ..., factor - 1}.
 
-    From products of 16 bits, because the obvious cast to uint64, shift and cast back is compiled wrongly: for the last
+    It uses products of 16 bits, since the obvious cast to uint64, shift and cast back is compiled wrongly: for the last
     element of a row of 8k + 1, XLA (TensorFlow 2.21, CPUs with AVX-512) stores 8 bytes where 4 belong, and so zeroes
     the 4 bytes behind.
     """

@@ -220,7 +220,7 @@ class Supplied(Protocol):
 
     @property
     def iteration(self) -> tf.Tensor:
-        """Its number, counted from 0: uint32, a scalar."""
+        """The number of the iteration, counted from 0: uint32, a scalar."""
 
     def indices(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
         """The indices of this name, [..., n], for one of the gradients of the iteration."""

@@ -1,8 +1,8 @@
 """How an observation is packed into words, so that fetching it is one contiguous read.
 
-All entries of a dataset are stored together in int64 words, whatever their types:
-copying integers never changes bits, while floats might be normalised, and wide words
-halve the number of copies that XLA makes.
+All entries of a dataset are stored together in int64 words: copying integers never
+changes bits, while floats might be normalised, and wide words halve the number of
+copies that XLA makes.
 """
 
 from __future__ import annotations

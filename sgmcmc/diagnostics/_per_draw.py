@@ -81,7 +81,7 @@ def read(
 def paired(function: str, draws: Any, gradients: Any, n_chains: int | None) -> tuple[PerDraw, PerDraw]:
     """The draws and the gradients of the same parameters.
 
-    By default the gradients stored with the draws.
+    The default gradients are those stored with the draws.
     """
     if gradients is None:
         gradients = draws.gradients if isinstance(draws, Draws) else None

@@ -108,7 +108,7 @@ def _mean(mean: Any, points: PerDraw, size: int) -> np.ndarray:
 
 
 def _root(covariance: Any, size: int) -> np.ndarray:
-    """Its Cholesky factor."""
+    """The Cholesky factor of the covariance."""
     array = numeric("covariance", NAME, covariance).astype(np.float64)
     if size == 1 and array.size == 1:
         array = array.reshape(1, 1)

@@ -227,7 +227,7 @@ def _controls(theta: np.ndarray, s: np.ndarray, degree: int) -> np.ndarray:
 def _controlled(g: np.ndarray, controls: np.ndarray) -> np.ndarray:
     """g + c a with a = -Var(c)^(-1) Cov(c, g), [n, k].
 
-    By least squares, on columns of unit variance.
+    The coefficients are a least-squares fit on columns of unit variance.
     """
     spread = controls.std(axis=0)
     controls = controls / np.where(spread > 0, spread, 1.0)

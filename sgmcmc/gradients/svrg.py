@@ -40,7 +40,7 @@ def svrg(model: Model, elements: Mapping[str, Elements], n_chains: int, every: i
 
     @cache
     def programs() -> tuple[FullPass, Compiled]:
-        """From positions, [C, D], to the gradients of log likelihood and log prior."""
+        """Programs for the gradients of log likelihood and log prior at [C, D]."""
 
         def of_data(words: tf.Tensor, flat: tf.Tensor) -> list[Tree]:
             rows = model.data.layout.unpack(words)

@@ -26,7 +26,7 @@ class Tuning(NamedTuple):
     ratios: np.ndarray  # [D]: these over those of the posterior
 
     def as_tree(self, posterior: Posterior) -> Tree:
-        """As arrays, for a checkpoint."""
+        """The tuning as arrays, for a checkpoint."""
         told = {"stepsize": self.stepsize, "error": self.error, "iterations": self.iterations}
         arrays: dict[str, Any] = {name: np.float64(value) for name, value in told.items()}
         sds, ratios = (

@@ -4,7 +4,7 @@ M = A A^T is near (-H)^-1.
 
 H is the Hessian of the log posterior at the centre, possibly from a subset of the
 observations. With S = diag(-H)^(-1/2) the matrix R = S (-H) S has a unit diagonal
-whatever the units of the parameters, and A = S R^(-1/2).
+for all units of the parameters, and A = S R^(-1/2).
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _outline(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def marginal(plt: ModuleType, ax: Any, values: np.ndarray, reference: Reference | None, kind: str = "density") -> None:
     """The density of all draws as an area.
 
-    Those of each chain and of the reference as lines.
+    The densities of each chain and of the reference are lines.
     """
     found, n_chains = density(values), len(values)
     if found is None:

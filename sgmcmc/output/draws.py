@@ -227,7 +227,7 @@ class Draws(dict[str, Any]):
         return self[:]
 
     def burnIn(self, k: int) -> Draws:
-        """Without the draws of the first `k` iterations of the run.
+        """The draws without those of the first `k` iterations of the run.
 
         Parameters
         ----------

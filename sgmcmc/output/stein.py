@@ -27,7 +27,7 @@ BLOCK_NUMBERS = 2**20  # pairs of draws in one block
 def discrepancy(x: np.ndarray, s: np.ndarray) -> float:
     """The KSD of draws [T, D] with gradients [T, D], exact or unbiased.
 
-    In blocks, with memory O(T).
+    The sum runs in blocks, with memory O(T).
     """
     return float(by_coordinate(x, s).sum())
 

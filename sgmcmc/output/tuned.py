@@ -27,7 +27,7 @@ class Judged(NamedTuple):
 def best(judged: Sequence[Judged]) -> int | None:
     """The best candidate of the last rung; None if all diverged.
 
-    Of those that never diverged and got farthest, it has the smallest discrepancy.
+    It has the smallest discrepancy of those that never diverged and got farthest.
     """
     lost = {row.candidate for row in judged if not np.isfinite(row.ksd)}
     passed = [row for row in judged if row.candidate not in lost]

@@ -130,7 +130,7 @@ def _bands(values: np.ndarray | None, settings: Mapping[str, Any]) -> dict[str, 
 def _t_quantile(degrees: int) -> float:
     """The 0.995 quantile of Student's t.
 
-    By the Cornish-Fisher expansion, within 0.1% from 15 degrees on.
+    The Cornish-Fisher expansion, which is right to 0.1% from 15 degrees on.
     """
     z = NORMAL_QUANTILE
     return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
@@ -139,8 +139,8 @@ def _t_quantile(degrees: int) -> float:
 def warn(averages: Averages, settings: Mapping[str, Any]) -> None:
     """Warn if the temperature of a parameter, or else its variance, is clearly wrong.
 
-    A thermostat brings the temperature to 1 whatever the tuning, so there the variance
-    is the check.
+    A thermostat brings the temperature to 1 for any tuning, so with one the variance is
+    the check.
     """
     hot, wide = temperatures(averages, settings), variance_ratios(averages, settings)
     for name in settings["parameters"]:

@@ -81,7 +81,7 @@ class Beginning(NamedTuple):
         return cls(settings, found, prepared.mode)
 
     def encode(self) -> bytes:
-        """As bytes."""
+        """The beginning as bytes."""
         mode = {"params": self.mode.params, "gradient": self.mode.gradient} if self.mode else {}
         tree = {"found": self.found, "mode": mode}
         leaves = with_paths(tree)

@@ -48,7 +48,7 @@ class Loop:
     prepared : Prepared
         Its state has the structure, shapes and types that all others share.
     recorder : Recorder
-        What is kept of the states.
+        What to keep of the states.
     fetch : Fetch, optional
         Who fetches the observations; by default the fastest.
     block_length : int, optional
@@ -108,7 +108,7 @@ class Loop:
         }
 
     def param_positions(self) -> dict[str, int]:
-        """Where the parameters stand among the leaves."""
+        """The positions of the parameters among the leaves."""
         return dict(self._positions)
 
     def call_end(self, iteration: int) -> int:

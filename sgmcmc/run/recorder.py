@@ -44,7 +44,7 @@ class Accumulated(NamedTuple):
 
 @dataclass(frozen=True)
 class Keep:
-    """What is kept of a chain.
+    """What to keep of a chain.
 
     Parameters
     ----------

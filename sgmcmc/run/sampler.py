@@ -106,7 +106,7 @@ class Sampler:
 
     @property
     def n_stats(self) -> int:
-        """How many numbers are recorded beside each draw of a chain."""
+        """How many statistics are recorded with each draw of a chain."""
         told = (
             1
             + (2 if self.minibatch.parts else 0)

@@ -42,7 +42,7 @@ Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
-EXACT = 2**53  # up to here every integer is a float of its own
+EXACT = 2**53  # up to here every integer has its own float
 SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations at which schedules are compared
 
 

@@ -101,7 +101,7 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
 def _takes_two(function: Callable) -> bool:
     """Whether the function takes the dataset as a second argument.
 
-    That has no default, or its name is dataset.
+    It does if that argument has no default, or if its name is dataset.
     """
     try:
         signature = inspect.signature(function)

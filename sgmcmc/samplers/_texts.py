@@ -17,7 +17,7 @@ however many rows there are (unless `logPrior` uses the whole parameter).""",
         "dict of str to array_like, or an object",
         """The data: NumPy arrays, lists, pandas Series and DataFrames or tensors of any rank, with the N observations
 on the first axis. All numbers become `dtype`, except entries named in `integers`. There is a warning if a column loses
-the differences between its observations by this, such as times in seconds since 1970. Memory-mapped arrays
+the differences between its observations through this, such as times in seconds since 1970. Memory-mapped arrays
 (``np.load(path, mmap_mode="r")``), Zarr arrays and HDF5 datasets stay on disk: rows are read when they are needed, and
 checked for NaN and infinite numbers then. The same holds for an object of your own with ``__len__()``, the number of
 observations, and ``take(indices)``, which returns those at an int64 array of indices, in this order, as a dict of
@@ -59,7 +59,7 @@ above 1 wider. Where others write N(0, T eps) for the noise of a step, their eps
     ),
     "gibbs": (
         "callable, optional",
-        """A step of your own that is made after each iteration, in the compiled loop:
+        """Your own step after each iteration, in the compiled loop:
 ``gibbs(params, dataset, seed)`` returns new values for some of `params`, a dict of tensors, in TensorFlow operations.
 No gradient moves the parameters that it returns. `dataset` is the minibatch of the iteration, so a distribution given
 all observations cannot be computed from it. `seed` is a pair of

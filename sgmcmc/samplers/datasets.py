@@ -66,8 +66,9 @@ def getDataset(dataset: str) -> np.ndarray | dict[str, Any]:
     MNIST comes with 60,000 training images. R has 55,000 of them from TensorFlow's
     former tutorial reader, which keeps the first 5,000 for validation. We do the same.
 
-    Creators, sources and licences of the installed data are in the file ``README.md`` beside them. Covertype is by
-    Blackard and Dean (1998), https://doi.org/10.24432/C50K5N; MNIST by LeCun, Cortes and Burges.
+    Creators, sources and licences of the installed data are in the file ``README.md``
+    next to them. Covertype is by Blackard and Dean (1998),
+    https://doi.org/10.24432/C50K5N; MNIST by LeCun, Cortes and Burges.
 
     Examples
     --------

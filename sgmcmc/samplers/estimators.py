@@ -68,9 +68,9 @@ class saga:  # noqa: N801
     has N times as many numbers as `params`. While the chains run, three times that
     memory is needed, and while a checkpoint is written six times. Each call of
     `sgmcmcStep` copies the table, so single steps are slow. The noise is reduced as
-    with control variates, but wherever the chain is. In return each iteration needs the
-    gradients of single observations. SAGA is best if N is small or if the posterior has
-    several modes.
+    with control variates, but at every position of the chain. In return each iteration
+    needs the gradients of single observations. SAGA is best if N is small or if the
+    posterior has several modes.
 
     References
     ----------

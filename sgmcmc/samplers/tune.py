@@ -50,7 +50,7 @@ def tune(
     discrepancy from the posterior (see ``Draws.ksd``). A stepsize that is too large or
     too small makes it large, and a candidate that diverges is dropped. The chosen
     settings are best for runs about as long as the last rung. Longer runs can use a
-    smaller stepsize; `checkStepsize` tells whether they should.
+    smaller stepsize; `checkStepsize` shows whether they should.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# Their sources and licences are described beside them, in data/README.md.
+# Their sources and licences are described in data/README.md.
 FILES = {"breastCancer": "breast_cancer.csv", "digits": "digits.csv", "wine": "wine.csv"}
 
 

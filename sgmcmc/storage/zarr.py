@@ -306,6 +306,6 @@ def _consolidate(path: Path) -> None:
 def _hush() -> None:
     """Silence the warning that consolidated metadata are not in Zarr's specification.
 
-    For the whole process, since threads share the filters of warnings.
+    This is for the whole process, since threads share the filters of warnings.
     """
     warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
