@@ -47,7 +47,7 @@ class DivergenceError(FloatingPointError):
         # The arguments, not only the message, so that the error can be pickled.
         self._arguments = (iteration, chain, parameter, of_density, self.draws, stored)
         super().__init__(
-            f"{what} was no longer finite after iteration {iteration}{where}; "
+            f"{what} was NaN or infinite after iteration {iteration}{where}; "
             f"try decreasing {self.stepsize_argument}{kept}."
         )
 

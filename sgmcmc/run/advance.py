@@ -148,4 +148,4 @@ def _culprit(loop: Loop, outcome: Outcome) -> tuple[int, str, bool]:
 
 def warn_interrupted(stored: int, n_rows: int) -> None:
     """Warn that the result of an interrupted run is shorter than requested."""
-    warn_user(f"interrupted: returning the {stored} draws of {n_rows} made so far.")
+    warn_user(f"interrupted: returning the first {stored} of {n_rows} draws.")

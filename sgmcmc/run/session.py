@@ -92,7 +92,10 @@ class Session:
             return {name: variable.numpy() for name, variable in self.variables.items()}
 
     def _write(self) -> None:
-        """Write the position to the variables, if an interrupt has prevented that."""
+        """Write the position to the variables, unless they have it.
+
+        An interrupt may come between a step and this.
+        """
         leaves, iteration, written = self._at
         if not written:
             for name, position in self._positions.items():

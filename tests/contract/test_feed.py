@@ -334,7 +334,7 @@ def interrupting(fetch: int) -> Source:
 @pytest.mark.usefixtures("ahead")
 def test_an_interrupted_run_returns_its_draws_and_leaves_no_thread() -> None:
     whole = run("sgld", nIters=400)
-    with pytest.warns(UserWarning, match=r"interrupted: returning the \d+ draws of 1000000 made so far"):
+    with pytest.warns(UserWarning, match=r"interrupted: returning the first \d+ of 1000000 draws"):
         out = run("sgld", interrupting(40), nIters=10**6)
     assert not feeding()
     made = min(len(out["theta"]), 400)
