@@ -16,9 +16,11 @@ from sgmcmc.samplers.estimators import controlVariates, saga, svrg
 from sgmcmc.samplers.psgld import psgld, psgldSetup
 from sgmcmc.samplers.reducers import runningCovariance, runningMean
 from sgmcmc.samplers.sample import sample, sampleSetup
+from sgmcmc.samplers.scir import scir, scirSetup
 from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup
 from sgmcmc.samplers.sgld import sgld, sgldcv, sgldcvSetup, sgldSetup
 from sgmcmc.samplers.sgnht import sgnht, sgnhtcv, sgnhtcvSetup, sgnhtSetup
+from sgmcmc.samplers.sgrld import sgrld, sgrldSetup
 from sgmcmc.samplers.stepsizes import checkStepsize
 from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
 from sgmcmc.samplers.subsampling import adaptive, preferential
@@ -62,6 +64,8 @@ __all__ = [
     "sample",
     "sampleSetup",
     "saveSess",
+    "scir",
+    "scirSetup",
     "sghmc",
     "sghmcSetup",
     "sghmccv",
@@ -75,6 +79,8 @@ __all__ = [
     "sgnhtSetup",
     "sgnhtcv",
     "sgnhtcvSetup",
+    "sgrld",
+    "sgrldSetup",
     "svrg",
     "tune",
 ]

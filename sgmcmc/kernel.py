@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core import random
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.coordinates import of_gradient, to_theta
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.parameters import Elements, numbered, split
 from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.rows import has_rows, of_table, put, take, take_memory
-from sgmcmc.core.schedules import Schedule, exploring
+from sgmcmc.core.schedules import Schedule, exploring, fixed_stepsizes, stepsizes_at
+from sgmcmc.core.streams import key_of, keys_of_chains
 from sgmcmc.core.types import (
     FIRST,
     Batch,
@@ -43,7 +43,6 @@ MINIBATCH, MONITOR = "minibatch", "monitor"  # the uses of fetched observations
 NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # other inputs that are computed ahead
 LAST, ALL = "minibatch_size", "observations"  # in an iteration, and in all iterations so far
 FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # computed before the first iteration
-OF_CHAINS = (Purpose.MINIBATCH, Purpose.NOISE, Purpose.REFRESH, Purpose.INITIAL, Purpose.MONITOR, Purpose.GIBBS)
 
 
 class ProductState(NamedTuple):
@@ -94,16 +93,8 @@ def constants(seed: int, stepsize: Mapping[str, float | Schedule], found: Tree, 
     `found` has those that were computed before: the constants of the "estimator", the counts of each row in all data
     ("gathered"), those of the "minibatch", and the root of the "preconditioner".
     """
-    fixed = [np.nan if callable(stepsize[name]) else stepsize[name] for name in sorted(stepsize)]
-    return {key: found.get(key, {}) for key in FOUND} | {
-        "keys": tf.constant(np.stack([random.keys(seed, p, chains) for p in OF_CHAINS])),  # [purposes, C, 2]
-        "stepsize": tf.constant([[eps] * len(chains) for eps in fixed], dtype),  # [P, C]
-    }
-
-
-def key_of(constants: Tree, purpose: Purpose) -> tf.Tensor:
-    """The keys of all chains for a purpose, [C, 2]."""
-    return constants["keys"][OF_CHAINS.index(purpose)]
+    found = {key: found.get(key, {}) for key in FOUND}
+    return found | keys_of_chains(seed, chains) | {"stepsize": fixed_stepsizes(stepsize, len(chains), dtype)}
 
 
 def statistics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> frozenset[str]:
@@ -150,13 +141,7 @@ def build(product: Product) -> Transition:
         return iteration * tf.constant(leaps, tf.uint32) + tf.cast(leap, tf.uint32)
 
     def stepsizes(constants: Tree, iteration: tf.Tensor) -> Tree:
-        values = dict(zip(elements, tf.unstack(constants["stepsize"]), strict=True))
-        at = tf.cast(iteration, model.dtype)
-        for name, schedule in product.schedules.items():
-            # Without the hint, Python's numbers would become float32 first.
-            eps = tf.cast(tf.convert_to_tensor(schedule(at), dtype_hint=model.dtype), model.dtype)
-            values[name] = tf.fill([n_chains], eps)
-        return values
+        return stepsizes_at(constants["stepsize"], product.schedules, list(elements), iteration)
 
     def sampled(z: Tree, iteration: tf.Tensor) -> Tree:
         """The noise, which is 0 for a parameter while its schedule explores."""

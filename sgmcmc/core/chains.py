@@ -24,6 +24,20 @@ def over_chains(fn: Callable, n_chains: int) -> Callable:
     return call
 
 
+def one_by_one(fn: Callable, n_chains: int, specs: Any) -> Callable:
+    """The same, one chain after the other, for rejection samplers, which cannot be vectorised.
+
+    `specs` are the specs of the result of `fn`.
+    """
+    if n_chains == 1:
+        return over_chains(fn, 1)
+
+    def call(*args: Any) -> Any:
+        return tf.map_fn(lambda args: fn(*args), args, fn_output_signature=specs)
+
+    return call
+
+
 def mapped(fn: Callable, elements: Any) -> Any:
     """tf.vectorized_map without its unavoidable warnings of retracing."""
     logger = logging.getLogger("tensorflow")

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import enum
 import secrets
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
+
+from sgmcmc.core import rejection
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
@@ -35,6 +38,16 @@ class Purpose(enum.IntEnum):
     HALF = 10
     PILOT = 11
     GIBBS = 12
+    LATENT = 13
+    COMPONENTS = 14
+
+
+class Draw(enum.IntEnum):
+    """What a stream's own streams are for; their keys are those of no counter and element, since these come second."""
+
+    GAMMA = 1
+    BOOST = 2
+    POISSON = 3
 
 
 def _u32(x: int | tf.Tensor) -> tf.Tensor:
@@ -102,14 +115,12 @@ class Stream:
         high, low = self.bits(counters, elements)
         # The lowest bit is the sign; the others a probability in (0, 1/2), so that the tails keep the float's relative
         # precision: float32 reaches 6.3 standard deviations where a uniform on (0, 1) would stop at 5.4.
+        if dtype == tf.float32:
+            return _normal(high)
         positive = tf.equal(tf.bitwise.bitwise_and(high, _u32(1)), _u32(0))
         magnitude = tf.bitwise.right_shift(high, _u32(1))
-        if dtype == tf.float32:
-            tail = (tf.cast(magnitude, dtype) + 0.5) * 2.0**-32
-            x = _central_normal_quantile(tail)
-        else:
-            fraction = (tf.cast(low, dtype) + 0.5) * 2.0**-32
-            x = -tf.math.ndtri((tf.cast(magnitude, dtype) + fraction) * 2.0**-32)
+        fraction = (tf.cast(low, dtype) + 0.5) * 2.0**-32
+        x = -tf.math.ndtri((tf.cast(magnitude, dtype) + fraction) * 2.0**-32)
         return tf.where(positive, x, -x)
 
     def uniform(self, counters: tf.Tensor, elements: tf.Tensor) -> tf.Tensor:
@@ -128,6 +139,63 @@ class Stream:
         total = high * _u32(bound) + carry
         overflow = tf.cast(total < carry, tf.uint32)
         return tf.bitcast(_multiply_high(high, bound) + overflow, tf.int32), total
+
+    def log_gamma(self, counters: tf.Tensor, elements: tf.Tensor, shapes: tf.Tensor) -> tf.Tensor:
+        """Logarithms of Gamma(shape, 1) draws for shapes [K, C, m], as `bits`; NaN where a shape is not positive.
+
+        By rejection (Marsaglia and Tsang 2000, "A simple method for generating gamma variables"); for shapes below 1
+        from a draw for shape + 1, to which log(U) / shape is added, so that a draw of 1e-300 is as exact as any other.
+        """
+        shape = tf.where((shapes > 0) & tf.math.is_finite(shapes), shapes, tf.ones_like(shapes))
+        value = self._rejection(counters, elements, shape, _gamma_proposal, Draw.GAMMA)
+        high, low = self._of(Draw.BOOST).bits(counters, elements)
+        boost = tf.math.log(_open_uniform(high, low, shapes.dtype)) / shape
+        value += tf.where(shape < 1, boost, tf.zeros_like(boost))
+        return tf.where((shapes > 0) & tf.math.is_finite(shapes), value, tf.constant(np.nan, shapes.dtype))
+
+    def poisson(self, counters: tf.Tensor, elements: tf.Tensor, means: tf.Tensor) -> tf.Tensor:
+        """Poisson draws, of the type of the means [K, C, m], as `bits`; NaN where a mean is negative or infinite.
+
+        By inversion for means below 10, else by transformed rejection (Hoermann 1993, "The transformed rejection
+        method for generating Poisson random variables", algorithm PTRS).
+        """
+        allowed = (means >= 0) & tf.math.is_finite(means)
+        mean = tf.where(allowed, means, tf.zeros_like(means))
+        value = self._rejection(counters, elements, mean, _poisson_proposal, Draw.POISSON, _quick_poisson)
+        return tf.where(allowed, value, tf.constant(np.nan, means.dtype))
+
+    def _of(self, draw: Draw, attempt: int | tf.Tensor = 0) -> Stream:
+        """The stream of one kind of draw and one attempt at it."""
+        k0, k1 = threefry2x32(self._key, (_u32(attempt), _u32(int(draw))))
+        return Stream(tf.concat([k0, k1], axis=1))
+
+    def _rejection(
+        self,
+        counters: tf.Tensor,
+        elements: tf.Tensor,
+        param: tf.Tensor,
+        proposal: Callable,
+        draw: Draw,
+        quick: Callable | None = None,
+    ) -> tf.Tensor:
+        n_counters, n_chains, width = param.shape
+        numbers = tf.reshape(tf.broadcast_to(_u32(elements), [n_chains, width]), [-1])
+
+        def by(made: Callable) -> Callable:
+            def propose(attempt: tf.Tensor, at: tf.Tensor | None, param: tf.Tensor) -> tf.Tensor:
+                stream = self._of(draw, attempt)
+                if at is None:
+                    words = [tf.reshape(x, [-1]) for x in stream.bits(counters, elements)]
+                else:
+                    key = tuple(tf.gather(k[:, 0], at // width % n_chains) for k in stream._key)
+                    counter = tf.gather(_u32(counters), at // (width * n_chains))
+                    words = list(threefry2x32(key, (tf.gather(numbers, at % (width * n_chains)), counter)))
+                return made(*words, param, attempt)
+
+            return propose
+
+        flat = rejection.drawn(by(proposal), tf.reshape(param, [-1]), by(quick) if quick else None)
+        return tf.reshape(flat, [n_counters, n_chains, width])
 
     def permutation(self, counters: tf.Tensor, positions: tf.Tensor, bound: int) -> tf.Tensor:
         """The values at `positions`, int32 [K or 1, m], of a random permutation of {0, ..., bound - 1}: [K, C, m].
@@ -155,6 +223,129 @@ class Stream:
             (permute(tf.bitcast(positions, tf.uint32)[:, None, :]),),
         )
         return tf.bitcast(x, tf.int32)
+
+
+def _open_uniform(high: tf.Tensor, low: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """A uniform on (0, 1] of the type."""
+    if dtype == tf.float32:
+        return (tf.cast(high, dtype) + 0.5) * 2.0**-32
+    return (tf.cast(high, dtype) + (tf.cast(low, dtype) + 0.5) * 2.0**-32) * 2.0**-32
+
+
+def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
+    """The logarithm of a draw for `shape`, or for shape + 1 if it is below 1; or `REFUSED`."""
+    d = tf.where(shape < 1, shape + 1, shape) - 1 / 3
+    y = tf.cast(_normal(high), shape.dtype) / (3 * tf.sqrt(d))
+    far = tf.maximum(y, -0.999999)
+    # log v - v + 1 + x^2/2d for v = (1 + y)^3, of which all but the rest of the series of the logarithm cancels.
+    rest = tf.where(
+        tf.abs(y) < 0.25,
+        (y * y) * (y * y) * _polynomial(y, (1 / 11, -1 / 10, 1 / 9, -1 / 8, 1 / 7, -1 / 6, 1 / 5, -1 / 4)),
+        tf.math.log1p(far) - far * (1 - far * (1 / 2 - far / 3)),
+    )
+    log_u = tf.cast(tf.math.log(_open_uniform(low, low, tf.float32)), shape.dtype)
+    accepted = (y > -0.999999) & (log_u < 3 * d * rest)
+    return tf.where(accepted, tf.math.log(d) + 3 * tf.math.log1p(far), tf.constant(rejection.REFUSED, shape.dtype))
+
+
+INVERTED_BELOW = 10.0  # means
+LAST_COUNT = 60  # of a mean below 10, exceeded with probability 1e-26
+QUICK_COUNT = 12
+QUICK_TAIL = 1e-5  # probabilities from which on float32 tells a count from the next
+LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(16), 1)))
+
+
+def _quick_poisson(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
+    """A draw, refused where it takes more than float32, small counts and comparisons."""
+    u, mean32 = _open_uniform(high, low, tf.float32), tf.cast(tf.minimum(mean, INVERTED_BELOW), tf.float32)
+    state = _first_count(mean32)
+    for _ in range(QUICK_COUNT):
+        state = _next_count(u, mean32, *state)
+    _, _, tail, few = state
+    refused = tf.constant(rejection.REFUSED, mean.dtype)
+    small = tf.where((u < tail) | (u < QUICK_TAIL), refused, tf.cast(few, mean.dtype))
+    count, squeezed, _ = _transformed(high, low, mean)
+    return tf.where(mean < INVERTED_BELOW, small, tf.where(squeezed, count, refused))
+
+
+def _poisson_proposal(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
+    """A draw, or `REFUSED`."""
+    # Inversion needs one attempt.
+    few = _inverted(_open_uniform(high, low, tf.float64), tf.where(attempt == 0, mean, tf.zeros_like(mean)))
+    count, squeezed, ratio = _transformed(high, low, mean)
+    accepted = squeezed | ((count >= 0) & (ratio <= _log_poisson(tf.maximum(count, 0), mean)))
+    large = tf.where(accepted, count, tf.constant(rejection.REFUSED, mean.dtype))
+    return tf.where(mean < INVERTED_BELOW, tf.cast(few, mean.dtype), large)
+
+
+def _inverted(u: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
+    """How many of P(X > 0), P(X > 1), ... exceed u, for means below `INVERTED_BELOW`; 0 for others.
+
+    In float64: in float32 the rounding of a small tail would turn into counts that are far too large.
+    """
+    mean = tf.cast(tf.where(mean < INVERTED_BELOW, mean, tf.zeros_like(mean)), tf.float64)
+    _, _, _, count = tf.while_loop(
+        lambda k, mass, tail, count: (k < LAST_COUNT) & tf.reduce_any(u < tail),
+        lambda *state: _next_count(u, mean, *state),
+        _first_count(mean),
+    )
+    return count
+
+
+def _first_count(mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """k = 0, P(X = 0), P(X > 0), and no count yet."""
+    return tf.constant(0), tf.exp(-mean), -tf.math.expm1(-mean), tf.zeros_like(mean)
+
+
+def _next_count(
+    u: tf.Tensor, mean: tf.Tensor, k: tf.Tensor, mass: tf.Tensor, tail: tf.Tensor, count: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The same for k + 1, where u < P(X > k)."""
+    exceeds = u < tail
+    mass *= mean / tf.cast(k + 1, mean.dtype)
+    return k + 1, mass, tf.where(exceeds, tail - mass, tail), count + tf.cast(exceeds, mean.dtype)
+
+
+def _transformed(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """A proposal of PTRS, whether it is accepted without its probability, and otherwise up to which log probability."""
+    mean = tf.maximum(mean, INVERTED_BELOW)
+    b = 0.931 + 2.53 * tf.sqrt(mean)
+    a = -0.059 + 0.02483 * b
+    u = _open_uniform(high, high, mean.dtype) - 0.5
+    v = _open_uniform(low, low, mean.dtype)
+    us = 0.5 - tf.abs(u)
+    us = tf.maximum(us, 2.0**-33)
+    count = tf.floor((2 * a / us + b) * u + mean + 0.43)
+    squeezed = (us >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2))
+    ratio = tf.math.log(v * (1.1239 + 1.1328 / (b - 3.4)) / (a / us**2 + b))
+    hopeless = (us < 0.013) & (v > us)
+    return count, squeezed, tf.where(hopeless, tf.constant(np.inf, mean.dtype), ratio)
+
+
+def _log_poisson(count: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
+    """The log probability of a count, for means of at least 10.
+
+    For large counts by Loader's deviance (2000, "Fast and accurate computation of binomial probabilities"), in which
+    nothing large cancels.
+    """
+    mean = tf.maximum(mean, INVERTED_BELOW)
+    factorials = tf.constant(LOG_FACTORIALS, mean.dtype)
+    last = len(LOG_FACTORIALS) - 1
+    few = tf.gather(factorials, tf.cast(tf.minimum(count, last), tf.int32))
+    direct = count * tf.math.log(mean) - mean - few
+    k = tf.maximum(count, last)
+    e = (k - mean) / mean
+    near = e**2 * _polynomial(e, (1 / 56, -1 / 42, 1 / 30, -1 / 20, 1 / 12, -1 / 6, 1 / 2))
+    deviance = mean * tf.where(tf.abs(e) < 0.05, near, k / mean * tf.math.log(k / mean) - e)
+    stirling = (1 / 12 - (1 / 360 - 1 / (1260 * k**2)) / k**2) / k
+    return tf.where(count < last, direct, -deviance - stirling - 0.5 * tf.math.log(2 * np.pi * k))
+
+
+def _normal(high: tf.Tensor) -> tf.Tensor:
+    """A standard normal in float32 from one word, as `Stream.normal` makes it."""
+    positive = tf.equal(tf.bitwise.bitwise_and(high, _u32(1)), _u32(0))
+    x = _central_normal_quantile((tf.cast(tf.bitwise.right_shift(high, _u32(1)), tf.float32) + 0.5) * 2.0**-32)
+    return tf.where(positive, x, -x)
 
 
 def _central_normal_quantile(tail: tf.Tensor) -> tf.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -27,6 +27,25 @@ def explores(stepsize: object) -> TypeGuard[cyclical]:
 def exploring(stepsizes: Mapping[str, float | Schedule]) -> dict[str, cyclical]:
     """The schedules that have iterations without noise."""
     return {name: eps for name, eps in stepsizes.items() if explores(eps)}
+
+
+def fixed_stepsizes(stepsizes: Mapping[str, float | Schedule], n_chains: int, dtype: tf.DType) -> tf.Tensor:
+    """Of all parameters in order of name, [P, C]; NaN for those that change."""
+    fixed = [np.nan if callable(stepsizes[name]) else stepsizes[name] for name in sorted(stepsizes)]
+    return tf.constant([[eps] * n_chains for eps in fixed], dtype)
+
+
+def stepsizes_at(
+    fixed: tf.Tensor, schedules: Mapping[str, Schedule], names: Sequence[str], iteration: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """The stepsizes of an iteration, {name: [C]}: the fixed ones, and those of the schedules."""
+    values = dict(zip(names, tf.unstack(fixed), strict=True))
+    at = tf.cast(iteration, fixed.dtype)
+    for name, schedule in schedules.items():
+        # Without the hint, Python's numbers would become float32 first.
+        eps = tf.cast(tf.convert_to_tensor(schedule(at), dtype_hint=fixed.dtype), fixed.dtype)
+        values[name] = tf.fill([fixed.shape[1]], eps)
+    return values
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def fullGradients(
         "temperature": settings.get("temperature", 1.0) if temperature is None else temperature,
     }
     params = {name: array[(0,) * n_axes] for name, array in points.arrays.items()}
-    choices = Choices(NAME, logLik, dataset, params, 1.0, logPrior, 1, 0, **options)
+    choices = Choices(NAME, dataset, params, 1.0, 1, 0, logLik=logLik, logPrior=logPrior, **options)
     posterior, flat = Posterior(choices.model, points.shapes), points.flat()
     gradients = np.empty(flat.shape)
     with Progress(len(flat), "gradients", "draw", shown) as progress:

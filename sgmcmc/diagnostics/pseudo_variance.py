@@ -15,6 +15,7 @@ from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.diagnostics._per_draw import read, require_finite
 from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.minibatch.weighted import probabilities_of
+from sgmcmc.run.product import ProductSampler
 from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._sums import require_sum
@@ -79,6 +80,8 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     if not isinstance(sampler, Sgmcmc):
         raise ValueError(f"sampler of {NAME} must be what a Setup function returned; got {type(sampler).__name__}.")
     inner = sampler._sampler
+    if not isinstance(inner, ProductSampler):
+        raise ValueError(f"sampler of {NAME} must estimate gradients; got {inner.name}, which has none.")
     if inner.gradient.terms is None or inner.gradient.tables or inner.gradient.every:
         raise ValueError(
             f"sampler of {NAME} must estimate gradients by the plain estimate or by control variates around the mode; "

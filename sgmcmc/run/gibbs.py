@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from sgmcmc.core.chains import over_chains
-from sgmcmc.core.random import Purpose, Stream
+from sgmcmc.core.chains import one_by_one
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.streams import seeds
 from sgmcmc.core.types import Dynamics, State, Supplied, Supply, Transition, Tree
-from sgmcmc.kernel import MINIBATCH, key_of
+from sgmcmc.kernel import MINIBATCH
 
 SEED = "gibbs"  # the name of the random seeds of the step in the supply
 
@@ -40,24 +41,15 @@ def then(transition: Transition, gibbs: GibbsStep, n_chains: int) -> Transition:
 
     def supply(constants: Tree, iterations: tf.Tensor) -> Supply:
         supplied = transition.supply(constants, iterations)
-        words = Stream(key_of(constants, Purpose.GIBBS)).bits(iterations, tf.zeros([1], tf.int32))  # 2 of [K, C, 1]
-        seeds = tf.bitcast(tf.concat(words, axis=2), tf.int32)  # [K, C, 2]
-        return supplied._replace(draws=supplied.draws | {SEED: seeds[:, None]})
+        return supplied._replace(draws=supplied.draws | {SEED: seeds(constants, Purpose.GIBBS, iterations)[:, None]})
 
     def step(constants: Tree, state: State, supplied: Supplied) -> State:
         state = transition.step(constants, state, supplied)
         params, data = transition.params(state), supplied.data(MINIBATCH, transition.leaps - 1)
 
-        def of_one(given: tuple) -> Tree:
-            return gibbs.update(*given)
-
         data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in data.items()}
-        given = (params, data, supplied.draws(SEED))
-        if n_chains == 1:
-            new = over_chains(gibbs.update, 1)(*given)
-        else:  # one chain after the other: rejection samplers cannot be vectorised and compiled
-            specs = {name: tf.TensorSpec(params[name].shape[1:], params[name].dtype) for name in gibbs.moves}
-            new = tf.map_fn(of_one, given, fn_output_signature=specs)
+        specs = {name: tf.TensorSpec(params[name].shape[1:], params[name].dtype) for name in gibbs.moves}
+        new = one_by_one(gibbs.update, n_chains, specs)(params, data, supplied.draws(SEED))
         places = {id(params[name]): value for name, value in new.items()}
         return tf.nest.map_structure(lambda leaf: places.get(id(leaf), leaf), state)
 

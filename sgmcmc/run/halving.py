@@ -29,8 +29,8 @@ from sgmcmc.run.judge import discrepancies, flattened, gradients_at
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Pace, Plan
 from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.product import ProductSampler
 from sgmcmc.run.recorder import Recorder
-from sgmcmc.run.sampler import Sampler
 
 POSITIONS = 200  # of a chain, in the second half of a rung, at which it is judged
 FEWEST_POSITIONS, MOST_POSITIONS = 20, 1000
@@ -39,7 +39,7 @@ FEWEST_POSITIONS, MOST_POSITIONS = 20, 1000
 class Group(NamedTuple):
     """Candidates that differ only in their stepsizes: the chains of one program."""
 
-    sampler: Sampler
+    sampler: ProductSampler
     stepsizes: list[Mapping[str, float]]
 
     @property

@@ -17,10 +17,10 @@ from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
 from sgmcmc.minibatch.uniform import without_replacement
 from sgmcmc.output.stein import discrepancy
-from sgmcmc.run.sampler import Sampler
+from sgmcmc.run.product import ProductSampler
 
 
-def gradients_at(sampler: Sampler, found: Tree, positions: Tree, size: int, seed: int) -> np.ndarray:
+def gradients_at(sampler: ProductSampler, found: Tree, positions: Tree, size: int, seed: int) -> np.ndarray:
     """The estimated gradients at {name: [K, C, ...]}, [K, C, D].
 
     At each of the K positions, all C chains use the same `size` observations, so that

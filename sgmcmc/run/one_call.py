@@ -107,7 +107,7 @@ class Run:
             storage.close()
         now = time.perf_counter()
         timings = {"sampling": now - sampling, "total": now - started}
-        if self.sampler.search is not None:
+        if self.sampler.searches:
             timings["modeSearch"] = sampling - started
         draws = self._draws(prepared, loop, storage, timings, diverged)
         if diverged:

@@ -23,7 +23,7 @@ from sgmcmc.run.recorder import Recorder
 from sgmcmc.storage.memory import Memory
 
 if TYPE_CHECKING:
-    from sgmcmc.run.sampler import Sampler
+    from sgmcmc.run.product import ProductSampler
 
 ITERATIONS, BURN_IN = 2000, 1000
 QUANTILE = 0.95
@@ -48,8 +48,8 @@ class Sizing(NamedTuple):
     lipschitz: np.ndarray | None = None
 
 
-def observations_per_square(sampler: Sampler, sizing: Sizing, found: Tree, mode: Mode, verbose: bool) -> float:
-    """The size of a minibatch at a distance of 1 from the mode.
+def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree, mode: Mode, verbose: bool) -> float:
+    """The size of a minibatch at a distance of 1 from the mode; elsewhere it goes with the squared distance.
 
     It is proportional to the squared distance.
 

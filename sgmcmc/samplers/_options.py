@@ -18,7 +18,7 @@ from sgmcmc.samplers._texts import filled_in
 F = TypeVar("F", bound=Callable)
 
 
-class SetupOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
     """Options of all functions that make a sampler."""
 
     subsampling: Any
@@ -27,26 +27,40 @@ class SetupOptions(TypedDict, total=False):
     nChains: int | None
     starts: float | Mapping[str, Any] | None
     sharedMinibatch: bool
+
+
+class SetupOptions(CommonOptions, total=False):
+    """And of those that make one that goes by gradients."""
+
     preconditioner: Any
     tolerance: float
     temperature: float
     gibbs: Callable | None
 
 
-class RunOptions(TypedDict, total=False):
+class KeepOptions(TypedDict, total=False):
     """Options of a whole run."""
 
     thin: int
     burnIn: int
     collect: Callable | None
     reduce: Reducer | Mapping[str, Reducer] | None
-    gradients: bool
     storage: str | Path | None
     resume: bool
 
 
-class Options(SetupOptions, RunOptions, total=False):
+class RunOptions(KeepOptions, total=False):
+    """And of one that goes by gradients."""
+
+    gradients: bool
+
+
+class SimplexOptions(CommonOptions, KeepOptions, total=False):
     """Options of all functions that make a sampler and run it."""
+
+
+class Options(SetupOptions, RunOptions, total=False):
+    """And of those that go by gradients."""
 
 
 SETUP_DEFAULTS: SetupOptions = {
@@ -72,14 +86,20 @@ RUN_DEFAULTS: RunOptions = {
 }
 
 
-def of_setup(options: Options) -> SetupOptions:
+def of_setup(options: Mapping[str, Any]) -> SetupOptions:
     """The options that set up the sampler."""
-    return {name: options[name] for name in SETUP_DEFAULTS}  # type: ignore[literal-required, return-value]
+    return {name: options[name] for name in SETUP_DEFAULTS if name in options}  # type: ignore[return-value]
 
 
-def of_run(options: Options) -> RunOptions:
-    """The options of the run."""
-    return {name: options[name] for name in RUN_DEFAULTS}  # type: ignore[literal-required, return-value]
+def of_common(options: SimplexOptions) -> CommonOptions:
+    """Of those of a sampler on the simplex."""
+    names = CommonOptions.__annotations__
+    return {name: options[name] for name in names}  # type: ignore[literal-required, return-value]
+
+
+def of_run(options: Mapping[str, Any]) -> RunOptions:
+    """Those of the run, with defaults for those that the sampler lacks."""
+    return {name: options.get(name, default) for name, default in RUN_DEFAULTS.items()}  # type: ignore[return-value]
 
 
 def public(function: F) -> F:

@@ -18,7 +18,7 @@ from sgmcmc.kernel import moving_by_rows, statistics
 from sgmcmc.run.gibbs import at_rest
 from sgmcmc.run.identity import summed, told
 from sgmcmc.run.mode import AutomaticSearch
-from sgmcmc.run.sampler import Sampler
+from sgmcmc.run.product import ProductSampler
 from sgmcmc.samplers._automatic import require_automatic
 from sgmcmc.samplers._checks import require_count
 from sgmcmc.samplers._choices import Choices
@@ -79,8 +79,10 @@ def set_up(
         require_sum(choices.sampler, model, choices.start, next(what for what, wanted in by_terms.items() if wanted))
     if isinstance(choices.data, InMemory):  # other data are not read before the first minibatch
         warn_of_mean(choices, model)
-    sampler = Sampler(
+    sampler = ProductSampler(
         name=choices.sampler,
+        data=choices.data,
+        dtype=choices.float_type,
         model=model,
         minibatch=minibatch,
         gradient=chosen.made(model, numbered(shapes)),

@@ -61,7 +61,7 @@ class Sgmcmc:
         self.seed = sampler.seed
         self.session: Session | None = None  # the latest session, whose position is in `params`
         self.params = _variables(sampler.first_positions())
-        if sampler.gradient.wants_mode:
+        if sampler.wants_mode:
             self.paramsOpt = _variables(sampler.start)
             self.logPostOptGrad = _variables({name: np.zeros_like(theta) for name, theta in sampler.start.items()})
         for name, value in settings.items():

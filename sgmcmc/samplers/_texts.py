@@ -245,6 +245,64 @@ a table of the last gradient of each observation.""",
     ),
 }
 
+SIMPLEX = {
+    "suffStats": (
+        "callable",
+        """The counts of categories in a minibatch, ``suffStats(params, dataset)``, in TensorFlow operations: a dict
+with, for each parameter, an array of its shape, at least 0, summed over the observations in `dataset`, a dict of
+[n, ...]. They are then multiplied by N/n. Where categories are latent it draws them, and takes a third argument:
+``suffStats(params, dataset, seed)`` with two integers for ``tf.random.stateless_categorical`` and its like.""",
+    ),
+    "params": (
+        "dict of str to array_like",
+        """Where the chain starts: for each parameter probabilities that sum to 1 over the last axis, the categories;
+other axes come before it, such as one for topics. With ``normalise=False``, positive numbers.""",
+    ),
+    "stepsize": (
+        "float, schedule, or dict of str to either",
+        """The time h that passes in an iteration, without a unit: after a time of 1 the chain has forgotten all but a
+part exp(-1). A number or schedule (see `polynomial`) for all parameters, or a dict with one for each.""",
+    ),
+    "alpha": (
+        "float, array_like or dict of str to either",
+        """The parameters of the Dirichlet prior, positive: a number, an array that broadcasts to the parameter's shape,
+or a dict with one for each parameter. With ``normalise=False``, the shapes of Gamma priors with rate 1.""",
+    ),
+    "minibatchSize": (
+        "int or float, default 0.01",
+        """Observations in each minibatch: a number from 1 to N, or a proportion of N in (0, 1).""",
+    ),
+    "subsampling": (
+        '{"uniform", "withReplacement", "reshuffled"}, default "uniform"',
+        """How minibatches are drawn: "uniform" without replacement, "withReplacement" uniformly with replacement, or
+"reshuffled" as the parts of a fresh random permutation of the data in every epoch of N // n minibatches.""",
+    ),
+    "starts": (
+        "dict of str to array_like, optional",
+        """Where the chains begin, if not all at `params`: (nChains, *shape) for each parameter.""",
+    ),
+    "dtype": (
+        '{"float32", "float64"}, default "float32"',
+        """The type of parameters, data, arithmetic and draws. float32 holds probabilities down to 1e-38, float64 down
+to 1e-308; smaller ones become 0, which is harmless to the chain. See `logScale`.""",
+    ),
+    "normalise": (
+        "bool, default True",
+        """Whether parameters are probabilities, with the distribution Dirichlet(alpha + counts of all data). Otherwise
+they are positive numbers, each with the distribution Gamma(alpha + counts of all data, 1).""",
+    ),
+    "logScale": (
+        "bool, default False",
+        """Whether parameters are logarithms: in the draws, in ``sampler.params`` and in what `suffStats`, `collect` and
+`reduce` are given; `params` and `starts` are probabilities all the same. A logarithm is exact however small the
+probability.""",
+    ),
+}
+TEXTS["suffStats"], TEXTS["normalise"], TEXTS["logScale"] = (
+    SIMPLEX.pop(k) for k in ("suffStats", "normalise", "logScale")
+)
+TEXTS |= {f"{sampler}.{argument}": text for sampler in ("scir", "sgrld") for argument, text in SIMPLEX.items()}
+
 RETURNS = {
     "{draws}": """Draws
     A dict with the draws of each parameter, an array of type `dtype` and shape (T, *shape), or (nChains, T, *shape)

@@ -9,7 +9,8 @@ from sgmcmc.dynamics.badodab import badodab as badodab_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import POSITIVE
-from sgmcmc.samplers._choices import Choices, PerParameter, Stepsize
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._common import PerParameter, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
@@ -130,7 +131,9 @@ def badodabSetup(
     --------
     {example}
     """
-    choices = Choices("badodab", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "badodab", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     factors = choices.per_parameter("a", a, POSITIVE)
     dynamics = {name: badodab_dynamics(factor) for name, factor in factors.items()}
     return set_up(choices, dynamics, gradient, {"a": factors})

@@ -9,7 +9,8 @@ from sgmcmc.dynamics.baoab import baoab as baoab_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import FRICTION
-from sgmcmc.samplers._choices import Choices, PerParameter, Stepsize
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._common import PerParameter, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
@@ -131,7 +132,9 @@ def baoabSetup(
     --------
     {example}
     """
-    choices = Choices("baoab", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "baoab", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     frictions = choices.per_parameter("alpha", alpha, FRICTION)
     dynamics = {name: baoab_dynamics(friction) for name, friction in frictions.items()}
     return set_up(choices, dynamics, gradient, {"alpha": frictions})

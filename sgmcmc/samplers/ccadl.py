@@ -10,7 +10,8 @@ from sgmcmc.dynamics.ccadl import ccadl as ccadl_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import DIFFUSION
-from sgmcmc.samplers._choices import Choices, PerParameter, Stepsize
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._common import PerParameter, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
@@ -140,7 +141,9 @@ def ccadlSetup(
     --------
     {example}
     """
-    choices = Choices("ccadl", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "ccadl", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     how, factors = _checked_covariance(choices, covariance), choices.per_parameter("a", a, DIFFUSION)
     dynamics = {name: ccadl_dynamics(factor, how) for name, factor in factors.items()}
     return set_up(choices, dynamics, gradient, {"a": factors, "covariance": covariance})

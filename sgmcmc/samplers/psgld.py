@@ -9,7 +9,8 @@ from sgmcmc.dynamics.psgld import psgld as psgld_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import POSITIVE, Rule, require_count
-from sgmcmc.samplers._choices import Choices, Stepsize
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._common import Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
@@ -140,7 +141,9 @@ def psgldSetup(
     --------
     {example}
     """
-    choices = Choices("psgld", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "psgld", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     beta, delta = choices.number("beta", beta, DECAY), choices.number("delta", delta, POSITIVE)
     adapt = None if adapt is None else require_count("adapt", choices.sampler, adapt, at_least=1)
     dynamics = psgld_dynamics(choices.data.size, beta, delta, adapt)

@@ -8,7 +8,8 @@ from typing import Any, Unpack
 from sgmcmc.core.types import Dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._choices import Choices, Stepsize
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._common import Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import checked_dynamics, probed, set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
@@ -130,6 +131,8 @@ def sampleSetup(
     --------
     See `sample`.
     """
-    choices = Choices("sample", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "sample", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     checked = checked_dynamics(choices, dynamics)
     return set_up(choices, checked, gradient, told_apart={"dynamics": probed(checked, choices.start)})

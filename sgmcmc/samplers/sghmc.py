@@ -9,7 +9,8 @@ from sgmcmc.dynamics.sghmc import sghmc as sghmc_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import FRICTION, require_count
-from sgmcmc.samplers._choices import Choices, PerParameter, Stepsize
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._common import PerParameter, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
@@ -137,7 +138,9 @@ def sghmcSetup(
     --------
     {example}
     """
-    choices = Choices("sghmc", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "sghmc", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     return _set_up_sghmc(choices, alpha, L, betaHat, gradient)
 
 
@@ -270,7 +273,9 @@ def sghmccvSetup(
     --------
     {example}
     """
-    choices = Choices("sghmccv", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "sghmccv", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     return _set_up_sghmc(choices, alpha, L, betaHat, controlVariates(optStepsize, nItersOpt, optimizer, verbose))
 
 

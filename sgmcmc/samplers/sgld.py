@@ -8,7 +8,8 @@ from typing import Any, Unpack
 from sgmcmc.dynamics.sgld import sgld as sgld_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._choices import Choices, Stepsize
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._common import Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
@@ -106,7 +107,9 @@ def sgldSetup(
     --------
     {example}
     """
-    choices = Choices("sgld", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "sgld", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     return set_up(choices, sgld_dynamics(), gradient)
 
 
@@ -220,5 +223,7 @@ def sgldcvSetup(
     --------
     {example}
     """
-    choices = Choices("sgldcv", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "sgldcv", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     return set_up(choices, sgld_dynamics(), controlVariates(optStepsize, nItersOpt, optimizer, verbose))

@@ -12,7 +12,8 @@ from sgmcmc.dynamics.sgnht import sgnht as sgnht_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import DIFFUSION
-from sgmcmc.samplers._choices import Choices, PerParameter, Stepsize
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._common import PerParameter, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
@@ -125,7 +126,9 @@ def sgnhtSetup(
     --------
     {example}
     """
-    choices = Choices("sgnht", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "sgnht", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     return _set_up_sgnht(choices, a, gradient)
 
 
@@ -253,7 +256,9 @@ def sgnhtcvSetup(
     --------
     {example}
     """
-    choices = Choices("sgnhtcv", logLik, dataset, params, stepsize, logPrior, minibatchSize, seed, **options)
+    choices = Choices(
+        "sgnhtcv", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+    )
     return _set_up_sgnht(choices, a, controlVariates(optStepsize, nItersOpt, optimizer, verbose))
 
 

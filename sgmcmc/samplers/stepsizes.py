@@ -16,7 +16,7 @@ from sgmcmc.model import LogLik
 from sgmcmc.output.arviz import require_arviz
 from sgmcmc.output.changes import changes
 from sgmcmc.samplers._checks import described, require_count
-from sgmcmc.samplers._choices import Stepsize
+from sgmcmc.samplers._common import Stepsize
 from sgmcmc.samplers._of_samplers import require_sampler
 from sgmcmc.samplers._preconditioner import AUTO
 

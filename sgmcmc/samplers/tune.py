@@ -13,9 +13,10 @@ import numpy as np
 from sgmcmc.model import LogLik
 from sgmcmc.output.tuned import Tuned, best
 from sgmcmc.run.halving import Group, fewest_gradients, search
-from sgmcmc.run.sampler import Sampler
+from sgmcmc.run.product import ProductSampler
 from sgmcmc.samplers._checks import described, require_count, require_flag
-from sgmcmc.samplers._choices import Choices, PerParameter
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._common import PerParameter
 from sgmcmc.samplers._of_samplers import SETUPS, require_sampler
 from sgmcmc.samplers._options import RUN_DEFAULTS, SETUP_DEFAULTS
 from sgmcmc.samplers.estimators import saga, svrg
@@ -208,7 +209,7 @@ def _of_each(params: Mapping[str, Any], stepsize: Any, arguments: Mapping[str, A
     options: dict[str, Any] = {**SETUP_DEFAULTS, "dtype": arguments.get("dtype", SETUP_DEFAULTS["dtype"])}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        choices = Choices("tune", _unused, {}, params, stepsize, None, 1, 0, **options)
+        choices = Choices("tune", {}, params, stepsize, 1, 0, logLik=_unused, logPrior=None, **options)
         return {name: float(eps) for name, eps in choices.stepsizes.items()}  # type: ignore[arg-type]
 
 
@@ -216,13 +217,13 @@ def _unused(params: Any, dataset: Any) -> Any:
     raise NotImplementedError
 
 
-def _around_rule(name: str, sampler: Sampler) -> list[float]:
-    """Stepsizes around the first guess of the guide.
+def _around_rule(name: str, sampler: ProductSampler) -> list[float]:
+    """Around the stepsizes to begin with that the guide has, for a variance of 1/N in the narrowest direction.
 
     It assumes a variance of 1/N in the narrowest direction, or 1 with a preconditioner.
     """
     n_data, n = sampler.data.size, sampler.minibatch.size
-    if sampler.gradient.wants_mode:
+    if sampler.wants_mode:
         part = 1 / 10 if name in ("sgldcv", "sgld", "sample") else 1 / 100
     elif name in ("sghmc", "sgnht", "ccadl", "baoab", "badodab"):
         part = n / n_data / (10 * sampler.leaps)

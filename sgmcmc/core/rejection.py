@@ -1,0 +1,85 @@
+"""Draws by rejection for many elements at once: only those that were refused are proposed again.
+
+The accepted value of an element depends on its own random numbers alone, not on how many others were refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+REFUSED = np.nan
+FEW = 4096  # elements that are proposed again together, accepted or not: cheaper than to look for the refused ones
+SHARE = 16  # one in so many elements fits into the queue
+
+
+def drawn(propose: Callable[..., tf.Tensor], params: Any, quick: Callable[..., tf.Tensor] | None = None) -> tf.Tensor:
+    """The first accepted proposal of each element.
+
+    Parameters
+    ----------
+    propose : callable
+        ``propose(attempt, at, params) -> [m]``, the proposals of this attempt, `REFUSED` where they are, for the
+        elements `at`, int32 [m], or for all if `at` is None.
+    params : nest of tensors
+        Of the distributions, with leaves [M].
+    quick : callable, optional
+        The same as `propose` for attempt 0 at lower cost: what it does not refuse, `propose` gives as well.
+
+    Returns
+    -------
+    tf.Tensor
+        [M].
+    """
+    size = tf.nest.flatten(params)[0].shape[0]
+    zero = tf.constant(0)
+    if size <= FEW:
+        return _accepted(lambda attempt: propose(attempt, None, params), propose(zero, None, params), 1)
+    value = (quick or propose)(zero, None, params)
+    queue = max(size // SHARE, FEW)
+
+    def again(value: tf.Tensor) -> tuple[tf.Tensor]:
+        at = _first_refused(value, queue)
+        place = tf.minimum(at, size - 1)
+        of_queue = tf.nest.map_structure(lambda x: tf.gather(x, place), params)
+        some = tf.where(at < size, tf.constant(REFUSED, value.dtype), tf.zeros([queue], value.dtype))
+        some = _accepted(lambda attempt: propose(attempt, place, of_queue), some, 0 if quick else 1)
+        longer = tf.concat([value, tf.zeros([1], value.dtype)], axis=0)  # with a place for what no element is at
+        return (tf.tensor_scatter_nd_update(longer, at[:, None], some)[:size],)
+
+    (value,) = tf.while_loop(lambda value: tf.reduce_any(tf.math.is_nan(value)), again, (value,))
+    return value
+
+
+def _accepted(propose: Callable[[tf.Tensor], tf.Tensor], value: tf.Tensor, attempt: int) -> tf.Tensor:
+    """The values, with attempts for those that are refused until none is."""
+    _, value = tf.while_loop(
+        lambda attempt, value: tf.reduce_any(tf.math.is_nan(value)),
+        lambda attempt, value: (attempt + 1, tf.where(tf.math.is_nan(value), propose(attempt), value)),
+        (tf.constant(attempt), value),
+    )
+    return value
+
+
+def _first_refused(value: tf.Tensor, n: int) -> tf.Tensor:
+    """The places of the first n that are refused, int32 [n]; behind them the number of elements."""
+    size = value.shape[0]
+    refused = tf.math.is_nan(value)
+    rank = _running_count(refused)
+    slot = tf.where(refused & (rank <= n), rank - 1, n)
+    places = tf.tensor_scatter_nd_update(tf.fill([n + 1], size), slot[:, None], tf.range(size))
+    return places[:n]
+
+
+def _running_count(flags: tf.Tensor) -> tf.Tensor:
+    """How many are true up to each, int32: by rows and within them, since XLA sums each prefix anew."""
+    size, width = flags.shape[0], 64
+    padded = tf.pad(tf.cast(flags, tf.float32), [[0, -size % width]])
+    rows = tf.reshape(padded, [-1, width])
+    within = tf.matmul(rows, tf.linalg.band_part(tf.ones([width, width]), 0, -1))  # exact: whole numbers up to 64
+    totals = tf.cast(within[:, -1], tf.int32)
+    before = tf.cumsum(totals, exclusive=True)
+    return tf.reshape(tf.cast(within, tf.int32) + before[:, None], [-1])[:size]

@@ -1,0 +1,191 @@
+"""Samplers by stochastic gradients: the product of a model, minibatches, a gradient estimator and dynamics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.coordinates import widths as root_widths
+from sgmcmc.core.parameters import numbered
+from sgmcmc.core.precision import warn_of_lost_noise
+from sgmcmc.core.schedules import exploring, first
+from sgmcmc.core.types import FIRST, Dynamics, Gradient, Mode, Tree
+from sgmcmc.dataset.some import some_rows
+from sgmcmc.kernel import Product, build, constants, statistics
+from sgmcmc.minibatch import adaptive
+from sgmcmc.model import Model
+from sgmcmc.run.curvature import Curvature
+from sgmcmc.run.gibbs import GibbsStep, then
+from sgmcmc.run.identity import summed, told
+from sgmcmc.run.mode import AutomaticSearch, ModeSearch, find_mode
+from sgmcmc.run.pilot import Sizing, observations_per_square
+from sgmcmc.run.prepared import TUNING, Prepared
+from sgmcmc.run.sampler import Sampler
+from sgmcmc.run.visits import counted
+
+PROBE_ROWS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductSampler(Sampler):
+    """A product of choices.
+
+    Parameters
+    ----------
+    model : Model
+    gradient : Gradient
+    dynamics : mapping of str to Dynamics
+        One for each parameter.
+    search : ModeSearch, AutomaticSearch or None
+        How to find the mode, if the gradient estimator or the curvature wants it; `start` is then where it begins.
+    curvature : Curvature
+        What the curvature there is used for.
+    sizing : Sizing or None
+        How the size of the minibatches adapts, if it is not fixed.
+    gibbs : GibbsStep or None
+        The user's own step after each iteration.
+    """
+
+    model: Model
+    gradient: Gradient
+    dynamics: Mapping[str, Dynamics]
+    search: ModeSearch | AutomaticSearch | None = None
+    curvature: Curvature = field(default_factory=Curvature)
+    sizing: Sizing | None = None
+    gibbs: GibbsStep | None = None
+
+    @property
+    def leaps(self) -> int:
+        """The number of gradients in one iteration."""
+        return next(iter(self.dynamics.values())).leaps
+
+    @property
+    def searches(self) -> bool:
+        """Whether a search for the mode comes before the chains."""
+        return self.search is not None
+
+    @property
+    def wants_mode(self) -> bool:
+        """Whether the gradient estimator uses the mode."""
+        return self.gradient.wants_mode
+
+    @property
+    def n_stats(self) -> int:
+        """How many statistics are recorded with each draw of a chain."""
+        told = (
+            1
+            + (2 if self.minibatch.parts else 0)
+            + (len(self.start) if any(callable(eps) for eps in self.stepsize.values()) else 0)
+            + (len(self.start) if exploring(self.stepsize) else 0)
+        )
+        keys = {key for name, d in self.dynamics.items() for key in statistics(d, self.start[name].shape, self.dtype)}
+        return told + len(keys) * len(self.start)
+
+    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
+        """Chains about to begin. If the mode is needed, this searches for it, and they begin at or around it.
+
+        `monitored` chains can estimate the gradient at a draw.
+        """
+        mode = None
+        if self.search is not None:
+            fixed = self.sizing.pilot if self.sizing else self.minibatch
+            mode = find_mode(self.model, fixed, self.search, self.start, self.seed, verbose)
+        begin = mode or Mode({name: tf.constant(theta) for name, theta in self.start.items()}, {})
+        estimator = self.gradient.prepare(begin, verbose)
+        worked_out = self.curvature.worked_out(
+            self.name,
+            self.model,
+            {name: theta.shape for name, theta in self.start.items()},
+            mode,
+            self.gradient,
+            estimator,
+            next(iter(self.dynamics.values())),
+            self.minibatch,
+            self.seed,
+            verbose,
+        )
+        gathered = counted(self.model, self.start, verbose)
+        found = {
+            "estimator": estimator,
+            "gathered": gathered,
+            "minibatch": worked_out.minibatch,
+            "preconditioner": worked_out.preconditioner,
+            TUNING: worked_out.tuning,
+        }
+        mode = mode and mode._replace(precision=None)
+        if self.sizing is not None:
+            assert mode is not None
+            per_square = observations_per_square(self, self.sizing, found, mode, verbose)
+            found["minibatch"] = found["minibatch"] | adaptive.constants(mode, per_square, self.dtype)
+        return self.prepared(found, mode, monitored)
+
+    def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
+        """Chains about to begin, given the constants that were computed before and the mode."""
+        chains = range(self.n_chains or 1)
+        transition = build(
+            Product(
+                self.model,
+                self.minibatch,
+                self.gradient,
+                self.dynamics,
+                {name: eps for name, eps in self.stepsize.items() if callable(eps)},
+                {name: theta.shape for name, theta in self.start.items()},
+                len(chains),
+                self.shared_minibatch,
+                monitored,
+            )
+        )
+        if self.gibbs is not None:
+            transition = then(transition, self.gibbs, len(chains))
+        tuning = found.get(TUNING, {})
+        stepsize = dict.fromkeys(self.stepsize, float(tuning["stepsize"])) if tuning else self.stepsize
+        given = constants(self.seed, stepsize, found, self.model.dtype, chains)
+        centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
+        state = transition.init(given, self.chain_starts(centre if mode is None else mode.params))
+        given["estimator"] = {k: v for k, v in given["estimator"].items() if k != FIRST}
+        prepared = Prepared(transition, given, state, self.model.data, self.n_chains, mode, tuning)
+        self._warn_of_lost_noise(prepared)
+        return prepared
+
+    def _warn_of_lost_noise(self, prepared: Prepared) -> None:
+        """Warn at the mode, or with a preconditioner; in other cases the set-up has warned."""
+        root = prepared.constants["preconditioner"]
+        if prepared.mode is None and not root:
+            return
+        widths = root_widths(root, numbered({name: theta.shape for name, theta in self.start.items()}))
+        noise = {
+            name: np.sqrt(first(eps, self.dtype) if callable(eps) else float(fixed)) * widths.get(name, 1.0)
+            for (name, eps), fixed in zip(
+                sorted(self.stepsize.items()), prepared.constants["stepsize"].numpy()[:, 0], strict=True
+            )
+        }
+        warn_of_lost_noise(self.name, noise, self.start if prepared.mode is None else prepared.mode.params)
+
+    @cached_property
+    def functions(self) -> dict[str, Any]:
+        """The functions of the user as JSON: their values at the probes and their graphs."""
+        data = self.model.data
+        some = some_rows(data, PROBE_ROWS)
+        log_lik = [self.model.log_lik(point, some) for point in self.probes]
+        log_prior = [self.model.log_prior(point) for point in self.probes]
+        params, rows = (
+            {name: tf.TensorSpec(x.shape, x.dtype) for name, x in of.items()} for of in (self.probes[0], some)
+        )
+        gibbs = None
+        if self.gibbs is not None:
+            seed = tf.constant([1, 2])
+            some = some_rows(data, self.minibatch.size)
+            updated = [
+                self.gibbs.update(point, some, seed) for point in self.probes[:2]
+            ]  # further points may be outside the domain
+            gibbs = told(summed(updated), self.gibbs.update, params, rows, tf.TensorSpec([2], tf.int32))
+        return {
+            "gibbs": gibbs,
+            "logLik": told(log_lik, self.model.log_lik, params, rows),
+            "logPrior": told(log_prior, self.model.log_prior, params),
+        }

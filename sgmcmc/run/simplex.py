@@ -1,0 +1,105 @@
+"""Samplers on the simplex: counts of categories, a rule by which probabilities move, and minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.types import Mode, Tree
+from sgmcmc.dataset.some import some_rows
+from sgmcmc.run.identity import summed, told
+from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.sampler import PROBE_SCALES, Sampler
+from sgmcmc.simplex.rule import Rule
+from sgmcmc.simplex.transition import Counts, Simplex, build, constants
+
+PROBE_ROWS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimplexSampler(Sampler):
+    """A rule, and what it is given.
+
+    Parameters
+    ----------
+    counts : Counts
+    rule : Rule
+    alpha : mapping of str to numpy.ndarray
+        The prior's parameters, in the shape of each parameter.
+    normalised : bool
+        Whether parameters are probabilities, with the Dirichlet distribution, or positive numbers, with the Gamma's.
+    log_scale : bool
+        Whether parameters are logarithms of these.
+    """
+
+    counts: Counts
+    rule: Rule
+    alpha: Mapping[str, np.ndarray]
+    normalised: bool = True
+    log_scale: bool = False
+
+    @property
+    def n_stats(self) -> int:
+        """How many numbers are recorded beside each draw of a chain."""
+        return 1 + (len(self.start) if self._schedules else 0)
+
+    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
+        """Chains about to begin."""
+        return self.prepared({}, None)
+
+    def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
+        """The same: nothing has to be worked out."""
+        chains = range(self.n_chains or 1)
+        alpha = {name: tf.constant(x) for name, x in self.alpha.items()}
+        transition = build(
+            Simplex(
+                self.counts,
+                self.rule,
+                self.minibatch,
+                alpha,
+                self._schedules,
+                self.data.size,
+                len(chains),
+                self.shared_minibatch,
+                self.normalised,
+                self.log_scale,
+            )
+        )
+        given = constants(self.seed, self.stepsize, alpha, chains)
+        state = transition.init(given, self.chain_starts(dict(self.start)))
+        return Prepared(transition, given, state, self.data, self.n_chains)
+
+    @property
+    def probes(self) -> list[Tree]:
+        """Probabilities at and around where chains begin."""
+        rng = np.random.default_rng(0)
+        directions = {name: rng.normal(size=x.shape) for name, x in self.start.items()}
+        return [
+            {name: self._moved(x, scale * directions[name]) for name, x in self.start.items()} for scale in PROBE_SCALES
+        ]
+
+    def _moved(self, params: np.ndarray, by: np.ndarray) -> tf.Tensor:
+        log_theta = (params if self.log_scale else np.log(np.maximum(params, np.finfo(params.dtype).tiny))) + by
+        if self.normalised:
+            log_theta = log_theta - np.logaddexp.reduce(log_theta, axis=-1, keepdims=True)
+        return tf.constant(log_theta if self.log_scale else np.exp(log_theta), params.dtype)
+
+    @cached_property
+    def functions(self) -> dict[str, Any]:
+        """The function of the user, told by what it gives and by its graph."""
+        some = some_rows(self.data, self.minibatch.size if self.counts.takes_seed else PROBE_ROWS)
+        seed = (tf.constant([1, 2]),) if self.counts.takes_seed else ()
+        counts = [self.counts.of(point, some, *seed) for point in self.probes[:2]]
+        specs = [{name: tf.TensorSpec(x.shape, x.dtype) for name, x in of.items()} for of in (self.probes[0], some)]
+        return {
+            "suffStats": told(summed(counts), self.counts.of, *specs, *(tf.TensorSpec([2], tf.int32) for _ in seed))
+        }
+
+    @property
+    def _schedules(self) -> dict[str, Any]:
+        return {name: h for name, h in self.stepsize.items() if callable(h)}

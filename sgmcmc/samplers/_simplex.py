@@ -1,0 +1,216 @@
+"""From what users pass to `scir` and `sgrld` to a sampler on the simplex."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core import process
+from sgmcmc.core.checksum import checksum
+from sgmcmc.core.types import Tree
+from sgmcmc.dataset.entry import described, numeric
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.some import some_rows
+from sgmcmc.run.simplex import SimplexSampler
+from sgmcmc.samplers._checks import require_flag
+from sgmcmc.samplers._common import CommonChoices
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers._trial import require_pure
+from sgmcmc.simplex.rule import Rule
+from sgmcmc.simplex.transition import Counts
+
+SUM_TO_ONE = 1e-3  # what may be missing; what is given is divided by its sum
+LOOKED_AT = 64  # observations whose counts are looked at one by one
+ADDITIVE = 1e-4  # relative
+
+
+@dataclass
+class SimplexChoices(CommonChoices):
+    """The choices of a sampler on the simplex, each checked when it is first wanted."""
+
+    suffStats: Callable
+    alpha: Any
+    normalise: bool
+    logScale: bool
+
+    @cached_property
+    def normalised(self) -> bool:
+        """`normalise`, checked."""
+        return require_flag("normalise", self.sampler, self.normalise)
+
+    @cached_property
+    def log_scale(self) -> bool:
+        """`logScale`, checked."""
+        return require_flag("logScale", self.sampler, self.logScale)
+
+    def _start_of(self, label: str, value: Any) -> np.ndarray:
+        """In logarithms, if parameters are."""
+        given = super()._start_of(label, value)
+        if not self.normalised:
+            if not (given > 0).all():
+                raise self.refuse(label, "be positive", f"a least element of {given.min()}")
+            return np.log(given) if self.log_scale else given
+        if given.ndim == 0 or given.shape[-1] < 2:
+            raise self.refuse(label, "have at least 2 categories on its last axis", f"shape {given.shape}")
+        totals = given.sum(axis=-1, keepdims=True)
+        if (given < 0).any() or (np.abs(totals - 1) > SUM_TO_ONE).any():
+            worst = float(totals.flat[np.abs(totals - 1).argmax()])
+            got = f"a least element of {given.min()}" if (given < 0).any() else f"a sum of {worst:g}"
+            raise self.refuse(label, "hold probabilities, at least 0, that sum to 1 over the last axis", got)
+        if self.log_scale and (given == 0).any():
+            raise self.refuse(label, "be positive where logScale=True", "a least element of 0")
+        omega = given / totals
+        return np.log(omega) if self.log_scale else omega
+
+    @cached_property
+    def chain_starts(self) -> dict[str, np.ndarray] | None:
+        """`starts`, which can only be positions."""
+        if self.starts is not None and not isinstance(self.starts, Mapping):
+            must = "be None or a dict of arrays with nChains on the first axis"
+            raise self.refuse("starts", must, described(self.starts))
+        starts = super().chain_starts
+        assert starts is None or isinstance(starts, dict)
+        return starts
+
+    @cached_property
+    def alphas(self) -> dict[str, np.ndarray]:
+        """`alpha`, for each parameter in its shape."""
+        if isinstance(self.alpha, Mapping) and set(self.alpha) != set(self.start):
+            raise self.refuse(
+                "alpha", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, self.alpha))}"
+            )
+        given = self.alpha if isinstance(self.alpha, Mapping) else dict.fromkeys(self.start, self.alpha)
+        return {name: self._alpha_of(name, given[name]) for name in self.start}
+
+    def _alpha_of(self, name: str, value: Any) -> np.ndarray:
+        label = f"alpha[{name!r}]" if isinstance(self.alpha, Mapping) else "alpha"
+        array = numeric(label, self.sampler, value).astype(self.start[name].dtype)
+        if not (np.isfinite(array).all() and (array > 0).all()):
+            raise self.refuse(label, "be positive", described(value) if array.ndim else repr(value))
+        try:
+            return np.ascontiguousarray(np.broadcast_to(array, self.start[name].shape))
+        except ValueError:
+            shape = self.start[name].shape
+            raise self.refuse(label, f"broadcast to the shape of params[{name!r}], {shape}", array.shape) from None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """`suffStats`, after a trial on abstract inputs and on some observations."""
+        process.use()
+        if not callable(self.suffStats):
+            must = "be a function of (params, dataset) or of (params, dataset, seed)"
+            raise self.refuse("suffStats", must, repr(self.suffStats))
+        function, dtype, takes_seed = self.suffStats, self.float_type, _takes_three(self.suffStats)
+        shapes = {name: theta.shape for name, theta in self.start.items()}
+
+        def of(params: Tree, data: Tree, *seed: tf.Tensor) -> Tree:
+            counts = function(dict(params), dict(data), *seed)
+            if not isinstance(counts, Mapping) or set(counts) != set(shapes):
+                raise TypeError(f"it must return a dict of counts by the names {sorted(shapes)}, not {counts!r}")
+            return {name: tf.cast(tf.convert_to_tensor(x, dtype_hint=dtype), dtype) for name, x in counts.items()}
+
+        params = {name: tf.TensorSpec(shape, dtype) for name, shape in shapes.items()}
+        rows, seed = self.data.layout.specs([self.minibatches.n]), [tf.TensorSpec([2], tf.int32)] * takes_seed
+        try:
+            traced = tf.function(of, autograph=False).get_concrete_function(params, rows, *seed)
+        except Exception as error:
+            raise ValueError(
+                f"suffStats of {self.sampler} must be a function in TensorFlow operations of {dtype.name} tensors; "
+                f"it raised {type(error).__name__}: {error}"
+            ) from error
+        require_pure(
+            f"suffStats of {self.sampler}",
+            traced.graph,
+            "Take a third argument, seed, for tf.random.stateless_categorical and its like.",
+        )
+        for name, counts in traced.structured_outputs.items():
+            if counts.shape != shapes[name]:
+                must = f"return counts of {name!r} in its shape, {shapes[name]}, summed over the observations"
+                raise self.refuse(
+                    "suffStats", must, f"shape {counts.shape} for a minibatch of n = {self.minibatches.n}"
+                )
+        counts = Counts(lambda params, data, *seed: _refusing_negative(of(params, data, *seed)), takes_seed)
+        if isinstance(self.data, InMemory):
+            self._try_on_data(of, takes_seed)
+        return counts
+
+    def _try_on_data(self, of: Callable[..., Tree], takes_seed: bool) -> None:
+        params = {name: tf.constant(theta) for name, theta in self.start.items()}
+        if takes_seed:  # draws of the parts would be others
+            whole = of(params, some_rows(self.data, self.minibatches.n), tf.constant([1, 2]))
+        else:
+            some = some_rows(self.data, LOOKED_AT)
+            parts = (slice(None), slice(1), slice(1, None))
+            try:
+                whole, one, others = (of(params, {name: x[part] for name, x in some.items()}) for part in parts)
+            except Exception as error:
+                n = self.minibatches.n
+                raise ValueError(
+                    f"suffStats of {self.sampler} must take any number of observations, not only the n = {n} of a "
+                    f"minibatch; it raised {type(error).__name__}: {error}"
+                ) from error
+            for name, counts in whole.items():
+                if not np.allclose(counts, one[name] + others[name], rtol=ADDITIVE, atol=ADDITIVE):
+                    raise self.refuse(
+                        "suffStats", "be a sum over the observations", "one whose parts do not add up to the whole"
+                    )
+        for name, counts in whole.items():
+            least = float(np.min(counts))
+            if not np.isfinite(counts).all() or least < 0:
+                raise self.refuse("suffStats", f"return counts of {name!r}, at least 0 and finite", least)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the user chose, by R's names and as JSON."""
+        return super().settings | {
+            "alpha": {name: checksum(x) for name, x in self.alphas.items()},
+            "normalise": self.normalised,
+            "logScale": self.log_scale,
+        }
+
+
+def set_up(choices: SimplexChoices, rule: Callable[[bool], Rule]) -> Sgmcmc:
+    """The sampler of these choices."""
+    start, alphas, stepsize = choices.start, choices.alphas, choices.stepsizes
+    if choices.minibatches.minibatch.parts:
+        raise choices.refuse("minibatchSize", "be a number", "adaptive")
+    if choices.minibatches.minibatch.scale is None:
+        raise choices.refuse("subsampling", "be uniform, since suffStats knows no weights", "weights")
+    sampler = SimplexSampler(
+        name=choices.sampler,
+        data=choices.data,
+        dtype=choices.float_type,
+        minibatch=choices.minibatches.minibatch,
+        stepsize=stepsize,
+        start=start,
+        seed=choices.random_seed,
+        n_chains=choices.n_chains,
+        starts=choices.chain_starts,
+        shared_minibatch=choices.shared_minibatch,
+        settings=choices.settings,
+        counts=choices.counts,
+        rule=rule(choices.normalised),
+        alpha=alphas,
+        normalised=choices.normalised,
+        log_scale=choices.log_scale,
+    )
+    return Sgmcmc(sampler, {"alpha": alphas}, choices.dataset, seeded=choices.seed is not None)
+
+
+def _refusing_negative(counts: Tree) -> Tree:
+    """With NaN for negative counts, which would shift the distribution in silence."""
+    return {name: tf.where(x < 0, tf.constant(np.nan, x.dtype), x) for name, x in counts.items()}
+
+
+def _takes_three(function: Callable) -> bool:
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except (TypeError, ValueError):
+        return False
+    return True

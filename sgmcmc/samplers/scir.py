@@ -1,0 +1,167 @@
+"""The stochastic Cox-Ingersoll-Ross process: scir and scirSetup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
+
+from sgmcmc.output.draws import Draws
+from sgmcmc.samplers._common import Stepsize
+from sgmcmc.samplers._options import CommonOptions, SimplexOptions, of_common, of_run, public
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers._simplex import SimplexChoices, set_up
+from sgmcmc.simplex.scir import scir as scir_rule
+
+
+@public
+def scir(
+    suffStats: Callable,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    alpha: Any,
+    minibatchSize: float = 0.01,
+    nIters: int = 10**4,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    normalise: bool = True,
+    logScale: bool = False,
+    **options: Unpack[SimplexOptions],
+) -> Draws:
+    """Probabilities on the simplex by the stochastic Cox-Ingersoll-Ross process.
+
+    Samples omega from Dirichlet(alpha + counts), where the counts of the categories are estimated from a minibatch.
+    With omega = theta / sum(theta), h the `stepsize` and a = alpha + N/n times the counts of the minibatch, each
+    iteration makes the update::
+
+        J ~ Poisson(theta exp(-h) / (1 - exp(-h)))
+        theta' ~ (1 - exp(-h)) Gamma(a + J, 1)
+
+    the exact transition of a Cox-Ingersoll-Ross process over a time h (Baker et al. [1]_, algorithm 1). So there is
+    no discretisation error, also where probabilities are close to 0. The noise of the minibatches makes the variance
+    of theta too large by ``(1 - exp(-h)) / (1 + exp(-h))`` times the variance of a: the smaller h, the less.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    {draws}
+
+    Raises
+    ------
+    {run errors}
+
+    See Also
+    --------
+    scirSetup : The same, step by step.
+    sgrld : The same by an Euler step, which is wrong where probabilities are small.
+
+    References
+    ----------
+    .. [1] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2018). Large-scale stochastic sampling from the
+       probability simplex. NeurIPS.
+
+    Examples
+    --------
+    The probabilities of three categories, the last of which is never seen, given 1000 observations:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import scir
+    >>> z = np.random.default_rng(0).choice(3, size=1000, p=[0.7, 0.3, 0.0])
+    >>> dataset = {"z": np.eye(3)[z]}
+    >>> def suffStats(params, dataset):
+    ...     return {"omega": tf.reduce_sum(dataset["z"], axis=0)}
+    >>> out = scir(
+    ...     suffStats, dataset, {"omega": np.ones(3) / 3}, stepsize=0.1, alpha=0.5,
+    ...     minibatchSize=100, nIters=2000, verbose=False, seed=1,
+    ... )
+    >>> out["omega"].shape
+    (2000, 3)
+    >>> bool(abs(out["omega"][1000:, 0].mean() - 0.7) < 0.05)
+    True
+    """
+    sampler = scirSetup(
+        suffStats,
+        dataset,
+        params,
+        stepsize,
+        alpha,
+        minibatchSize,
+        seed,
+        normalise=normalise,
+        logScale=logScale,
+        **of_common(options),
+    )
+    return sampler.run(nIters, verbose, **of_run(options))
+
+
+@public
+def scirSetup(
+    suffStats: Callable,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Stepsize,
+    alpha: Any,
+    minibatchSize: float = 0.01,
+    seed: int | None = None,
+    *,
+    normalise: bool = True,
+    logScale: bool = False,
+    **options: Unpack[CommonOptions],
+) -> Sgmcmc:
+    """Set up the stochastic Cox-Ingersoll-Ross process, to run step by step.
+
+    See `scir` for the algorithm.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Returns
+    -------
+    {sampler}
+
+    Raises
+    ------
+    {set-up errors}
+
+    See Also
+    --------
+    scir : The same in one call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import getParams, initSess, scirSetup, sgmcmcStep
+    >>> z = np.random.default_rng(0).choice(3, size=1000, p=[0.7, 0.3, 0.0])
+    >>> def suffStats(params, dataset):
+    ...     return {"omega": tf.reduce_sum(dataset["z"], axis=0)}
+    >>> sampler = scirSetup(
+    ...     suffStats, {"z": np.eye(3)[z]}, {"omega": np.ones(3) / 3}, stepsize=0.1, alpha=0.5,
+    ...     minibatchSize=100, seed=1,
+    ... )
+    >>> sess = initSess(sampler, verbose=False)
+    >>> for _ in range(10):
+    ...     sgmcmcStep(sampler, sess, nSteps=100)
+    >>> bool(abs(getParams(sampler, sess)["omega"][0] - 0.7) < 0.2)
+    True
+    """
+    choices = SimplexChoices(
+        "scir",
+        dataset,
+        params,
+        stepsize,
+        minibatchSize,
+        seed,
+        suffStats=suffStats,
+        alpha=alpha,
+        normalise=normalise,
+        logScale=logScale,
+        **options,
+    )
+    return set_up(choices, lambda normalised: scir_rule())

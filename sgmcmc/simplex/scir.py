@@ -1,0 +1,23 @@
+"""The stochastic Cox-Ingersoll-Ross process (Baker, Fearnhead, Fox and Nemeth 2018, algorithm 1).
+
+    a = alpha + (N/n) sum_{i in S} z_i,   J ~ Poisson(theta e^-h / (1 - e^-h)),
+    theta' ~ (1 - e^-h) Gamma(a + J, 1)
+
+is the exact transition over a time h of d theta = (a - theta) dt + sqrt(2 theta) dW, whose stationary distribution is
+Gamma(a, 1): without the noise of the minibatch there is no error, whatever the stepsize.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from sgmcmc.simplex.rule import Numbers, Rule
+
+
+def scir() -> Rule:
+    def step(numbers: Numbers, theta: tf.Tensor, alpha: tf.Tensor, counts: tf.Tensor, h: tf.Tensor) -> tf.Tensor:
+        forgotten = -tf.math.expm1(-h)  # 1 - e^-h
+        jumps = numbers.poisson(theta * tf.exp(-h) / forgotten)
+        return tf.math.log(forgotten) + numbers.log_gamma(alpha + counts + jumps)
+
+    return Rule(step, total=lambda alpha, n_observations: tf.reduce_sum(alpha, axis=-1) + n_observations)

@@ -1,0 +1,179 @@
+"""The transition of a simplex sampler: counts from a minibatch, then a rule for each parameter.
+
+theta itself is not kept, but the probabilities that the user sees, which may be replaced between iterations, and the
+logarithm of what they are to be multiplied by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.chains import one_by_one, over_chains
+from sgmcmc.core.parameters import numbered
+from sgmcmc.core.random import Purpose, Stream
+from sgmcmc.core.schedules import Schedule, fixed_stepsizes, stepsizes_at
+from sgmcmc.core.streams import key_of, keys_of_chains, seeds
+from sgmcmc.core.types import Minibatch, Supplied, Supply, Transition, Tree
+from sgmcmc.simplex.rule import Numbers, Rule
+
+MINIBATCH = "minibatch"  # what observations are fetched for
+SEED = "seed"  # what latent variables are drawn from
+
+
+class Counts(NamedTuple):
+    """``of(params, data[, seed]) -> {name: counts}`` of one chain, in the shape of each parameter."""
+
+    of: Callable[..., Tree]
+    takes_seed: bool
+
+
+class SimplexState(NamedTuple):
+    """Every leaf has a leading chain axis [C, ...]."""
+
+    params: Tree  # as users know them
+    log_total: Tree  # {name: [C, ...]}: of the sum of theta over its last axis
+    log_density: tf.Tensor  # [C]
+
+
+class Simplex(NamedTuple):
+    """The choices.
+
+    Parameters
+    ----------
+    counts : Counts
+    rule : Rule
+    minibatch : Minibatch
+    alpha : mapping of str to tf.Tensor
+        For each parameter its shape.
+    schedules : mapping of str to Schedule
+        The stepsizes that change.
+    n_observations : int
+    n_chains : int
+    shared_minibatch : bool
+        Whether all chains look at the same observations.
+    normalised : bool
+        Whether parameters are omega = theta / sum(theta), or theta.
+    log_scale : bool
+        Whether they are logarithms.
+    """
+
+    counts: Counts
+    rule: Rule
+    minibatch: Minibatch
+    alpha: Mapping[str, tf.Tensor]
+    schedules: Mapping[str, Schedule]
+    n_observations: int
+    n_chains: int
+    shared_minibatch: bool
+    normalised: bool
+    log_scale: bool
+
+
+def constants(seed: int, stepsize: Mapping[str, float | Schedule], alpha: Tree, chains: range) -> Tree:
+    """What the transition is given besides the state."""
+    dtype = next(iter(alpha.values())).dtype
+    return keys_of_chains(seed, chains) | {
+        "stepsize": fixed_stepsizes(stepsize, len(chains), dtype),
+        "alpha": dict(alpha),
+        "minibatch": {},
+    }
+
+
+def build(choices: Simplex) -> Transition:
+    """The transition of these choices."""
+    minibatch, rule, n_chains = choices.minibatch, choices.rule, choices.n_chains
+    elements = numbered({name: alpha.shape for name, alpha in choices.alpha.items()})
+    n_batches = 1 if choices.shared_minibatch else n_chains
+    assert minibatch.scale is not None
+    scale = minibatch.scale
+    specs = {name: tf.TensorSpec(alpha.shape, alpha.dtype) for name, alpha in choices.alpha.items()}
+    mapped = (
+        one_by_one(choices.counts.of, n_chains, specs)
+        if choices.counts.takes_seed
+        else over_chains(choices.counts.of, n_chains)
+    )
+
+    def supply(constants: Tree, iterations: tf.Tensor) -> Supply:
+        stream = Stream(key_of(constants, Purpose.MINIBATCH)[:n_batches])
+        indices, _ = minibatch.draw(stream, iterations, constants["minibatch"])
+        draws = {SEED: seeds(constants, Purpose.LATENT, iterations)[:, None]} if choices.counts.takes_seed else {}
+        return Supply({MINIBATCH: indices[:, None]}, draws)
+
+    def init(constants: Tree, params: Tree) -> SimplexState:
+        unknown = tf.fill([n_chains], tf.constant(np.nan, constants["stepsize"].dtype))
+        totals = {
+            name: tf.tile(
+                tf.math.log(rule.total(alpha, float(choices.n_observations)))[None],
+                [n_chains] + [1] * (alpha.shape.rank - 1),
+            )
+            for name, alpha in constants["alpha"].items()
+        }
+        return SimplexState(params, totals if choices.normalised else {}, unknown)
+
+    def theta_of(name: str, state: SimplexState) -> tf.Tensor:
+        params = state.params[name]
+        if not choices.normalised:
+            return tf.exp(params) if choices.log_scale else params
+        log_total = state.log_total[name][..., None]
+        return tf.exp(params + log_total) if choices.log_scale else params * tf.exp(log_total)
+
+    def log_of(params: tf.Tensor) -> tf.Tensor:
+        smallest = np.finfo(params.dtype.as_numpy_dtype).tiny
+        return params if choices.log_scale else tf.math.log(tf.maximum(params, smallest))
+
+    def step(constants: Tree, state: SimplexState, supplied: Supplied) -> SimplexState:
+        h = stepsizes_at(constants["stepsize"], choices.schedules, list(elements), supplied.iteration)
+        data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in supplied.data(MINIBATCH).items()}
+        seed = (supplied.draws(SEED),) if choices.counts.takes_seed else ()
+        counts = mapped(state.params, data, *seed)
+        stream = Stream(key_of(constants, Purpose.NOISE))
+        params, totals, log_density = {}, {}, tf.zeros_like(state.log_density)
+        for name, e in elements.items():
+            numbers = Numbers(stream, supplied.iteration, tf.range(e.start, e.stop))
+            alpha, scaled = constants["alpha"][name][None], scale * counts[name]
+            eps = tf.reshape(h[name], [n_chains] + [1] * len(e.shape))
+            log_density += _log_density(alpha + scaled, log_of(state.params[name]), choices.normalised)
+            log_theta = rule.step(numbers, theta_of(name, state), alpha, scaled, eps)
+            if choices.normalised:
+                totals[name] = tf.reduce_logsumexp(log_theta, axis=-1)
+                log_theta -= totals[name][..., None]
+            params[name] = log_theta if choices.log_scale else tf.exp(log_theta)
+        return SimplexState(params, totals, log_density)
+
+    def stats(constants: Tree, state: SimplexState, iteration: tf.Tensor) -> Tree:
+        told = {"lp": state.log_density}
+        if choices.schedules:
+            before = iteration - tf.constant(1, tf.uint32)
+            h = stepsizes_at(constants["stepsize"], choices.schedules, list(elements), before)
+            told["step_size"] = tf.stack([h[name] for name in elements], axis=1)
+        return told
+
+    def finite(state: SimplexState) -> Tree:
+        def of(name: str) -> tf.Tensor:
+            leaves = [state.params[name], *([state.log_total[name]] if choices.normalised else [])]
+            each = [tf.reduce_all(tf.reshape(tf.math.is_finite(x), [n_chains, -1]), axis=1) for x in leaves]
+            return tf.reduce_all(tf.stack(each), axis=0)
+
+        return {name: of(name) for name in elements}
+
+    return Transition(
+        init=init,
+        supply=supply,
+        step=step,
+        params=lambda state: state.params,
+        log_density=lambda state: state.log_density,
+        finite=finite,
+        stats=stats,
+    )
+
+
+def _log_density(shape: tf.Tensor, log_params: tf.Tensor, normalised: bool) -> tf.Tensor:
+    """Of the Dirichlet or the Gamma distribution with the estimated counts, without its constant, [C]."""
+    terms = (shape - 1) * log_params
+    if not normalised:
+        terms -= tf.exp(log_params)
+    return tf.reduce_sum(tf.reshape(terms, [terms.shape[0], -1]), axis=1)
