@@ -92,7 +92,7 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
         saved = Saved(Checkpoint.decode(state), Beginning.decode(beginning))
     except Exception as error:
         raise ValueError(
-            f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is another one or "
+            f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is not one, or "
             f"damaged ({reason(error)})."
         ) from error
     if not seeded:
