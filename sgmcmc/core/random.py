@@ -1,7 +1,7 @@
 """Counter-based randomness: every draw is a function of (seed, purpose, chain, counter, element).
 
 Nothing is consumed, so the length of a block, thinning, progress bars or resuming cannot change a chain, and
-chain c draws the same numbers however many chains run beside it. This is the only file that draws.
+chain c draws the same numbers for any number of chains. Only this file draws random numbers.
 
 The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy
 as 1, 2, 3"), written in TensorFlow operations because TensorFlow's own generators give different floats inside
@@ -76,7 +76,7 @@ def threefry2x32(key: tuple, counter: tuple) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def fresh_seed() -> int:
-    """A seed from the operating system's entropy, for when the user gives none."""
+    """A seed from the operating system's entropy, if the user gives none."""
     return secrets.randbits(63)
 
 
@@ -87,7 +87,7 @@ def child_seed(seed: int, purpose: Purpose) -> int:
 
 
 def keys(seed: int, purpose: Purpose, chains: int | range) -> np.ndarray:
-    """The keys of these chains, uint32 [C, 2]; all of the lowest 64 bits of the seed count."""
+    """The keys of these chains, uint32 [C, 2]; they depend on the lowest 64 bits of the seed."""
     chains = range(chains) if isinstance(chains, int) else chains
     numbers = tf.bitcast(tf.range(chains.start, chains.stop), tf.uint32)
     k0, k1 = threefry2x32((_u32(seed), _u32(seed >> 32)), (_u32(int(purpose)), _u32(0)))
@@ -133,7 +133,7 @@ class Stream:
         return self.integers_and_bits(counters, elements, bound)[0]
 
     def integers_and_bits(self, counters: tf.Tensor, elements: tf.Tensor, bound: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """The same, and of each draw the 32 bits behind: uniform on {0, ..., 2^32 - 1} whatever the draw is."""
+        """The same, and 32 further bits for each draw: uniform on {0, ..., 2^32 - 1}, independent of the draw."""
         high, low = self.bits(counters, elements)
         carry = _multiply_high(low, bound)
         total = high * _u32(bound) + carry
@@ -401,9 +401,9 @@ def _mix(x: tf.Tensor) -> tf.Tensor:
 def _multiply_high(x: tf.Tensor, factor: int) -> tf.Tensor:
     """The high 32 bits of the 64-bit product of a uint32 and a constant below 2^32: x scaled to {0, ..., factor - 1}.
 
-    From products of 16 bits, because the obvious cast to uint64, shift and cast back is compiled wrongly: for the last
+    It uses products of 16 bits, since the obvious cast to uint64, shift and cast back is compiled wrongly: for the last
     element of a row of 8k + 1, XLA (TensorFlow 2.21, CPUs with AVX-512) stores 8 bytes where 4 belong, and so zeroes
-    whatever lies behind.
+    the 4 bytes behind.
     """
     low, high = _u32(factor & 0xFFFF), _u32(factor >> 16)
     x_low, x_high = tf.bitwise.bitwise_and(x, _u32(0xFFFF)), tf.bitwise.right_shift(x, _u32(16))

@@ -81,7 +81,7 @@ def test_params_hold_the_start_before_the_session_begins() -> None:
         minibatchSize=5,
     )
     np.testing.assert_array_equal(sampler.params["theta"], start["theta"])
-    with pytest.raises(ValueError, match="estLogPost needs a session, which initSess begins"):
+    with pytest.raises(ValueError, match="estLogPost needs a session; call initSess first"):
         _ = sampler.estLogPost
 
 

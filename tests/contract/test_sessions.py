@@ -238,7 +238,7 @@ def test_bad_paths_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="path of restoreSess must be a file name; got None"):
         sgmcmc.restoreSess(sampler, None)
     with pytest.raises(
-        ValueError, match=r"path of restoreSess must be a file that saveSess wrote; got .*, which is none"
+        ValueError, match=r"path of restoreSess must be a file that saveSess wrote; got .*, where there is no file"
     ):
         sgmcmc.restoreSess(sampler, tmp_path / "chain.sess")
     sgmcmc.saveSess(sampler, sess, tmp_path / "chain.sess")

@@ -428,10 +428,10 @@ BAD: list[tuple[Callable[[Path], Any], Tree, str]] = [
     (lambda folder: None, {"resume": True}, "resume of sgld must come with storage, the store to go on with; got"),
     (lambda folder: folder / "run.zarr", {"resume": 1}, "resume of sgld must be True or False; got 1"),
     (garbage, {}, "storage of sgld must be a new path, or come with resume=True to go on; got .*, which exists"),
-    (garbage, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is none"),
-    (foreign, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is none"),
+    (garbage, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is not one"),
+    (foreign, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is not one"),
     (lambda folder: folder / "run.zarr", {"collect": lambda params: {"a/b": params["theta"]}},
-     r"names of draws of sgld must be fit for storage; got \['a/b'\]"),
+     r"names of draws of sgld must be usable in storage; got \['a/b'\]"),
     (lambda folder: folder / "run.zarr", {"collect": lambda params: {"chain": params["theta"]}}, r"got \['chain'\]"),
 ]  # fmt: skip
 
