@@ -27,7 +27,9 @@ class Expected(NamedTuple):
     shares: tf.Tensor  # [n, K]: the mean of theta
 
 
-def expected(words: tf.Tensor, topics: tf.Tensor, prior: float, sweeps: int, seed: tf.Tensor) -> Expected:
+def expected(
+    words: tf.Tensor, topics: tf.Tensor, prior: float | tf.Tensor, sweeps: int | tf.Tensor, seed: tf.Tensor
+) -> Expected:
     """Means over the second half of the sweeps; for what XLA compiles.
 
     Parameters
@@ -37,9 +39,9 @@ def expected(words: tf.Tensor, topics: tf.Tensor, prior: float, sweeps: int, see
     topics : tf.Tensor
         [K, V], each a distribution over the words. Where that of a word is 0 in all topics, its tokens are assigned as
         though it were equal in all.
-    prior : float
+    prior : float or tf.Tensor
         The parameter alpha of the symmetric Dirichlet distribution of theta.
-    sweeps : int
+    sweeps : int or tf.Tensor
         At least 1.
     seed : tf.Tensor
         int32 [2].
@@ -77,7 +79,8 @@ def expected(words: tf.Tensor, topics: tf.Tensor, prior: float, sweeps: int, see
     equal = tf.fill([n_documents, n_topics], 1 / n_topics)
     start = (zero, equal, tf.zeros([n_words, n_topics]), tf.zeros([n_documents, n_topics]))
     _, _, counts, shares = tf.while_loop(lambda s, *_: s < sweeps, sweep, start)
-    return Expected(tf.cast(tf.transpose(counts) / n_kept, topics.dtype), tf.cast(shares / n_kept, topics.dtype))
+    n = tf.cast(n_kept, tf.float32)
+    return Expected(tf.cast(tf.transpose(counts) / n, topics.dtype), tf.cast(shares / n, topics.dtype))
 
 
 def _relative_weights(topics: tf.Tensor) -> tf.Tensor:

@@ -35,10 +35,8 @@ class Inference:
         self._blocks = np.split(padded, len(padded) // size)
         self._n_documents, self._seed = counts.shape[0], seed
 
-        def of_block(words: tf.Tensor, topics: tf.Tensor, seed: tf.Tensor) -> list[tf.Tensor]:
-            return [expected(words, topics, prior, sweeps, seed).shares]
-
-        self._program = Compiled(of_block)
+        self._settings = tf.constant(prior), tf.constant(sweeps)
+        self._program = Compiled(lambda *given: [expected(*given).shares])
 
     def shares(self, number: int, topics: np.ndarray) -> np.ndarray:
         """The mean of each document's distribution given these topics, [K, V]: [documents, K].
@@ -49,7 +47,7 @@ class Inference:
         seeds = keys(self._seed, Purpose.INFERENCE, range(number * n, (number + 1) * n)).view(np.int32)
         phi = tf.constant(topics)
         found = [
-            self._program(tf.constant(words), phi, tf.constant(seed))[0].numpy()
+            self._program(tf.constant(words), phi, *self._settings, tf.constant(seed))[0].numpy()
             for words, seed in zip(self._blocks, seeds, strict=True)
         ]
         return np.concatenate(found)[: self._n_documents]

@@ -14,7 +14,7 @@ from sgmcmc.core.schedules import Schedule, polynomial
 from sgmcmc.models.lda.assignments import expected
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary, tokens
 from sgmcmc.models.lda.topics import NAME, Topics
-from sgmcmc.samplers._checks import POSITIVE, require_count, require_number, require_seed
+from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag, require_number, require_seed
 from sgmcmc.samplers._options import SETUP_DEFAULTS, of_common, of_run
 from sgmcmc.samplers._simplex import SimplexChoices, set_up
 from sgmcmc.simplex.scir import scir
@@ -179,8 +179,9 @@ def lda(
     n_sweeps = require_count("sweeps", OF, sweeps, 2)
     n_iterations = require_count("nIters", OF, nIters, 1)
     n_chains = 1 if nChains is None else require_count("nChains", OF, nChains, 1)
-    burn_in = n_iterations // 2 if burnIn is None else burnIn
-    if resume and seed is None:
+    burn_in = n_iterations // 2 if burnIn is None else require_count("burnIn", OF, burnIn, 0)
+    every = max(1, (n_iterations - burn_in) // DRAWS) if thin is None else require_count("thin", OF, thin, 1)
+    if require_flag("resume", OF, resume) and seed is None:
         raise ValueError(f"seed of {OF} must be that of the run in storage where resume=True; got None.")
     known_seed = fresh_seed() if seed is None else require_seed(OF, seed)
     topic_word_prior = require_number("topicWordPrior", OF, topicWordPrior, POSITIVE)
@@ -203,9 +204,7 @@ def lda(
         logScale=False,
         **of_common(SETUP_DEFAULTS) | {"integers": ("words",), "nChains": nChains, "starts": nChains and {NAME: starts}},
     )
-    kept = {"burnIn": burn_in, "thin": thin, "storage": storage, "resume": resume}
-    if thin is None:
-        kept["thin"] = max(1, (n_iterations - burn_in) // DRAWS)
+    kept = {"burnIn": burn_in, "thin": every, "storage": storage, "resume": resume}
     draws = set_up(choices, rule).run(n_iterations, verbose, **of_run(kept))
     return Topics(draws, prior, words)
 
