@@ -139,7 +139,9 @@ def test_halves_part_the_tokens_at_random():
 def drawn_topics(phi, n_chains=None, **settings):
     phi = np.asarray(phi, np.float32)
     groups = {"posterior": {"topics": phi[None] if n_chains is None else phi}}
-    draws = Draws(groups, nChains=n_chains, iterations=np.arange(1, phi.shape[-3] + 1), settings={"sampler": "lda", "seed": 1})
+    draws = Draws(
+        groups, nChains=n_chains, iterations=np.arange(1, phi.shape[-3] + 1), settings={"sampler": "lda", "seed": 1}
+    )
     return Topics(draws, PRIOR, **settings)
 
 
@@ -349,20 +351,20 @@ def test_documents_that_are_refused(case):
     ],
 )
 def test_arguments_that_are_refused(argument, value):
-    with pytest.raises(ValueError, match=f"^{argument} of lda must "):
+    with pytest.raises(ValueError, match=rf"^{argument} of lda must "):
         lda(**{"docs": GOOD, "nTopics": 2, argument: value})
 
 
 def test_resume_needs_the_seed(tmp_path):
-    with pytest.raises(ValueError, match="^seed of lda must be that of the run in storage"):
+    with pytest.raises(ValueError, match=r"^seed of lda must be that of the run in storage"):
         lda(GOOD, 2, storage=tmp_path / "topics.zarr", resume=True)
 
 
 @pytest.mark.parametrize("of", ["transform", "perplexity"])
 def test_documents_with_other_words_are_refused(of, docs):
-    with pytest.raises(ValueError, match=f"^docs of {of} must have the 4 words, .* got 3 columns"):
+    with pytest.raises(ValueError, match=rf"^docs of {of} must have the 4 words, .* got 3 columns"):
         getattr(drawn_topics([PHI]), of)(docs[:, :3])
-    with pytest.raises(ValueError, match=f"^docs of {of} must have at least one word in each document; got 1 empty"):
+    with pytest.raises(ValueError, match=rf"^docs of {of} must have at least one word in each document; got 1 empty"):
         getattr(drawn_topics([PHI]), of)([[0, 0, 0, 0]])
 
 
@@ -375,7 +377,7 @@ def test_documents_with_other_words_are_refused(of, docs):
     ],
 )
 def test_arguments_of_methods_that_are_refused(of, arguments, message, docs):
-    with pytest.raises(ValueError, match=f"^{message}"):
+    with pytest.raises(ValueError, match=rf"^{message}"):
         getattr(drawn_topics([PHI]), of)(docs, **arguments)
 
 
@@ -386,20 +388,20 @@ def test_arguments_of_tables_and_pictures_that_are_refused():
         ({"n": 0}, "n of topWords must be an integer of at least 1"),
         ({"chain": 1}, "chain of topWords must be the number of a chain, 0 to 0; got 1"),
     ):
-        with pytest.raises(ValueError, match=f"^{message}"):
+        with pytest.raises(ValueError, match=rf"^{message}"):
             topics.topWords(**{"n": 2} | arguments)
     for chosen in ([2], [0.5], [], "all"):
-        with pytest.raises(ValueError, match="^topics of plot must be numbers of topics, 0 to 1"):
+        with pytest.raises(ValueError, match=r"^topics of plot must be numbers of topics, 0 to 1"):
             topics.plot(chosen, n=2)
 
 
 def test_topics_are_made_of_draws_of_topics():
-    with pytest.raises(ValueError, match="^draws of Topics must be Draws"):
+    with pytest.raises(ValueError, match=r"^draws of Topics must be Draws"):
         Topics({"topics": PHI[None]}, 0.1)
     draws = drawn_topics([PHI]).draws
-    with pytest.raises(ValueError, match="^draws of Topics must be Draws with at least one draw"):
+    with pytest.raises(ValueError, match=r"^draws of Topics must be Draws with at least one draw"):
         Topics(draws[:0], 0.1)
-    with pytest.raises(ValueError, match="^docTopicPrior of Topics must be a positive number"):
+    with pytest.raises(ValueError, match=r"^docTopicPrior of Topics must be a positive number"):
         Topics(draws, 0.0)
-    with pytest.raises(ValueError, match="^vocabulary of Topics must have a word for each of the 4 columns"):
+    with pytest.raises(ValueError, match=r"^vocabulary of Topics must have a word for each of the 4 columns"):
         Topics(draws, 0.1, ["a"])

@@ -50,7 +50,7 @@ def drawn(of_tokens: tf.Tensor, of_rows: tf.Tensor, uniforms: tf.Tensor) -> tf.T
 
 
 def _place(weights: tf.Tensor, share: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where this share of the sum of the weights, [n, m], is reached, and how far it goes into that one's, in [0, 1]."""
+    """Where this share of the sum of weights, [n, m], is reached, and how far it goes into that weight, in [0, 1]."""
     m = weights.shape[1]
     sums = tf.matmul(weights, tf.linalg.band_part(tf.ones([m, m], weights.dtype), 0, -1))
     x = (share * sums[:, -1])[:, None]

@@ -15,7 +15,7 @@ from sgmcmc.models.lda.assignments import expected
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary, tokens
 from sgmcmc.models.lda.topics import NAME, Topics
 from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag, require_number, require_seed
-from sgmcmc.samplers._options import SETUP_DEFAULTS, of_common, of_run
+from sgmcmc.samplers._options import of_run
 from sgmcmc.samplers._simplex import SimplexChoices, set_up
 from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
@@ -38,7 +38,7 @@ def lda(
     *,
     method: str = "scir",
     sweeps: int = 20,
-    vocabulary: Sequence[str] | None = None,
+    vocabulary: Sequence[str] | np.ndarray | None = None,
     burnIn: int | None = None,
     thin: int | None = None,
     nChains: int | None = None,
@@ -202,7 +202,12 @@ def lda(
         alpha=topic_word_prior,
         normalise=True,
         logScale=False,
-        **of_common(SETUP_DEFAULTS) | {"integers": ("words",), "nChains": nChains, "starts": nChains and {NAME: starts}},
+        subsampling="uniform",
+        integers=("words",),
+        dtype="float32",
+        nChains=nChains,
+        starts=None if nChains is None else {NAME: starts},
+        sharedMinibatch=False,
     )
     kept = {"burnIn": burn_in, "thin": every, "storage": storage, "resume": resume}
     draws = set_up(choices, rule).run(n_iterations, verbose, **of_run(kept))
@@ -220,4 +225,4 @@ def _starts(seed: int, n_chains: int, n_topics: int, n_words: int) -> np.ndarray
 def _at_most(size: Any, n_documents: int) -> Any:
     """All documents where more are asked for; what is no number is for the sampler to refuse."""
     is_number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
-    return min(size, n_documents) if is_number and size >= 1 else size
+    return min(size, n_documents) if is_number and float(size).is_integer() else size

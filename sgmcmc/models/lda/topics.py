@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sgmcmc.models.lda.completion import Completion
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary
 from sgmcmc.models.lda.inference import Inference
 from sgmcmc.models.lda.pictures import bars
+from sgmcmc.models.lda.table import mean_and_sd, top_words
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import POSITIVE, is_integer, require_count, require_flag, require_number, require_seed
 
@@ -55,8 +57,10 @@ class Topics:
     See `lda`.
     """
 
-    def __init__(self, draws: Draws, docTopicPrior: float, vocabulary: Sequence[str] | None = None) -> None:
-        shape = draws[NAME].shape if isinstance(draws, Draws) and NAME in draws else ()
+    def __init__(
+        self, draws: Draws, docTopicPrior: float, vocabulary: Sequence[str] | np.ndarray | None = None
+    ) -> None:
+        shape: Sequence[int] = draws[NAME].shape if isinstance(draws, Draws) and NAME in draws else ()
         if len(shape) != (3 if getattr(draws, "nChains", None) is None else 4) or 0 in shape:
             raise ValueError(
                 f"draws of Topics must be Draws with at least one draw of the parameter {NAME!r}, a matrix [topics, "
@@ -65,12 +69,11 @@ class Topics:
         self.draws = draws
         self.docTopicPrior = require_number("docTopicPrior", "Topics", docTopicPrior, POSITIVE)
         self.vocabulary = checked_vocabulary(vocabulary, "Topics", shape[-1])
-        self._moments: list[tuple[np.ndarray, np.ndarray]] = []
 
     @property
     def components(self) -> np.ndarray:
         """The posterior mean of the topics; see the class."""
-        return self._public([mean for mean, _ in self._mean_and_sd()])
+        return self._public([mean for mean, _ in self._moments])
 
     @property
     def timings(self) -> dict[str, float]:
@@ -203,9 +206,7 @@ class Topics:
         """
         return self._top_words("topWords", n, chain)
 
-    def plot(
-        self, topics: Sequence[int] | None = None, *, n: int = 10, chain: int = 0, axes: Any = None
-    ) -> np.ndarray:
+    def plot(self, topics: Sequence[int] | None = None, *, n: int = 10, chain: int = 0, axes: Any = None) -> np.ndarray:
         """The most probable words of topics as bars, with their standard deviations.
 
         Parameters
@@ -239,27 +240,13 @@ class Topics:
         return bars(table.loc[chosen].reset_index(drop=True), axes, "plot")
 
     def _top_words(self, of: str, n: int, chain: int) -> pd.DataFrame:
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(f'{of} needs pandas: pip install "sgmcmc[arviz]"') from error
-        n_topics, n_words = self._shape
-        n, n_chains = require_count("n", of, n, 1), len(self._numbers)
+        n_words, n_chains = self._shape[1], len(self._numbers)
+        n = require_count("n", of, n, 1)
         if n > n_words:
             raise ValueError(f"n of {of} must be at most the {n_words} words; got {n}.")
         if not is_integer(chain) or not 0 <= chain < n_chains:
             raise ValueError(f"chain of {of} must be the number of a chain, 0 to {n_chains - 1}; got {chain!r}.")
-        mean, sd = self._mean_and_sd()[chain]
-        words = np.argsort(-mean, axis=1, kind="stable")[:, :n]
-        return pd.DataFrame(
-            {
-                "topic": np.repeat(np.arange(n_topics), n),
-                "rank": np.tile(np.arange(1, n + 1), n_topics),
-                "word": self.vocabulary[words].ravel(),
-                "probability": np.take_along_axis(mean, words, axis=1).ravel(),
-                "sd": np.take_along_axis(sd, words, axis=1).ravel(),
-            }
-        )
+        return top_words(*self._moments[chain], self.vocabulary, n, of)
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -277,17 +264,10 @@ class Topics:
         chain, t = divmod(number, array.shape[-3])
         return np.asarray(array[t] if array.ndim == 3 else array[chain, t])
 
-    def _mean_and_sd(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Of each chain."""
-        if not self._moments:
-            for numbers in self._numbers:
-                mean, squares = np.zeros(self._shape), np.zeros(self._shape)
-                for k, number in enumerate(numbers, start=1):  # Welford's recursion, which does not cancel
-                    before = self._draw(number) - mean
-                    mean += before / k
-                    squares += before * (self._draw(number) - mean)
-                self._moments.append((mean, np.sqrt(squares / max(len(numbers) - 1, 1))))
-        return self._moments
+    @cached_property
+    def _moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Mean and standard deviation, of each chain."""
+        return [mean_and_sd(self._draw(number) for number in numbers) for numbers in self._numbers]
 
     def _public(self, of_chains: list[np.ndarray]) -> np.ndarray:
         return of_chains[0] if self.draws.nChains is None else np.stack(of_chains)
