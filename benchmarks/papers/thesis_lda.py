@@ -145,9 +145,8 @@ def draw(curves: dict[str, list[dict]], path: Path) -> None:
                 axes[0].plot(one["iterations"], one["alone"], **style | {"linewidth": 0.5, "alpha": 0.6, "label": None})
     axes[0].set(xlabel="iterations", ylabel="held-out perplexity", yscale="log")
     axes[1].set(xlabel="seconds")
-    for axis in (axes[0].yaxis,):
-        axis.set_major_formatter("{x:,.0f}")
-        axis.set_minor_formatter("{x:,.0f}")
+    axes[0].yaxis.set_major_formatter("{x:,.0f}")
+    axes[0].yaxis.set_minor_formatter("{x:,.0f}")
     axes[1].legend(frameon=False)
     figure.savefig(path, dpi=130)
 
@@ -174,10 +173,10 @@ def text(given: Any, clock: Clock, curves: dict, words: list, train: sparse.csr_
     ]
     parts = [
         "# Topics of news: SCIR and SGRLD",
-        f"{THESIS}, section 5.5.1, which has articles of Wikipedia. Here the AP corpus: {train.shape[0]:,} documents to "
-        f"learn from, {held_out.shape[0]} held out, {train.shape[1]:,} words. {K} topics, minibatches of {MINIBATCH} "
-        f"documents, {ITERATIONS:,} iterations, seeds {SEEDS[0]} to {SEEDS[-1]}. All have the same priors: {DOC_TOPIC} for "
-        f"the topics of a document, {TOPIC_WORD} for the words of a topic. The stepsizes are the defaults of `lda`.",
+        f"{THESIS}, section 5.5.1, which has articles of Wikipedia. Here the AP corpus: {train.shape[0]:,} documents "
+        f"to learn from, {held_out.shape[0]} held out, {train.shape[1]:,} words. {K} topics, minibatches of {MINIBATCH} "
+        f"documents, {ITERATIONS:,} iterations, seeds {SEEDS[0]} to {SEEDS[-1]}. All have the same priors: {DOC_TOPIC} "
+        f"for the topics of a document, {TOPIC_WORD} for the words of a topic. The stepsizes are the defaults of `lda`.",
         "Perplexity is by document completion: half of the tokens of a held-out document tell of its topics, and the "
         "other half are scored. *Alone* is that of the last draw, *averaged* of the mean of the probabilities under "
         "the later half of the draws. *Variational* is scikit-learn's online variational Bayes with the same priors "
