@@ -1,9 +1,11 @@
 """Stochastic gradient MCMC: scalable Bayesian inference from a log likelihood and a log prior in TensorFlow."""
 
 from sgmcmc import diagnostics as diagnostics
+from sgmcmc import models as models
 from sgmcmc.core.errors import DivergenceError, ModeSearchError
 from sgmcmc.core.schedules import cyclical, polynomial
 from sgmcmc.core.types import Dynamics, Given, Reducer
+from sgmcmc.models.lda.lda import lda
 from sgmcmc.output.draws import Draws
 from sgmcmc.output.plots import plotRunning, plotTrace
 from sgmcmc.output.plots_distributions import plotMarginals, plotPairs
@@ -49,6 +51,7 @@ __all__ = [
     "getDataset",
     "getParams",
     "initSess",
+    "lda",
     "plotMarginals",
     "plotPairs",
     "plotRunning",

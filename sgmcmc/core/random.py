@@ -40,6 +40,8 @@ class Purpose(enum.IntEnum):
     GIBBS = 12
     LATENT = 13
     COMPONENTS = 14
+    INFERENCE = 17
+    COMPLETION = 18
 
 
 class Draw(enum.IntEnum):

@@ -15,6 +15,7 @@ import tensorflow as tf
 from sgmcmc.dataset.entry import described, n_masked
 
 LAST_STEP = 2**32
+EXACT = 2**53  # up to here a float is one integer
 
 Rule = tuple[Callable[[float], bool], str]
 """Which numbers are allowed, and how a message says so."""
@@ -54,6 +55,15 @@ def require_count(argument: str, of: str, value: Any, at_least: int, why: str = 
     if not whole or value < at_least:
         raise ValueError(f"{argument} of {of} must be an integer of at least {at_least}{why}; got {value!r}.")
     return int(value)
+
+
+def require_seed(of: str, seed: Any) -> int:
+    """A seed that is given; R's numbers are doubles."""
+    if not (is_integer(seed) and 0 <= seed < 2**64) and not (
+        isinstance(seed, float) and seed.is_integer() and 0 <= seed < EXACT
+    ):
+        raise ValueError(f"seed of {of} must be None or an integer from 0 to 2**64 - 1; got {seed!r}.")
+    return int(seed)
 
 
 def require_counter(argument: str, of: str, n_iterations: int, leaps: int) -> None:

@@ -16,7 +16,7 @@ from sgmcmc.core.precision import require_held
 from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
-from sgmcmc.samplers._checks import STEPSIZE, Rule, is_integer, require_count, require_flag, require_number
+from sgmcmc.samplers._checks import STEPSIZE, Rule, require_count, require_flag, require_number, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches
 from sgmcmc.samplers.subsampling import adaptive
@@ -25,7 +25,6 @@ Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
-EXACT = 2**53  # up to here every integer has its own float
 SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations at which schedules are compared
 
 
@@ -65,12 +64,7 @@ class CommonChoices:
         """`seed`, or a fresh one."""
         if self.seed is None:
             return random.fresh_seed()
-        seed: Any = self.seed  # R's numbers are doubles
-        if not (is_integer(seed) and 0 <= seed < 2**64) and not (
-            isinstance(seed, float) and seed.is_integer() and 0 <= seed < EXACT
-        ):
-            raise self.refuse("seed", "be None or an integer from 0 to 2**64 - 1", repr(self.seed))
-        return int(self.seed)
+        return require_seed(self.sampler, self.seed)
 
     @cached_property
     def start(self) -> dict[str, np.ndarray]:

@@ -85,6 +85,12 @@ def dynamics(found):
     assert cycles["constant, small"] > 0.9 > 0.8 > cycles["cyclical"] > 0.4
 
 
+def topics(found):
+    assert found["cosine"].mean() > 0.9
+    assert found["by_number"].idxmin() == 10 and found["by_number"][10] < 13  # of 25 words
+    assert found["along"]["scir"].iloc[-1] < found["along"]["sgrld"].iloc[-1]
+
+
 CHECKS = {
     "gettingStarted": getting_started,
     "mvGauss": mv_gauss,
@@ -96,6 +102,7 @@ CHECKS = {
     "hugeChains": huge_chains,
     "varianceReduction": variance_reduction,
     "dynamics": dynamics,
+    "topics": topics,
 }
 
 
