@@ -1,9 +1,11 @@
 """Stochastic gradient MCMC: scalable Bayesian inference from a log likelihood and a log prior in TensorFlow."""
 
 from sgmcmc import diagnostics as diagnostics
-from sgmcmc.core.errors import DivergenceError, ModeSearchError
+from sgmcmc import models as models
+from sgmcmc.core.errors import DivergenceError, ModeSearchError, NoRoomError
 from sgmcmc.core.schedules import cyclical, polynomial
 from sgmcmc.core.types import Dynamics, Given, Reducer
+from sgmcmc.models.dp.dp_mixture import dpMixture
 from sgmcmc.output.draws import Draws
 from sgmcmc.output.plots import plotRunning, plotTrace
 from sgmcmc.output.plots_distributions import plotMarginals, plotPairs
@@ -34,6 +36,7 @@ __all__ = [
     "Dynamics",
     "Given",
     "ModeSearchError",
+    "NoRoomError",
     "Reducer",
     "Tuned",
     "adaptive",
@@ -46,6 +49,7 @@ __all__ = [
     "checkStepsize",
     "controlVariates",
     "cyclical",
+    "dpMixture",
     "getDataset",
     "getParams",
     "initSess",
