@@ -19,7 +19,7 @@ from sgmcmc.models.dp.transition import MixtureModel, build
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import Sampler
 
-PARAMETERS = ("theta", "weights")  # that a stepsize is for
+PARAMETERS = ("weights", "theta")  # that a stepsize is for, in the order of `Both`
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,8 +25,6 @@ method of the appendix.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +35,7 @@ from sgmcmc.core.rows import of_table, put
 from sgmcmc.core.streams import key_of
 from sgmcmc.core.types import Minibatch, Supplied, Supply, Transition, Tree
 from sgmcmc.models.dp.allocation import added, chosen, log_likelihoods
+from sgmcmc.models.dp.moves import Both, drawn, moved_by, upto
 from sgmcmc.models.dp.sticks import concentration, counts_of_sticks, last_occupied, log_weights, prior_of_sticks
 from sgmcmc.simplex.rule import Numbers, Rule
 
@@ -86,14 +85,13 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
     def stream(constants: Tree, purpose: Purpose) -> Stream:
         return Stream(key_of(constants, purpose))
 
-    def moved(
-        numbers: Numbers, log_draws: tf.Tensor, prior: tf.Tensor, counts: tf.Tensor, h: tf.Tensor, last: tf.Tensor
-    ) -> tf.Tensor:
-        """Sticks or components, [C, K, ...], given counts; those behind Z*, which have none, from their prior."""
-        if rule is None:
-            return numbers.log_gamma(prior + counts)
-        by_rule = rule.step(numbers, tf.exp(log_draws), prior, counts, h)
-        return tf.where(upto(last, by_rule), by_rule, numbers.log_gamma(prior))
+    def prior(alpha: tf.Tensor, shape: tf.TensorShape) -> Both:
+        """The shapes of the Gammas before there are data, for components [C, K, d]."""
+        return Both(prior_of_sticks(alpha, shape[1]), tf.fill(shape, tf.constant(mixture.a, dtype)))
+
+    def of(sizes: tf.Tensor, counts: tf.Tensor) -> Both:
+        """What counts add to these shapes."""
+        return Both(tf.cast(counts_of_sticks(sizes), dtype), tf.cast(counts, dtype))
 
     def supply(constants: Tree, iterations: tf.Tensor) -> Supply:
         indices, _ = minibatch.draw(stream(constants, Purpose.MINIBATCH), iterations, {})
@@ -102,15 +100,14 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
     def init(constants: Tree, start: Tree) -> MixtureState:
         """From alpha, the assignments, and the counts that go with them; sticks and components given these."""
         alpha, sizes, counts = start["alpha"], start["sizes"], start["counts"]
-        of_theta, of_sticks = element_numbers(counts.shape, [*sizes.shape, 2])
-        drawn, counter = stream(constants, Purpose.INITIAL), tf.constant(0, tf.uint32)
-        shapes = prior_of_sticks(alpha, sizes.shape[1]) + tf.cast(counts_of_sticks(sizes), dtype)
+        shapes = posterior(prior(alpha, counts.shape), of(sizes, counts))
+        begun = drawn(stream(constants, Purpose.INITIAL), tf.constant(0, tf.uint32), shapes)
         return MixtureState(
             alpha=alpha,
             assignments=start["assignments"],
             components=occupied(sizes),
-            log_theta=Numbers(drawn, counter, of_theta).log_gamma(mixture.a + tf.cast(counts, dtype)),
-            sticks=Numbers(drawn, counter, of_sticks).log_gamma(shapes),
+            log_theta=begun.theta,
+            sticks=begun.sticks,
             sizes=sizes,
             counts=counts,
             log_lik=tf.zeros_like(alpha),
@@ -120,35 +117,33 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
         rows, data = supplied.indices(MINIBATCH), supplied.data(MINIBATCH)  # [C, n], {name: [C, n, longest]}
         before = of_table(state.assignments, rows)
         last = last_occupied(state.sizes)
-        shape_of_sticks, n_components = state.sticks.shape, state.sticks.shape[1]
-        of_theta, of_sticks, of_others, of_alpha = (
-            Numbers(stream(constants, Purpose.NOISE), supplied.iteration, elements)
-            for elements in element_numbers(state.counts.shape, shape_of_sticks, shape_of_sticks, [1, 1])
-        )
+        latent = stream(constants, Purpose.LATENT)
+        n, n_components = before.shape[1], state.sizes.shape[1]
 
         # 1. sticks and components
-        sizes, counts = tf.cast(state.sizes, dtype), tf.cast(state.counts, dtype)
-        if rule is not None:
-            of_minibatch = added(tf.zeros_like(state.sizes), tf.zeros_like(state.counts), before, data, 1)
-            sizes, counts = (scale * tf.cast(x, dtype) for x in of_minibatch)
-        h_theta, h_weights = tf.unstack(constants["stepsize"])
-        prior = prior_of_sticks(state.alpha, n_components)
-        sticks = moved(of_sticks, state.sticks, prior, counts_of_sticks(sizes), h_weights, last)
-        prior = tf.fill(counts.shape, tf.constant(mixture.a, dtype))
-        theta = moved(of_theta, state.log_theta, prior, counts, h_theta, last)
+        numbers, shapes = stream(constants, Purpose.NOISE), prior(state.alpha, state.counts.shape)
+        if rule is None:
+            exactly = posterior(shapes, of(state.sizes, state.counts))
+            sticks, theta = drawn(numbers, supplied.iteration, exactly)
+        else:
+            own = of(*added(tf.zeros_like(state.sizes), tf.zeros_like(state.counts), before, data, 1))
+            estimated = Both(*(scale * x for x in own))
+            at, h = Both(state.sticks, state.log_theta), Both(*tf.unstack(constants["stepsize"]))
+            sticks, theta = moved_by(rule, numbers, supplied.iteration, at, shapes, estimated, h, last)
 
         # 2. the concentration, and the sticks behind Z* with it
         alpha = state.alpha
         if mixture.alpha_prior is not None:
             shape, rate = concentration(sticks, last, mixture.alpha_prior)
+            of_alpha = Numbers(latent, supplied.iteration, tf.constant([2 * n_components]))
             alpha = tf.exp(of_alpha.log_gamma(shape)) / rate
-            behind = of_others.log_gamma(prior_of_sticks(alpha, n_components))
-            sticks = tf.where(upto(last, sticks), sticks, behind)
+            behind = Numbers(latent, supplied.iteration, tf.range(2 * n_components))
+            anew = behind.log_gamma(prior_of_sticks(alpha, n_components))
+            sticks = tf.where(upto(last, sticks), sticks, anew)
 
         # 3. slices and assignments
         log_w, log_rest = log_weights(sticks)
-        n = before.shape[1]
-        uniforms = stream(constants, Purpose.LATENT).uniform(supplied.iteration[None], tf.range(2 * n))[0]
+        uniforms = latent.uniform(supplied.iteration[None], tf.range(2 * n))[0]
         uniforms = tf.cast(uniforms, dtype)  # [C, 2 n], in (0, 1]
         log_u = tf.gather(log_w, before, batch_dims=1) + tf.math.log(uniforms[:, :n])
         log_lik = log_likelihoods(tf.nn.log_softmax(theta), data)  # [C, n, K]
@@ -190,17 +185,11 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
     )
 
 
-def element_numbers(*shapes: Sequence[int]) -> list[tf.Tensor]:
-    """By which arrays [C, ...] of these shapes draw: numbers of their own for all elements of a chain."""
-    sizes = [math.prod(shape[1:]) for shape in shapes]
-    return tf.split(tf.range(sum(sizes)), sizes)
-
-
 def occupied(sizes: tf.Tensor) -> tf.Tensor:
     """How many components have observations, [C]."""
     return tf.reduce_sum(tf.cast(sizes > 0, tf.int32), axis=1)
 
 
-def upto(last: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """Which components are not behind the last occupied one, [C, K, 1]."""
-    return (tf.range(like.shape[1]) < last[:, None])[:, :, None]
+def posterior(prior: Both, counts: Both) -> Both:
+    """The shapes given counts."""
+    return Both(prior.sticks + counts.sticks, prior.theta + counts.theta)
