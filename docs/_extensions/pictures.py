@@ -19,6 +19,7 @@ ORDER = (
     "tuning",
     "varianceReduction",
     "dynamics",
+    "dirichletProcess",
     "hugeChains",
     "portingFromR",
 )

@@ -22,7 +22,7 @@ def public(name: str, rawtext: str, text: str, lineno: int, inliner: object, opt
     """The role, which conf.py makes the default."""
     literal = nodes.literal(rawtext, text, classes=["xref", "py"])
     first, _, attribute = text.partition(".")
-    home = next((module for module in (sgmcmc, sgmcmc.diagnostics) if first in module.__all__), None)
+    home = next((module for module in (sgmcmc, sgmcmc.diagnostics, sgmcmc.models) if first in module.__all__), None)
     if home is None or (attribute and not hasattr(getattr(home, first), attribute)):
         return [nodes.literal(rawtext, text)], []
     reference = pending_xref(

@@ -8,7 +8,7 @@ import pytest
 
 import sgmcmc
 
-PUBLIC = [getattr(module, name) for module in (sgmcmc, sgmcmc.diagnostics) for name in module.__all__]
+PUBLIC = [getattr(module, name) for module in (sgmcmc, sgmcmc.diagnostics, sgmcmc.models) for name in module.__all__]
 DOCUMENTED = [thing for thing in PUBLIC if not (inspect.isclass(thing) and issubclass(thing, Exception))]
 
 

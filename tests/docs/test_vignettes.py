@@ -85,6 +85,13 @@ def dynamics(found):
     assert cycles["constant, small"] > 0.9 > 0.8 > cycles["cyclical"] > 0.4
 
 
+def dirichlet_process(found):
+    assert found["rand"] > 0.9
+    assert found["together"] > 0.9 > 0.1 > found["apart"]
+    assert abs(found["table"].loc["gibbs", "log predictive"] - found["best"]) < 0.1
+    assert found["table"].loc["gibbs", "components"] < 12
+
+
 CHECKS = {
     "gettingStarted": getting_started,
     "mvGauss": mv_gauss,
@@ -96,6 +103,7 @@ CHECKS = {
     "hugeChains": huge_chains,
     "varianceReduction": variance_reduction,
     "dynamics": dynamics,
+    "dirichletProcess": dirichlet_process,
 }
 
 

@@ -27,7 +27,7 @@ from sgmcmc.simplex.sgrld import sgrld
 
 NAME = "dpMixture"
 METHODS = {"gibbs": None, "scir": scir, "sgrld": sgrld}
-STEPSIZES: dict[str, dict[str, float]] = {  # Baker (2019), table B.5.3
+STEPSIZES: dict[str, dict[str, float]] = {  # Baker (2018), table B.5.3
     "scir": {"theta": 0.1, "weights": 0.1},
     "sgrld": {"theta": 0.001, "weights": 0.005},
 }

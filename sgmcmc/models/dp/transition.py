@@ -1,4 +1,4 @@
-"""One iteration of the stochastic slice sampler of a Dirichlet process mixture (Baker 2019, B.4).
+"""One iteration of the stochastic slice sampler of a Dirichlet process mixture (Baker 2018, B.4).
 
     x_i | theta, z ~ Multi(n_i, theta_{z_i}),   z_i | w ~ w,   theta_j ~ Dir(a, ..., a)
 
