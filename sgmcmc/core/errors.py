@@ -5,7 +5,8 @@ Everything else is a ValueError or TypeError, raised before any computation.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from typing import Any
 
 
 class DivergenceError(FloatingPointError):
@@ -33,10 +34,11 @@ class DivergenceError(FloatingPointError):
         chain: int,
         parameter: str,
         of_density: bool,
-        draws: dict[str, np.ndarray] | None = None,
+        draws: Any = None,
         stored: int = 0,
     ) -> None:
-        self.iteration, self.chain, self.parameter, self.draws = iteration, chain, parameter, draws or {}
+        self.iteration, self.chain, self.parameter = iteration, chain, parameter
+        self.draws: Any = draws or {}
         kept = f" (the {stored} draws made before are in the attribute draws)" if stored and self.draws else ""
         what = (
             f"the log posterior estimate of chain {chain}"
@@ -45,7 +47,7 @@ class DivergenceError(FloatingPointError):
         )
         where = f" (the largest parameter is {parameter!r})" if of_density else ""
         # The arguments, not only the message, so that the error can be pickled.
-        self._arguments = (iteration, chain, parameter, of_density, self.draws, stored)
+        self._arguments: tuple = (iteration, chain, parameter, of_density, self.draws, stored)
         super().__init__(
             f"{what} was NaN or infinite after iteration {iteration}{where}; "
             f"try decreasing {self.stepsize_argument}{kept}."
@@ -54,15 +56,37 @@ class DivergenceError(FloatingPointError):
     def __reduce__(self) -> tuple:
         return type(self), self._arguments
 
-    def with_draws(self, draws: dict[str, np.ndarray], stored: int) -> DivergenceError:
+    def with_draws(self, draws: Any, stored: int) -> DivergenceError:
         """The same error, with the draws before it."""
-        return type(self)(*self._arguments[:4], draws, stored)
+        made: Callable[..., DivergenceError] = type(self)
+        return made(*self._arguments[:-2], draws, stored)
 
 
 class ModeSearchError(DivergenceError):
     """The search for the posterior mode reached NaN or infinity."""
 
     stepsize_argument = "optStepsize, or optimizer='adam': the search for the mode diverged"
+
+
+class NoRoomError(DivergenceError):
+    """The slices of a Dirichlet process mixture asked for more components than there is room for.
+
+    Attributes
+    ----------
+    room : int
+        `maxComponents`.
+    iteration, chain, parameter, draws
+        As those of `DivergenceError`; the parameter is "weights".
+    """
+
+    def __init__(self, room: int, iteration: int, chain: int, draws: Any = None, stored: int = 0) -> None:
+        super().__init__(iteration, chain, "weights", False, draws, stored)
+        self.room, self._arguments = room, (room, iteration, chain, self.draws, stored)
+        kept = f" The {stored} draws made before are in the attribute draws." if stored else ""
+        self.args = (
+            f"maxComponents of dpMixture must be more than {room}, such as {2 * room}; got slices of chain {chain} "
+            f"that asked for more components in iteration {iteration}.{kept}",
+        )
 
 
 def reason(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -15,6 +15,9 @@ from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.run.loop import Loop, Outcome
 from sgmcmc.run.plan import Pace, Plan, Stretch
+
+Failure = Callable[[int, int, str, bool], DivergenceError]
+"""From the iteration, the chain, the parameter, and whether it is the density alone that is not finite."""
 
 
 class Storage(Protocol):
@@ -57,7 +60,7 @@ def stretches(
     plan: Plan,
     pace: Pace,
     done: int = 0,
-    failure: type[DivergenceError] = DivergenceError,
+    failure: Failure = DivergenceError,
 ) -> Iterator[Made]:
     """Follow the plan from the state with these leaves, after `done` iterations.
 
@@ -89,7 +92,7 @@ def run(
     title: str,
     verbose: bool,
     done: int = 0,
-    failure: type[DivergenceError] = DivergenceError,
+    failure: Failure = DivergenceError,
 ) -> list[tf.Tensor]:
     """Follow the plan, with progress shown, and return the leaves of the last state.
 
@@ -113,9 +116,7 @@ def run(
     return leaves
 
 
-def _divergence(
-    loop: Loop, before: list[tf.Tensor], stretch: Stretch, failure: type[DivergenceError]
-) -> tuple[int, DivergenceError]:
+def _divergence(loop: Loop, before: list[tf.Tensor], stretch: Stretch, failure: Failure) -> tuple[int, DivergenceError]:
     """The first iteration after which a number is NaN or infinite, and its error.
 
     The loop reports it only at the end of a stretch. Since runs repeat exactly,

@@ -77,7 +77,7 @@ class Beginning(NamedTuple):
     @classmethod
     def of(cls, settings: dict[str, Any], prepared: Prepared) -> Beginning:
         """The beginning of these chains."""
-        found = {key: prepared.constants[key] for key in FOUND} | {TUNING: prepared.tuning}
+        found = {key: prepared.constants.get(key, {}) for key in FOUND} | {TUNING: prepared.tuning}
         return cls(settings, found, prepared.mode)
 
     def encode(self) -> bytes:

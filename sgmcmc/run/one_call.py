@@ -97,7 +97,8 @@ class Run:
         interrupted = False
         try:
             try:
-                advance.run(loop, leaves, self.plan, storage, self.sampler.name, self.verbose, self._done)
+                name, failure = self.sampler.name, self.sampler.failure
+                advance.run(loop, leaves, self.plan, storage, name, self.verbose, self._done, failure)
             except KeyboardInterrupt:
                 interrupted = True
             except DivergenceError as error:

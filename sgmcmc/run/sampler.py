@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from sgmcmc.core import random
 from sgmcmc.core.checksum import checksum
+from sgmcmc.core.errors import DivergenceError
 from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule
@@ -115,6 +116,10 @@ class Sampler(ABC):
         size = max(e.stop for e in elements.values())
         z = split(stream.normal(tf.zeros([1], tf.uint32), tf.range(size), self.dtype)[0], elements)
         return {name: centre[name] + self.starts * z[name] for name in elements}
+
+    def failure(self, iteration: int, chain: int, parameter: str, of_density: bool) -> DivergenceError:
+        """The error for a state in which a parameter, or the density alone, is not finite."""
+        return DivergenceError(iteration, chain, parameter, of_density)
 
     def with_seed(self, seed: int) -> Self:
         """The same sampler with another seed."""
