@@ -214,8 +214,7 @@ zeros.""",
         "str or Path, optional",
         """A Zarr store to be made, "name.zarr", which takes up the draws in place of memory while the run goes on.
 ArviZ and xarray can read it at any time, and ``Draws.load`` later; if the run is killed, all is kept but the last
-seconds (a failing machine may lose more). Needs the extra
-"zarr".""",
+seconds (a failing machine may lose more).""",
     ),
     "resume": (
         "bool, default False",
