@@ -37,7 +37,7 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"
 #
 # .. math::
 #
-#    x_i \mid \theta_1, \theta_2 \sim \tfrac12 N(\theta_1, I) + \tfrac12 N(\theta_2, I), \qquad
+#    x_i \mid \theta_1, \theta_2 \sim \tfrac{1}{2} N(\theta_1, I) + \tfrac{1}{2} N(\theta_2, I), \qquad
 #    \theta_1, \theta_2 \sim N(0, 10 I).
 #
 # The true centres are (0, 0) and (0.45, 0.45), less than one standard deviation apart.
