@@ -1,8 +1,10 @@
-"""The committed figures of the vignettes on their pages, where the vignettes are not executed; and their order."""
+"""The stored outputs and figures of the vignettes on their pages, where they are not executed; and their order."""
 
 from __future__ import annotations
 
-import builtins
+import json
+import os
+import re
 from pathlib import Path
 
 from PIL import Image
@@ -10,20 +12,23 @@ from sphinx.application import Sphinx
 
 VIGNETTES = Path(__file__).resolve().parents[2] / "vignettes"
 FIGURES = VIGNETTES / "figures"
+OUTPUTS = VIGNETTES / "outputs"
 ORDER = (
     "gettingStarted",
+    "tuning",
+    "hugeChains",
+    "varianceReduction",
+    "dynamics",
     "mvGauss",
     "gaussMixture",
     "logisticRegression",
     "nn",
-    "tuning",
-    "varianceReduction",
-    "dynamics",
-    "hugeChains",
     "portingFromR",
 )
 THUMBNAIL = (400, 280)
 END = ".. _sphx_glr_download_"
+CELL = re.compile(r"^\.\. GENERATED FROM PYTHON SOURCE LINES \d+-\d+\n", re.MULTILINE)
+CODE = ".. code-block:: Python\n"
 
 
 class VignetteOrder:
@@ -41,11 +46,6 @@ class VignetteOrder:
         return "<VignetteOrder>"
 
 
-def tell_file(gallery_conf: dict, fname: str) -> None:
-    """Let a vignette that is executed know where it is; the gallery gives it no `__file__` of its own."""
-    builtins.__file__ = str(VIGNETTES / Path(fname).name)
-
-
 def make_thumbnails(app: Sphinx) -> None:
     """From the figures, in place of the grey ones that the gallery makes of what it did not execute."""
     folder = Path(app.srcdir) / "gallery" / "images" / "thumb"
@@ -59,18 +59,47 @@ def make_thumbnails(app: Sphinx) -> None:
             canvas.save(folder / f"sphx_glr_{figure.stem}_thumb.png")
 
 
-def add_figure(app: Sphinx, docname: str, source: list[str]) -> None:
-    """At the end of a vignette's page, unless the vignette was executed and the page has what it drew."""
+def picture(stem: str) -> str:
+    """The figure of a vignette, as reStructuredText."""
+    return f".. image:: /../vignettes/figures/{stem}.png\n   :alt: The figure that this vignette draws\n\n"
+
+
+def printed(text: str) -> str:
+    """What a cell printed, as reStructuredText."""
+    lines = "\n".join(f"    {line}".rstrip() for line in text.rstrip("\n").splitlines())
+    return f".. rst-class:: sphx-glr-script-out\n\n .. code-block:: none\n\n{lines}\n\n"
+
+
+def with_outputs(page: str, cells: list[dict], stem: str) -> str:
+    """The page of a vignette, with what each cell printed and drew below it."""
+    body, mark, footer = page.rpartition(END)
+    parts = CELL.split(body)
+    heads = [*CELL.findall(body), ""]
+    code = [k for k, part in enumerate(parts) if k and part.lstrip("\n").startswith(CODE)]
+    if len(code) != len(cells):
+        raise ValueError(f"vignettes/outputs/{stem}.json has {len(cells)} cells, and the page {len(code)}.")
+    for k, cell in zip(code, cells, strict=True):
+        output = printed(cell["printed"]) if cell["printed"].strip() else ""
+        parts[k] = parts[k].rstrip("\n") + "\n\n" + output + (picture(stem) if cell["figure"] else "")
+    return "".join(part + head for part, head in zip(parts, heads, strict=True)) + mark + footer
+
+
+def add_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
+    """To the page of a vignette that was not executed, what `docs/vignetteOutputs.py` has stored of a full run."""
     folder, _, stem = docname.rpartition("/")
-    if folder != "gallery" or not (FIGURES / f"{stem}.png").exists() or ".. image-sg::" in source[0]:
+    if folder != "gallery" or os.environ.get("SGMCMC_DOCS") == "full" or not (FIGURES / f"{stem}.png").exists():
         return
-    figure = f".. image:: /../vignettes/figures/{stem}.png\n   :alt: The figure that this vignette draws\n\n"
-    before, mark, after = source[0].rpartition(END)
-    source[0] = f"{before}{figure}{mark}{after}" if mark else source[0] + "\n" + figure
+    stored = OUTPUTS / f"{stem}.json"
+    if stored.exists():
+        cells = json.loads(stored.read_text(encoding="utf-8"))["cells"]
+        source[0] = with_outputs(source[0], cells, stem)
+    else:
+        before, mark, after = source[0].rpartition(END)
+        source[0] = f"{before}{picture(stem)}{mark}{after}" if mark else source[0] + "\n" + picture(stem)
 
 
 def setup(app: Sphinx) -> dict:
     """Register both, after the gallery has been written."""
     app.connect("builder-inited", make_thumbnails, priority=900)
-    app.connect("source-read", add_figure)
+    app.connect("source-read", add_outputs)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -45,7 +45,9 @@ def nn(found):
 
 
 def porting_from_r(found):
-    assert abs(found["draws"].std() / found["here"] - 1) < 0.1  # the law of this package, not that of R's refresh
+    assert (
+        abs(found["draws"].std() / found["here"] - 1) < 0.1
+    )  # the distribution of this package, not that of R's refresh
     assert abs(found["in_r"] / found["here"] - 1) > 0.1
 
 
