@@ -40,3 +40,66 @@ def test_the_font_of_formulas_is_there_with_its_licence():
     (font,) = re.findall(r'url\("([^"]+)"\)', css)
     assert (STATIC / font).read_bytes().startswith(b"wOF2")
     assert "SIL OPEN FONT LICENSE" in (STATIC / "fonts" / "OFL.txt").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_extensions"))
+    monkeypatch.delitem(sys.modules, "pictures", raising=False)
+    return importlib.import_module("pictures")
+
+
+PAGE = """Title
+=====
+
+.. GENERATED FROM PYTHON SOURCE LINES 1-2
+
+.. code-block:: Python
+
+
+    print("a")
+
+
+.. GENERATED FROM PYTHON SOURCE LINES 3-4
+
+Text
+
+.. GENERATED FROM PYTHON SOURCE LINES 5-6
+
+.. code-block:: Python
+
+
+    draw()
+
+
+.. _sphx_glr_download_gallery_x.py:
+"""
+
+
+def test_outputs_stand_below_their_cells(pictures):
+    cells = [{"printed": "a\n", "figure": False}, {"printed": "", "figure": True}]
+    page = pictures.with_outputs(PAGE, cells, "x")
+    places = [page.index(part) for part in ('print("a")', "code-block:: none", "Text", "draw()", "figures/x.png")]
+    assert places == sorted(places) and page.index("figures/x.png") < page.index("_sphx_glr_download_")
+    assert "    a\n" in page and page.count("none") == 1
+
+
+def test_outputs_of_another_number_of_cells_are_refused(pictures):
+    with pytest.raises(ValueError, match="has 1 cells, and the page 2"):
+        pictures.with_outputs(PAGE, [{"printed": "", "figure": False}], "x")
+
+
+def test_the_gallery_has_every_vignette_in_its_order(pictures):
+    assert sorted(pictures.ORDER) == sorted(path.stem for path in (ROOT / "vignettes").glob("*.py"))
+
+
+def test_no_vignette_shows_the_reader_where_its_files_go(pictures):
+    for vignette in (ROOT / "vignettes").glob("*.py"):
+        shown = re.sub(
+            r"# sphinx_gallery_start_ignore\n.*?# sphinx_gallery_end_ignore\n",
+            "",
+            vignette.read_text(encoding="utf-8"),
+            flags=re.DOTALL,
+        )
+        assert not re.search(r"__file__|Agg|ROOT|FIGURES|environ\b", shown), vignette.name
+        assert max(map(len, shown.splitlines())) <= 88, vignette.name
