@@ -2,10 +2,10 @@ r"""
 Other dynamics: thermostats, splittings and cycles
 ==================================================
 
-Beside the samplers that R has there are others, each made for something that goes wrong
-with them: noise that differs between directions, errors of the steps, several modes.
-This vignette shows for each the problem that it is made for, what it then gets right,
-and where it fails. All posteriors here are known exactly, so that errors can be seen.
+The package has more samplers than R's. Each is made for one difficulty: noise that
+differs between directions, errors of the steps, several modes. This vignette shows for
+each the problem that it is made for, what it then gets right, and where it fails. All
+posteriors here are known exactly, so that errors can be seen.
 
 Run it from anywhere, with ``python vignettes/dynamics.py``. It takes about a minute.
 With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
@@ -75,7 +75,7 @@ exact_variance = np.array([of_mu.var(), of_gamma.var()])
 # %%
 # The noise of the gradients, from their formula at the posterior mean, with minibatches
 # of 10 that are drawn with replacement. What counts is the stepsize times the variance
-# of the noise, beside twice the friction that `a` stands for: the noise of :math:`\mu`
+# of the noise, compared with twice the friction `a`: the noise of :math:`\mu`
 # is larger than that, and several times that of :math:`\gamma`.
 
 stepsize, a = 1e-4, 0.01  # h = 0.01 and A = 1 in the paper
@@ -128,8 +128,8 @@ def forgetful(a, kappa=0.01):
 
 
 # %%
-# Many chains of each, which begin with draws from the posterior: so what they come to
-# is their own doing.
+# Many chains of each begin with draws from the posterior, so that all errors come from
+# the samplers.
 
 C, T = (20, 4_000) if SHORT else (80, 15_000)
 starts = {
@@ -249,7 +249,7 @@ def of_each(values):
 
 # %%
 # SGNHT's variance is too small by half of its friction, however small the stepsize.
-# BADODAB is the same dynamics with its parts in a symmetric order, and does without
+# BADODAB is the same dynamics with its parts in a symmetric order, and does not have
 # that error. The stepsize is 0.02 times the variance.
 
 grid = np.array([0.01, 0.05, 0.1, 0.2, 0.3, 0.4])
@@ -279,9 +279,9 @@ print("\nThe same with exact gradients, stepsizes in variances:")
 print(exact_steps.round(3).to_string())
 
 # %%
-# Now with minibatches of 2 of the 20 observations. Their noise heats both samplers, and
-# BAOAB the more, the less friction it has: by :math:`(2 - \alpha) / \alpha` times as
-# much. So its strength is with gradients of little noise.
+# Now with minibatches of 2 of the 20 observations. Their noise heats both samplers.
+# BAOAB is heated more, the less friction it has: by :math:`(2 - \alpha) / \alpha` times
+# as much. So BAOAB is for gradients with little noise.
 
 few, alphas = np.array([0.01, 0.05, 0.3]), np.repeat([1.0, 0.3], 3)
 # the variance of the noise of an element; N is its precision
@@ -422,14 +422,14 @@ print("\n" + cycles.round(3).to_string(na_rep=""))
 # %%
 # Panel f. With small constant steps a chain is found in the other mode as often as it
 # has happened to cross, here hardly ever. Cycles see both modes in all chains. But
-# weights are no cure for large steps: all draws weighted by their stepsize are mostly
-# those of large steps, which are much too wide. With the fraction that explores, the
-# width within a mode is right to a few per cent.
+# weights do not repair large steps: a weighted average of all draws consists mostly of
+# large steps, which are much too wide. With the fraction that explores, the width
+# within a mode is right to a few per cent.
 #
 # The shares of the modes are not. They are what is left when the steps become too small
 # to cross, and nothing makes this the probability of the mode. Here 71% are in the
 # higher mode with one `h`, by chance near the 73% that are right, and 58% with one that
-# is a quarter larger. **Cycles find modes; how much each weighs they do not tell.**
+# is a quarter larger. **Cycles find modes, but not their weights.**
 #
 # The picture
 # -----------
@@ -606,8 +606,8 @@ figure.savefig(FIGURES / "dynamics.png", dpi=150)
 # -------------
 # - *Control variates or exact gradients*: `baoab`, if the error of the steps is what
 #   limits the stepsize.
-# - *Noise that is alike in all directions*: `badodab`, rather than `sgnht` with a large
-#   `a`.
+# - *Noise that is the same in all directions*: `badodab`, rather than `sgnht` with a
+#   large `a`.
 # - *Noise that differs between directions*: `ccadl`, with minibatches large enough to
 #   estimate a variance.
 # - *Error bars*: not `psgld` without `adapt`.

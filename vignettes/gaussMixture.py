@@ -3,9 +3,9 @@ Gaussian mixture: all six samplers against a long exact run
 ===========================================================
 
 Two overlapping groups of points, whose centres we want. Nothing tells the groups apart,
-so the posterior has two modes that differ by the names of the groups only. It is a
-posterior on which samplers differ: here all six run on it, and Hamiltonian Monte Carlo
-on all of the data, from TensorFlow Probability, is the truth they are held against.
+so the posterior has two modes that differ by the names of the groups only. Samplers
+differ on such a posterior. Here all six run on it, and are compared with Hamiltonian
+Monte Carlo on all of the data, from TensorFlow Probability.
 
 Run it from anywhere, with ``python vignettes/gaussMixture.py``. It takes two to three
 minutes. With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the
@@ -85,7 +85,7 @@ def logPrior(params):
 # ---------
 # TensorFlow Probability wants one function of the position, a list of tensors. The same
 # `logLik` and `logPrior` serve it, with all of the data; `vectorized_map` makes them
-# functions of many chains. That one function serves two packages is also a test of it.
+# functions of many chains. Using the same function in two packages also tests it.
 
 everything = {"x": tf.constant(x, tf.float32)}
 n_exact = 16

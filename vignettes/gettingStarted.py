@@ -88,7 +88,7 @@ def logPrior(params):
 
 
 # %%
-# Both are ordinary functions of tensors, so they can be tried before anything is run.
+# Both are ordinary functions of tensors, so they can be tried before the run.
 # With all coefficients 0, every tumour is malignant with probability 1/2, and the log
 # likelihood is -N log 2.
 
@@ -199,7 +199,7 @@ print(losses.round(4).to_string())
 # -----------
 # Left, the log posterior along the chain, relative to the mode. In 31 dimensions
 # typical draws lie well below it: by 31/2 = 15.5 on average if the posterior is normal.
-# The chain goes there at once and stays. Right, what was learnt.
+# The chain goes there at once and stays. Right, the intervals of all coefficients.
 
 shown = slice(None, None, max(1, n_iterations // 2_000))
 chain = np.column_stack([out["intercept"], out["beta"]])[shown].astype(float)
@@ -283,7 +283,7 @@ figure.savefig(FIGURES / "gettingStarted.png", dpi=200)
 #   posterior diverges, which is a `DivergenceError`. Do not wait for it here: the
 #   gradient of a logistic regression is bounded, so the chain runs on and is wrong.
 #   With 0.04, by the formula above, one of the standard deviations is 60% too large.
-# - *The chain is too short:* 500,000 iterations seem many. But along the widest
+# - *The chain is too short.* 500,000 iterations seem many. But along the widest
 #   direction it takes about 1,000 of them, twice the time to forget, to make one
 #   independent draw.
 #
@@ -294,8 +294,8 @@ figure.savefig(FIGURES / "gettingStarted.png", dpi=200)
 #   up to all of them.
 # - Use TensorFlow's functions, ``tf.exp`` and not ``np.exp``, as only these have
 #   gradients. Most distributions are in TensorFlow Probability.
-# - Let parameters live on the whole real line: a variance, say, by its logarithm, with
-#   the log of the Jacobian in `logPrior`.
+# - Parameters live on the whole real line. Use the logarithm of a variance, for
+#   example, with the log of the Jacobian in `logPrior`.
 # - Simulate data from the model, and see whether the sampler finds what you put in.
 # - Begin with a stepsize of a tenth of the posterior variance in the narrowest
 #   direction; if the parameters are well scaled, that variance is of the order of 1 /

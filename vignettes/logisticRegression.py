@@ -40,9 +40,9 @@ rng = np.random.default_rng(1)
 # %%
 # The data
 # --------
-# The covertype data say of 581,012 patches of forest what trees grow there; 54 features
-# are to tell whether these are lodgepole pines. In their place, we may simulate 110,000
-# observations of 20 correlated features from the model.
+# The covertype data have the kind of trees on 581,012 patches of forest. From 54
+# features we predict whether they are lodgepole pines. Without the download, we
+# simulate 110,000 observations of 20 correlated features from the model.
 
 
 def simulated():
@@ -56,9 +56,9 @@ held_out = np.isin(np.arange(len(data)), rng.choice(len(data), 10_000, replace=F
 train, test = data[~held_out], data[held_out]
 
 # %%
-# All features are standardised. That is more than a matter of taste: it makes the
-# posterior nearly as wide in one direction as in another, so that one stepsize suits
-# them all. (A soil that was never seen has no variance.)
+# All features are standardised. This makes the posterior nearly as wide in one
+# direction as in another, so that one stepsize suits them all. (A soil that was never
+# seen has no variance.)
 
 centre, scale = train[:, 1:].mean(axis=0), train[:, 1:].std(axis=0)
 scale[scale == 0] = 1
@@ -92,10 +92,11 @@ def logPrior(params):
 # %%
 # The log loss
 # ------------
-# The mean of -log(probability given to what was the case) in held-out data is minus
-# `logLik` of these data, over their number. Given as `collect`, this function is
-# evaluated in the compiled loop, and only its values are stored, one in `thin`
-# iterations. The held-out data are tensors that are made once, outside of it.
+# The log loss is the mean of -log(predicted probability of the true class) in held-out
+# data. That is minus `logLik` of these data, over their number. As the argument
+# `collect`, this function is evaluated in the compiled loop, and only its values are
+# stored, one in `thin` iterations. The held-out data are tensors that are made once,
+# outside of it.
 
 testset = {name: tf.constant(values, tf.float32) for name, values in testset.items()}
 
@@ -225,14 +226,13 @@ figure.savefig(
 #   multivariate Gaussian does.
 # - *The momentum is too warm.* The package warns that the kinetic temperature of
 #   `sghmc` and `sgnht` is well above 1: with 500 of so many observations, the noise of
-#   a gradient is far larger than what the posterior allows for. Smaller steps would
-#   cool it, and need a longer burn-in. That is the price which control variates spare
-#   us.
-# - *The thermostat stands still.* It learns the noise by steps that are as small as
+#   a gradient is far too large for the stepsize. Smaller steps would cool it, and need
+#   a longer burn-in. Control variates make both unnecessary.
+# - *The thermostat hardly moves.* It adapts to the noise by steps that are as small as
 #   `stepsize`, here less than 1e-7, so within these iterations it stays where it began,
 #   at `a`. With the default, 0.01, the momentum would be several times as warm. The 0.1
-#   used here has a price: it makes the variance 5% too small, however small the
-#   stepsize, which is why there is a warning above it.
-# - *Features as they come.* Scaled to [0, 1], as `getDataset` gives them, the covertype
-#   features are far from uncorrelated with the intercept, and after as many iterations
-#   the search for the mode has not arrived.
+#   used here has a disadvantage: it makes the variance 5% too small, however small the
+#   stepsize. So there is a warning above it.
+# - *Features that are not standardised.* Scaled to [0, 1], as `getDataset` gives them,
+#   the covertype features are far from uncorrelated with the intercept, and after as
+#   many iterations the search for the mode has not arrived.

@@ -3,9 +3,9 @@ Bayesian neural network: too many parameters to store every draw
 ================================================================
 
 A network that reads handwritten digits has thousands, or tens of thousands, of weights.
-What matters is how well they predict, so the draws are used as they come and then
-forgotten: step by step, when the use needs Python, and by `collect`, when it is a
-function that TensorFlow can compile.
+What matters is how well they predict, so each draw is used at once and then discarded:
+step by step, if the use needs Python, or by `collect`, if it is a function that
+TensorFlow can compile.
 
 Run it from anywhere, with ``python vignettes/nn.py``. It takes two to three minutes, on
 1,797 images of 8 x 8 pixels that come with the package. With ``SGMCMC_VIGNETTES=full``
@@ -92,11 +92,11 @@ print(f"{N:,} images to learn from, {n_test:,} held out, {n_pixels} pixels")
 #   parameters are the four :math:`\ell = \log \lambda`, with the log density
 #   :math:`\ell - e^\ell`.
 # - The joint density of weights and log precision has a mode where all weights are 0
-#   and :math:`\lambda` is about half the number of weights, and it can be far higher
-#   than at any network that can read. A search for the mode may well end up there, with
-#   a network that knows nothing: on the small images it did. So the parameters have
-#   standard normal priors, and the weights are these times :math:`\lambda^{-1/2}`. It
-#   is the same model, without that peak.
+#   and :math:`\lambda` is about half the number of weights, and the density there can
+#   be far higher than at any network that can read. A search for the mode may end
+#   there, as it did on the small images. So the parameters have standard normal priors,
+#   and the weights are these times :math:`\lambda^{-1/2}`. It is the same model,
+#   without that peak.
 
 n_hidden = 100
 shapes = {"A": (n_hidden, 10), "B": (n_pixels, n_hidden), "a": (10,), "b": (n_hidden,)}
@@ -141,9 +141,9 @@ def stepsizes(c):
 # Step by step
 # ------------
 # We want to predict with the average of the probabilities that the network gives in
-# each draw. So we let `sgld` run, and add them up. `getParams` gives the draw, which is
-# gone after the next step: one copy of the weights is all there is to store. A function
-# of our own is compiled by ``tf.function``.
+# each draw. So we let `sgld` run, and add them up. `getParams` gives the draw, which
+# the next step replaces: only one copy of the weights is stored. A function of our own
+# is compiled by ``tf.function``.
 
 sampler = sgldSetup(
     logLik, dataset, params, stepsizes(4), logPrior, minibatch_size, seed=1
@@ -245,9 +245,9 @@ print(table.round(3).to_string())
 # %%
 # The picture below is from the full mode, on MNIST. In it, a draw of the three plain
 # samplers has a log loss of 0.184 to 0.189 on average, and falling: they have not
-# forgotten where they began. With control variates it is 0.153 to 0.167, after as many
-# minibatches. The average of 100 draws of `sgld` has 0.164, better than any one of
-# them, and reads 4.8% of the held-out images wrongly.
+# converged yet. With control variates it is 0.153 to 0.167, after as many minibatches.
+# The average of 100 draws of `sgld` has 0.164, better than any one of them, and reads
+# 4.8% of the held-out images wrongly.
 
 # %%
 # Precisions by a Gibbs step
@@ -261,10 +261,10 @@ print(table.round(3).to_string())
 #    \lambda \mid w
 #    \sim \mathrm{Gamma}\left(1 + \frac{m}{2},\ 1 + \frac{1}{2} \sum_j w_j^2\right),
 #
-# and the data say nothing more of it. A function that draws from it is the argument
-# `gibbs`. It is called after each iteration, and gradients move the weights only, as in
-# the networks of Chen, Fox and Guestrin (2014). The model is the same, with the weights
-# themselves as parameters.
+# and does not depend on the data otherwise. A function that draws from it is the
+# argument `gibbs`. It is called after each iteration, and gradients move the weights
+# only, as in the networks of Chen, Fox and Guestrin (2014). The model is the same, with
+# the weights themselves as parameters.
 
 weights = {name: params[name] for name in shapes}
 direct = weights | {f"lambda_{name}": 1.0 for name in shapes}
@@ -347,7 +347,7 @@ print(comparison.round(2).to_string())
 # known to 4%, so in each iteration it follows the weights, and the weights are held by
 # the precision: both move slowly together. With :math:`\lambda^{-1/2}` as a factor, one
 # number moves the whole layer. So a Gibbs step saves a change of variables and a
-# stepsize, and not the time that it takes to find out how large the weights should be.
+# stepsize, but no time.
 
 # %%
 # The picture

@@ -3,12 +3,12 @@ Porting from R
 ==============
 
 For those who have used the R package `sgmcmc`_. A program is translated line by line,
-from the data to the loop of one's own, with the R code in the comments. Then follows a
-table of what is different on purpose, and the largest difference is shown: the
-distribution that `sghmc` draws from.
+from the data to a loop of your own, with the R code in the text. Then follow a
+table of the intended differences, and the largest of them: the distribution that
+`sghmc` draws from.
 
-What is said of R here is said of version 0.2.5 of the package, of its documentation and
-its paper.
+All statements about R are about version 0.2.5 of the package, its documentation and its
+paper.
 
 Run it from anywhere, with ``python vignettes/portingFromR.py``. It takes about 20
 seconds.
@@ -65,7 +65,8 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 #    dataset = list("X" = X, "y" = y)
 #
 # A list becomes a dictionary, an R array one of NumPy. In both, observations are along
-# the first axis. A data frame of pandas and its columns may stand where an array does.
+# the first axis. A data frame of pandas, or its columns, may take the place of an
+# array.
 
 rng = np.random.default_rng(1)
 N = 10_000
@@ -144,9 +145,8 @@ def logPrior(params):
 # ``storage`` and others. Where R takes a list with one entry for each parameter or one
 # number for all, so does this package; ``seed = 13``, a double, may be ``13.0``.
 #
-# R gives arguments with names their places first, and then the others what is left.
-# Python goes by position: after an argument that is named, out of its place, all others
-# must be named too.
+# R places the named arguments first, and then the others in the places that are left.
+# In Python, all arguments after a named one must be named too.
 #
 # .. code-block:: r
 #
@@ -193,8 +193,8 @@ print(beta.std(axis=0, ddof=1))
 print(out.burnIn(1000)["beta"].shape, "after the burn-in, by the method")
 
 # %%
-# A loop of one's own
-# -------------------
+# A loop of your own
+# ------------------
 # .. code-block:: r
 #
 #    sampler = sgldcvSetup(logLik, dataset, params, stepsize,
@@ -210,8 +210,8 @@ print(out.burnIn(1000)["beta"].shape, "after the burn-in, by the method")
 #    sess$run(size)
 #
 # The three functions are the same. TensorFlow 2 has neither sessions nor placeholders:
-# ``sess`` is only what says where the chain stands, and what would be declared before
-# and run later is simply computed. Several iterations in one call, with ``nSteps``, are
+# ``sess`` holds the state of the chain, and what R declares before and runs later is
+# simply computed. Several iterations in one call, with ``nSteps``, are
 # quicker than as many calls.
 #
 # Of the fields of R's samplers ``params``, ``data``, ``N``, ``n``, ``stepsize``,
@@ -263,14 +263,15 @@ print(sampler.estLogPost)
 #      - below 0.5; above 0.1 there is a warning
 #      - it makes the variance too small however small the stepsize, and from 0.5 on
 #        there is no equilibrium
-#    * - a stepsize that is too large for its minibatches -
+#    * - a stepsize that is too large for its minibatches
+#      -
 #      - a warning at the end of the run, and numbers in ``out.summary()``
-#      - effective sample sizes and R-hat do not see it
+#      - effective sample sizes and R-hat do not show it
 #    * - rows that a minibatch fetches k times by ``tf.gather``
 #      - receive k draws of noise
-#      - receive noise with a variance that goes with k over its mean; in ``sghmc`` and
+#      - receive noise with a variance in proportion to k; in ``sghmc`` and
 #        ``sgnht`` all rows move
-#      - the distribution of a row is the posterior, however seldom it is visited
+#      - the distribution of a row is the posterior, however rarely it is visited
 #    * - minibatches
 #      - without replacement
 #      - the same; or with, or in proportion to weights: ``subsampling``
@@ -282,7 +283,7 @@ print(sampler.estLogPost)
 #    * - ``seed``
 #      - makes a run repeatable
 #      - the same, and ``verbose``, ``thin`` and ``storage`` do not change a draw;
-#        ``out.seed`` tells what was used
+#        ``out.seed`` is the one that was used
 #      - the generators differ, so the numbers are not those of R
 #    * - ``stepsize``
 #      - a constant
@@ -302,11 +303,12 @@ print(sampler.estLogPost)
 #      - 0 and 1, from LIBSVM
 #      - 0 and 1; which of the two is lodgepole pine is inferred
 #      - LIBSVM does not say; the other choice would change signs only
-#    * - a chain that diverges -
+#    * - a chain that diverges
+#      -
 #      - stops with a ``DivergenceError``, which keeps the draws before it
 #      - draws of NaN are of no use
 #    * - chains too large to store
-#      - a loop of one's own
+#      - a loop of your own
 #      - the same; or ``collect``, ``reduce`` and ``storage``
 #      - a loop in Python is slow
 #
@@ -364,7 +366,8 @@ print(
 
 # %%
 # So a posterior from R's ``sghmc`` can be a quarter too narrow where the gradients have
-# little noise. Where they have much, that noise works the other way, and may hide it.
+# little noise. Where they have much noise, it widens the distribution, and may hide
+# this.
 #
 # With few leaps there is one more effect, in R and here, because it belongs to the
 # algorithm: the first leap moves before it has seen a gradient. If stepsize and

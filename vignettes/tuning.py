@@ -331,11 +331,11 @@ if not SHORT:
 # alpha/2), where the positions are right, which with the default, 0.01, is nearly the
 # same. If the gradients are noisy it is larger: the chain is too hot, and its
 # distribution too wide. ``out.summary()`` shows the temperature of each parameter with
-# a band of 99% and the right one. A run warns if the whole band is off by more than a
-# tenth. The remedy is a smaller stepsize, a larger minibatch, or control variates. More
-# friction, `alpha`, helps a little, and `sgnht` adapts its friction to the noise by
-# itself, as far as one number for each parameter array can, and by steps of the order
-# of the stepsize.
+# a band of 99% and the right one. A run warns if it is off by more than a tenth, and by
+# more than its band allows. The remedy is a smaller stepsize, a larger minibatch, or
+# control variates. More friction, `alpha`, helps a little, and `sgnht` adapts its
+# friction to the noise by itself, as far as one number for each parameter array can,
+# and by steps of the order of the stepsize.
 
 leaps = {"nIters": N_ITERS // 10}
 temperature = {}

@@ -3,9 +3,9 @@ Less noise: control variates, preferential subsampling, SVRG, SAGA and adaptive 
 =====================================================================================
 
 A minibatch gives a noisy gradient, and its noise is what keeps the stepsize small.
-There are several ways to have less of it from as many observations. This vignette
-measures each on one problem, in which few observations matter most: what it buys, what
-it costs, and where it ceases to help.
+There are several ways to reduce it without more observations. This vignette measures
+each on one problem, in which few observations matter most: what it gains, what it
+costs, and where it stops helping.
 
 Run it from anywhere, with ``python vignettes/varianceReduction.py``. It takes about two
 minutes. With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the
@@ -153,20 +153,19 @@ print(noise.iloc[::3].to_string(float_format="{:.3g}".format))
 # fifty it is half. They are for a chain that stays around one mode, which was found.
 #
 # Preferential subsampling makes the noise of control variates 24 times smaller, with
-# weights that were chosen once, and comes within a factor of two of the least that is
-# possible, for which the probabilities would have to be worked out anew, from all data,
-# at every point. Far away the weights are wrong. There ``floor=0.1``, the tenth of the
-# observations that is drawn uniformly, keeps the noise within bounds; without it, an
-# observation that was thought unimportant comes with an enormous weight, once in a
-# while.
+# weights that are computed once. This is within a factor of two of the smallest
+# possible noise, which needs new probabilities from all data at every point. Far away
+# the weights are wrong. There ``floor=0.1``, the tenth of the observations that is
+# drawn uniformly, keeps the noise within bounds; without it, an observation with a
+# small probability is drawn once in a while, with an enormous weight.
 #
 # What the weights are
 # --------------------
 # With control variates an observation matters as far as its gradient changes from where
 # the mode is to where the chain is: by its Hessian, times the width of the posterior.
-# For a logistic regression we can work that out by hand, and ``preferential(hessian)``
-# would take such weights from us. The half of the data that matters least, by these
-# weights, is a sixth of a minibatch (panel b).
+# For a logistic regression we can compute that by hand, and ``preferential(hessian)``
+# would accept such weights. The half of the data that matters least, by these weights,
+# is a sixth of a minibatch (panel b).
 
 hessian = (p * (1 - p)) * np.sqrt(
     (X**2).sum(axis=1) * np.einsum("ij,jk,ik->i", X, covariance, X)
@@ -229,14 +228,14 @@ print(
 )
 
 # %%
-# Panel c has the iterations. A stepsize is limited by the direction with most noise, of
-# which weights that were made for the sum of all directions take away less. So
+# Panel c has the iterations. A stepsize is limited by the direction with most noise.
+# Weights that are made for the sum of all directions reduce the noise there less. So
 # preferential subsampling alone gains little here; together with control variates it
 # gains a factor of ten in iterations, and of three in time. (Times are those of one
 # machine, and depend on what else it does.) To draw by weights, and to keep the table
-# of SAGA, takes longer than such small gradients themselves; where `logLik` is dearer
-# it matters less. SVRG has a pass over all data now and then, by default for a tenth of
-# what it looks at.
+# of SAGA, takes longer than such small gradients themselves; where `logLik` is more
+# expensive this matters less. SVRG makes a pass over all data from time to time, by
+# default a tenth of all the observations that it reads.
 #
 # Without the mode
 # ----------------
@@ -285,9 +284,9 @@ print(measured.iloc[:: len(measured) // 8].to_string(float_format="{:.2g}".forma
 
 # %%
 # Panel d: control variates around a wrong point are no better than the plain estimate.
-# SVRG is, from its second full gradient on, and its noise then has the shape of a saw:
-# it falls when the centre is renewed, and grows while the chain forgets it. SAGA
-# improves by and by, since it sees an observation once in N / n = 1000 iterations, on
+# SVRG is, from its second full gradient on, and its noise then rises and falls: it
+# falls when the centre is renewed, and grows as the chain moves away from it. SAGA
+# improves gradually, since it sees an observation once in N / n = 1000 iterations, on
 # average.
 #
 # Sizes that adapt
@@ -338,13 +337,13 @@ print(by_size.to_string(float_format="{:.3g}".format))
 
 # %%
 # Far from the mode a minibatch has nearly all data; where the chain settles, 40% less
-# than the pilot's (panel e). But for the noise that they have, adaptive sizes save
-# nothing in a chain that has settled: the noise goes with the squared distance, and so
-# do the sizes, so that on average a fixed size does as well with as many observations.
-# **What they buy is a bound: no large noise where a chain begins, or strays, and few
-# observations elsewhere.** The distance is in the units of the parameters, which should
-# therefore be about equally well known. It hardly varies if there are many of them, and
-# then there is little to adapt to.
+# than the pilot's (panel e). But in a chain that has converged, adaptive sizes save
+# nothing: the noise is in proportion to the squared distance, and so are the sizes, so
+# that on average a fixed size does as well with as many observations. **Their advantage
+# is a bound: no large noise where a chain begins, or strays, and few observations
+# elsewhere.** The distance is in the units of the parameters, which should therefore be
+# about equally well known. It hardly varies if there are many of them, and then there
+# is little to adapt to.
 #
 # After the run: zero-variance control variates
 # ---------------------------------------------
@@ -559,6 +558,6 @@ figure.savefig(FIGURES / "varianceReduction.png", dpi=150)
 #   control variates.
 # - *Means to many digits*: ``gradients=True``, and ``zvControlVariates`` after the run.
 #
-# Where the minibatch is no longer what keeps the stepsize small, less noise buys
-# nothing: here that of control variates with preferential subsampling is at 0.25, and
-# could at most be 0.30 for the error that is tolerated.
+# Where something else keeps the stepsize small, less noise gains nothing. Here the
+# stepsize of control variates with preferential subsampling is at 0.25, and could at
+# most be 0.30 for the error that is tolerated.
