@@ -348,16 +348,17 @@ ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
 axes = right.subplots(2, 3)
 for row, (label, values, limits, colours) in enumerate(
     [
-        ("mean weights", reduced["mean"], (-2, 2), "RdBu_r"),
-        ("their sds", reduced["sd"], (0, 1.1), "viridis"),
+        ("mean of the weights", reduced["mean"], (-2, 2), "RdBu_r"),
+        ("sd of the weights", reduced["sd"], (0, 1.1), "viridis"),
     ]
 ):
     for ax, digit in zip(axes[row], (0, 3, 8), strict=True):
         image = ax.imshow(
             values[:, digit].reshape(8, 8), cmap=colours, vmin=limits[0], vmax=limits[1]
         )
-        ax.set(xticks=[], yticks=[], title=f"{label}, digit {digit}")
+        ax.set(xticks=[], yticks=[], title=f"digit {digit}")
         ax.spines[:].set_visible(False)
+    axes[row, 0].set_ylabel(label)
     right.colorbar(image, ax=axes[row], shrink=0.8)
 
 # sphinx_gallery_start_ignore

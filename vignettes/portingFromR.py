@@ -397,12 +397,12 @@ names, truth = ["bias", "beta[0]", "beta[1]", "beta[2]"], [0.5, 0.3, -0.2, 0.1]
 kept = np.column_stack([out["bias"], out["beta"]])[1000:]
 low, middle, high = np.quantile(kept, [0.025, 0.5, 0.975], axis=0) - truth
 rows = np.arange(4)[::-1]
-left.axvline(0, color="0.6", linewidth=1, label="true value")
+left.axvline(0, color="0.6", linewidth=1)
 left.hlines(rows, low, high, color="#4477aa", linewidth=1.5, label="95% interval")
 left.plot(middle, rows, "o", color="#4477aa", markersize=4, label="median")
 left.set_yticks(rows, names)
 left.set(xlabel="estimate - true value", ylim=(-0.6, 3.6))
-left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
+left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
 
 grid = np.linspace(-4, 4, 400)
 right.hist(
@@ -433,6 +433,7 @@ right.legend(
     ncols=3,
     frameon=False,
     columnspacing=1.2,
+    fontsize="small",
 )
 
 # sphinx_gallery_start_ignore

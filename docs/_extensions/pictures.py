@@ -26,6 +26,18 @@ ORDER = (
     "portingFromR",
 )
 THUMBNAIL = (400, 280)
+SHOWN = {  # of each figure, the panel that can be read at the size of a thumbnail: left, top, right and bottom
+    "gettingStarted": (0.40, 0.04, 1, 0.52),
+    "tuning": (0.34, 0.12, 0.65, 1),
+    "hugeChains": (0.52, 0, 1, 1),
+    "varianceReduction": (0, 0, 0.65, 0.64),
+    "dynamics": (0.66, 0.5, 1, 1),
+    "mvGauss": (0, 0, 0.655, 1),
+    "gaussMixture": (0, 0.06, 0.52, 0.93),
+    "logisticRegression": (0, 0.05, 0.375, 0.93),
+    "nn": (0, 0.05, 0.37, 0.93),
+    "portingFromR": (0.53, 0.08, 1, 1),
+}
 END = ".. _sphx_glr_download_"
 CELL = re.compile(r"^\.\. GENERATED FROM PYTHON SOURCE LINES \d+-\d+\n", re.MULTILINE)
 CODE = ".. code-block:: Python\n"
@@ -52,7 +64,10 @@ def make_thumbnails(app: Sphinx) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for figure in FIGURES.glob("*.png"):
         with Image.open(figure) as picture:
-            picture = picture.convert("RGB")
+            left, top, right, bottom = SHOWN.get(figure.stem, (0, 0, 1, 1))
+            width, height = picture.size
+            box = (int(left * width), int(top * height), int(right * width), int(bottom * height))
+            picture = picture.convert("RGB").crop(box)
             picture.thumbnail(THUMBNAIL)
             canvas = Image.new("RGB", THUMBNAIL, "white")
             canvas.paste(picture, ((THUMBNAIL[0] - picture.width) // 2, (THUMBNAIL[1] - picture.height) // 2))
