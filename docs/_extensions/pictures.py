@@ -85,12 +85,14 @@ def printed(text: str) -> str:
     return f".. rst-class:: sphx-glr-script-out\n\n .. code-block:: none\n\n{lines}\n\n"
 
 
-def with_outputs(page: str, cells: list[dict], stem: str) -> str:
-    """The page of a vignette, with what each cell printed and drew below it."""
+def with_outputs(page: str, cells: list[dict] | None, stem: str) -> str:
+    """The page of a vignette with what each cell printed and drew below it; without cells, the figure below the last."""
     body, mark, footer = page.rpartition(END)
     parts = CELL.split(body)
     heads = [*CELL.findall(body), ""]
     code = [k for k, part in enumerate(parts) if k and part.lstrip("\n").startswith(CODE)]
+    if cells is None:
+        cells = [{"printed": "", "figure": k == code[-1]} for k in code]
     if len(code) != len(cells):
         raise ValueError(f"vignettes/outputs/{stem}.json has {len(cells)} cells, and the page {len(code)}.")
     for k, cell in zip(code, cells, strict=True):
@@ -105,12 +107,8 @@ def add_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
     if folder != "gallery" or os.environ.get("SGMCMC_DOCS") == "full" or not (FIGURES / f"{stem}.png").exists():
         return
     stored = OUTPUTS / f"{stem}.json"
-    if stored.exists():
-        cells = json.loads(stored.read_text(encoding="utf-8"))["cells"]
-        source[0] = with_outputs(source[0], cells, stem)
-    else:
-        before, mark, after = source[0].rpartition(END)
-        source[0] = f"{before}{picture(stem)}{mark}{after}" if mark else source[0] + "\n" + picture(stem)
+    cells = json.loads(stored.read_text(encoding="utf-8"))["cells"] if stored.exists() else None
+    source[0] = with_outputs(source[0], cells, stem)
 
 
 def setup(app: Sphinx) -> dict:
