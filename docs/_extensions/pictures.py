@@ -86,7 +86,7 @@ def printed(text: str) -> str:
 
 
 def with_outputs(page: str, cells: list[dict] | None, stem: str) -> str:
-    """The page of a vignette with what each cell printed and drew below it; without cells, the figure below the last."""
+    """The page of a vignette with the outputs of its cells below them; without cells, the figure below the last."""
     body, mark, footer = page.rpartition(END)
     parts = CELL.split(body)
     heads = [*CELL.findall(body), ""]
