@@ -12,9 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import process
+from sgmcmc.core.chains import mapped
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.entry import described, numeric
+from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.run.simplex import SimplexSampler
@@ -28,6 +30,7 @@ from sgmcmc.simplex.transition import Counts
 SUM_TO_ONE = 1e-3  # what may be missing; what is given is divided by its sum
 LOOKED_AT = 64  # observations whose counts are looked at one by one
 ADDITIVE = 1e-4  # relative
+MOST_COUNTS, COUNTS_OF_BLOCK = 10**8, 10**6  # of all observations, if these are looked at one by one
 
 
 @dataclass
@@ -141,33 +144,53 @@ class SimplexChoices(CommonChoices):
                 )
         counts = Counts(lambda params, data, *seed: _refusing_negative(of(params, data, *seed)), takes_seed)
         if isinstance(self.data, InMemory):
-            self._try_on_data(of, takes_seed)
+            self._try_on_data(of, traced, takes_seed)
         return counts
 
-    def _try_on_data(self, of: Callable[..., Tree], takes_seed: bool) -> None:
+    def _try_on_data(self, of: Callable[..., Tree], traced: Callable[..., Tree], takes_seed: bool) -> None:
         params = {name: tf.constant(theta) for name, theta in self.start.items()}
-        if takes_seed:  # draws of the parts would be others
-            whole = of(params, some_rows(self.data, self.minibatches.n), tf.constant([1, 2]))
-        else:
-            some = some_rows(self.data, LOOKED_AT)
-            parts = (slice(None), slice(1), slice(1, None))
-            try:
-                whole, one, others = (of(params, {name: x[part] for name, x in some.items()}) for part in parts)
-            except Exception as error:
-                n = self.minibatches.n
-                raise ValueError(
-                    f"suffStats of {self.sampler} must take any number of observations, not only the n = {n} of a "
-                    f"minibatch; it raised {type(error).__name__}: {error}"
-                ) from error
-            for name, counts in whole.items():
-                if not np.allclose(counts, one[name] + others[name], rtol=ADDITIVE, atol=ADDITIVE):
-                    raise self.refuse(
-                        "suffStats", "be a sum over the observations", "one whose parts do not add up to the whole"
-                    )
+        if takes_seed:  # latent draws for the parts would differ from those for the whole
+            self._require_counts(traced(params, some_rows(self.data, self.minibatches.n), tf.constant([1, 2])))
+            return
+        some = some_rows(self.data, LOOKED_AT)
+        parts = (slice(None), slice(1), slice(1, None))
+        try:
+            whole, one, others = (of(params, {name: x[part] for name, x in some.items()}) for part in parts)
+        except Exception as error:
+            n = self.minibatches.n
+            raise ValueError(
+                f"suffStats of {self.sampler} must take any number of observations, not only the n = {n} of a "
+                f"minibatch; it raised {type(error).__name__}: {error}"
+            ) from error
+        self._require_counts(whole)
         for name, counts in whole.items():
-            least = float(np.min(counts))
-            if not np.isfinite(counts).all() or least < 0:
+            if not np.allclose(counts, one[name] + others[name], rtol=ADDITIVE, atol=ADDITIVE):
+                raise self.refuse(
+                    "suffStats", "be a sum over the observations", "one whose parts do not add up to the whole"
+                )
+        if self.data.size * sum(theta.size for theta in self.start.values()) <= MOST_COUNTS:
+            self._require_counts(self._least_of_each(of, params))
+
+    def _require_counts(self, counts: Tree) -> None:
+        for name, x in counts.items():
+            if not np.isfinite(x).all() or np.min(x) < 0:
+                least = float(np.min(x))
                 raise self.refuse("suffStats", f"return counts of {name!r}, at least 0 and finite", least)
+
+    def _least_of_each(self, of: Callable[..., Tree], params: Tree) -> Tree:
+        """The least count that any single observation adds: in a minibatch, others would hide a negative one."""
+
+        def of_row(row: Tree) -> Tree:
+            counts = of(params, {name: x[None] for name, x in row.items()})
+            return {name: tf.reduce_min(x) for name, x in counts.items()}
+
+        def of_block(words: tf.Tensor) -> list[tf.Tensor]:
+            least = mapped(of_row, self.data.layout.unpack(words))
+            return [tf.reduce_min(least[name]) for name in sorted(least)]
+
+        size = max(1, COUNTS_OF_BLOCK // sum(theta.size for theta in self.start.values()))
+        blocks = [[x.numpy() for x in least] for least in FullPass(self.data, of_block, size)()]
+        return dict(zip(sorted(params), np.min(blocks, axis=0), strict=True))
 
     @property
     def settings(self) -> dict[str, Any]:

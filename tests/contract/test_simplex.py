@@ -1,0 +1,120 @@
+"""What only `scir` and `sgrld` are asked: bad input, negative counts on the way, logarithms, their set-up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sgmcmc
+
+Z = np.random.default_rng(0).integers(0, 3, size=(1000, 2)).astype(float)
+
+
+def counts(params: dict, dataset: dict) -> dict[str, tf.Tensor]:
+    return {"omega": tf.reduce_sum(dataset["z"], axis=0)}
+
+
+GOOD: dict[str, Any] = {
+    "suffStats": counts, "dataset": {"z": Z}, "params": {"omega": [0.4, 0.6]}, "stepsize": 0.1, "alpha": 0.5,
+    "minibatchSize": 100,
+}  # fmt: skip
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("off the simplex", {"params": {"omega": [0.4, 0.5]}},
+     "params['omega'] of scir must hold probabilities, at least 0, that sum to 1 over the last axis; got a sum of 0.9"),
+    ("a negative probability", {"params": {"omega": [-0.5, 1.5]}}, "got a least element of -0.5."),
+    ("a row off the simplex", {"params": {"omega": [[0.5, 0.5], [0.5, 0.6]]}}, "got a sum of 1.1."),
+    ("a single category", {"params": {"omega": [1.0]}},
+     "params['omega'] of scir must have at least 2 categories on its last axis; got shape (1,)."),
+    ("a number", {"params": {"omega": 1.0}}, "must have at least 2 categories on its last axis; got shape ()."),
+    ("0 on the log scale", {"params": {"omega": [0.0, 1.0]}, "logScale": True}, "must be positive where logScale=True"),
+    ("not positive, not normalised", {"params": {"omega": [0.0, 7.0]}, "normalise": False},
+     "params['omega'] of scir must be positive; got a least element of 0.0."),
+    ("starts off the simplex", {"nChains": 1, "starts": {"omega": [[0.4, 0.4]]}}, "starts['omega'] of scir must hold"),
+    ("scattered starts", {"nChains": 2, "starts": 0.1},
+     "starts of scir must be None or a dict of arrays with nChains on the first axis; got 0.1."),
+    ("alpha 0", {"alpha": 0.0}, "alpha of scir must be positive; got 0.0."),
+    ("a negative alpha", {"alpha": {"omega": [0.1, -0.1]}}, "alpha['omega'] of scir must be positive; got"),
+    ("alpha NaN", {"alpha": np.nan}, "alpha of scir must be positive; got nan."),
+    ("alpha that float32 makes 0", {"alpha": 1e-50}, "alpha of scir must be"),
+    ("alpha of a wrong width", {"alpha": [0.1, 0.1, 0.1]},
+     "alpha of scir must broadcast to the shape of params['omega'], (2,); got (3,)."),
+    ("alpha of other names", {"alpha": {"phi": 0.1}}, "alpha of scir must have the keys of params, ['omega']; got"),
+    ("no suffStats", {"suffStats": None}, "suffStats of scir must be a function of (params, dataset) or of"),
+    ("counts of a wrong width", {"suffStats": lambda p, d: {"omega": tf.reduce_sum(d["z"], axis=0)[:1]}},
+     "suffStats of scir must return counts of 'omega' in its shape, (2,), summed over the observations; got shape (1,) "
+     "for a minibatch of n = 100."),
+    ("counts that are not summed", {"suffStats": lambda p, d: {"omega": d["z"]}}, "got shape (100, 2) for a minibatch"),
+    ("a mean", {"suffStats": lambda p, d: {"omega": tf.reduce_mean(d["z"], axis=0)}},
+     "suffStats of scir must be a sum over the observations; got one whose parts do not add up to the whole."),
+    ("negative counts", {"dataset": {"z": -Z}}, "suffStats of scir must return counts of 'omega', at least 0"),
+    ("counts that are NaN", {"suffStats": lambda p, d: {"omega": tf.math.log(tf.reduce_sum(-d["z"], axis=0))}},
+     "suffStats of scir must"),
+    ("counts without a name", {"suffStats": lambda p, d: tf.reduce_sum(d["z"], axis=0)},
+     "it must return a dict of counts by the names ['omega']"),
+    ("random numbers outside the seed", {"suffStats": lambda p, d: {"omega": tf.random.uniform([2])}},
+     "suffStats of scir must not draw random numbers by itself"),
+    ("one size only", {"suffStats": lambda p, d: {"omega": tf.reduce_sum(tf.reshape(d["z"], [100, 2]), axis=0)}},
+     "suffStats of scir must take any number of observations, not only the n = 100 of a minibatch; it raised"),
+    ("stepsize auto", {"stepsize": "auto"}, "stepsize of scir must be a positive number or a schedule such as"),
+    ("weights", {"subsampling": np.ones(1000)}, "subsampling of scir must be uniform, since suffStats knows no"),
+    ("an adaptive size", {"minibatchSize": sgmcmc.adaptive()}, "minibatchSize of scir must be a number; got adaptive."),
+    ("normalise", {"normalise": 1}, "normalise of scir must be True or False; got 1."),
+    ("logScale", {"logScale": "yes"}, "logScale of scir must be True or False; got 'yes'."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), [x[1:] for x in BAD], ids=[x[0] for x in BAD])
+def test_bad_arguments_are_named(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        sgmcmc.scirSetup(**GOOD | arguments)
+    assert sentence in str(caught.value)
+
+
+def test_what_goes_by_gradients_is_no_argument() -> None:
+    for argument in ("gradients", "preconditioner", "gibbs", "temperature"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{argument}'"):
+            sgmcmc.scir(**GOOD, **{argument: None})
+
+
+def test_one_negative_count_is_found_in_all_observations() -> None:
+    """In a minibatch the counts of others would hide it."""
+    z = Z.copy()
+    z[5, 1] = -1.0
+    with pytest.raises(ValueError, match=r"return counts of 'omega', at least 0 and finite; got -1\.0\."):
+        sgmcmc.scirSetup(**GOOD | {"dataset": {"z": z}})
+
+
+def test_negative_counts_on_the_way_stop_the_chain() -> None:
+    """Those of latent draws are known in the iteration only."""
+
+    def latent(params: dict, dataset: dict, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+        rare = tf.cast(tf.random.stateless_uniform([], seed) < 0.02, tf.float32)
+        return {"omega": (1 - 2 * rare) * tf.reduce_sum(dataset["z"], axis=0)}
+
+    with pytest.raises(sgmcmc.DivergenceError, match="'omega' of chain 0") as caught:
+        sgmcmc.scir(**GOOD | {"suffStats": latent}, nIters=2000, verbose=False, seed=1)
+    assert len(caught.value.draws["omega"]) == caught.value.iteration - 1
+
+
+def test_logarithms_are_those_of_the_probabilities() -> None:
+    given = {"nIters": 50, "verbose": False, "seed": 1}
+    linear, log = (sgmcmc.scir(**GOOD, **given, logScale=scale)["omega"] for scale in (False, True))
+    np.testing.assert_allclose(np.exp(log), linear, rtol=1e-3)
+    np.testing.assert_allclose(linear.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_chains_that_share_a_minibatch_have_the_same_counts() -> None:
+    given = {"nIters": 1, "verbose": False, "seed": 1, "nChains": 2}
+    shared, own = (sgmcmc.scir(**GOOD, **given, sharedMinibatch=share) for share in (True, False))
+    assert shared.logPosterior[0, 0] == shared.logPosterior[1, 0] and own.logPosterior[0, 0] != own.logPosterior[1, 0]
+    assert (shared["omega"][0] != shared["omega"][1]).any()
+
+
+def test_schedules_are_recorded() -> None:
+    falling = sgmcmc.polynomial(0.1, 10, 0.5)
+    out = sgmcmc.sgrld(**GOOD | {"stepsize": falling}, nIters=20, verbose=False, seed=1)
+    np.testing.assert_allclose(out.sampleStats["step_size"][:, 0], 0.1 * (1 + np.arange(20) / 10) ** -0.5, rtol=1e-5)
