@@ -73,7 +73,7 @@ class Beginning(NamedTuple):
     @classmethod
     def of(cls, settings: dict[str, Any], prepared: Prepared) -> Beginning:
         """That of these chains."""
-        found = {key: prepared.constants[key] for key in FOUND} | {TUNING: prepared.tuning}
+        found = {key: prepared.constants[key] for key in FOUND if key in prepared.constants} | {TUNING: prepared.tuning}
         return cls(settings, found, prepared.mode)
 
     def encode(self) -> bytes:

@@ -351,7 +351,7 @@ def test_documents_that_are_refused(case):
     ],
 )
 def test_arguments_that_are_refused(argument, value):
-    with pytest.raises(ValueError, match=rf"^{argument} of lda must "):
+    with pytest.raises(ValueError, match=rf"^{argument} of (lda|scir) must "):
         lda(**{"docs": GOOD, "nTopics": 2, argument: value})
 
 
