@@ -2,9 +2,10 @@
 
 from sgmcmc import diagnostics as diagnostics
 from sgmcmc import models as models
-from sgmcmc.core.errors import DivergenceError, ModeSearchError
+from sgmcmc.core.errors import DivergenceError, ModeSearchError, NoRoomError
 from sgmcmc.core.schedules import cyclical, polynomial
 from sgmcmc.core.types import Dynamics, Given, Reducer
+from sgmcmc.models.dp.dp_mixture import dpMixture
 from sgmcmc.models.lda.lda import lda
 from sgmcmc.output.draws import Draws
 from sgmcmc.output.plots import plotRunning, plotTrace
@@ -36,6 +37,7 @@ __all__ = [
     "Dynamics",
     "Given",
     "ModeSearchError",
+    "NoRoomError",
     "Reducer",
     "Tuned",
     "adaptive",
@@ -48,6 +50,7 @@ __all__ = [
     "checkStepsize",
     "controlVariates",
     "cyclical",
+    "dpMixture",
     "getDataset",
     "getParams",
     "initSess",

@@ -20,6 +20,7 @@ ORDER = (
     "varianceReduction",
     "dynamics",
     "topics",
+    "dirichletProcess",
     "hugeChains",
     "portingFromR",
 )

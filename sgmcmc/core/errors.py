@@ -1,8 +1,12 @@
-"""Failures with a name of their own; everything else is a ValueError or TypeError raised before any computation."""
+"""The errors of a run.
+
+Everything else is a ValueError or TypeError, raised before any computation.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from typing import Any
 
 
 class DivergenceError(FloatingPointError):
@@ -11,13 +15,15 @@ class DivergenceError(FloatingPointError):
     Attributes
     ----------
     iteration : int
-        The first iteration, counted from 1, after which something was found not finite.
+        The first iteration, counted from 1, after which a number is NaN or infinite.
     chain : int
-        The first chain concerned, counted from 0.
+        The first chain with such a number, counted from 0.
     parameter : str
-        The parameter that was not finite; if it was the estimate of the log posterior, the largest parameter.
+        The parameter that is NaN or infinite; if only the estimate of the log posterior
+        is, the parameter with the largest absolute value.
     draws : dict of numpy.ndarray
-        What had been stored before the failure, in the shape that the sampler would have returned.
+        The draws stored before the failure, in the form that the sampler would have
+        returned.
     """
 
     stepsize_argument = "stepsize"
@@ -28,10 +34,11 @@ class DivergenceError(FloatingPointError):
         chain: int,
         parameter: str,
         of_density: bool,
-        draws: dict[str, np.ndarray] | None = None,
+        draws: Any = None,
         stored: int = 0,
     ) -> None:
-        self.iteration, self.chain, self.parameter, self.draws = iteration, chain, parameter, draws or {}
+        self.iteration, self.chain, self.parameter = iteration, chain, parameter
+        self.draws: Any = draws or {}
         kept = f" (the {stored} draws made before are in the attribute draws)" if stored and self.draws else ""
         what = (
             f"the log posterior estimate of chain {chain}"
@@ -39,28 +46,50 @@ class DivergenceError(FloatingPointError):
             else f"parameter {parameter!r} of chain {chain}"
         )
         where = f" (the largest parameter is {parameter!r})" if of_density else ""
-        # The arguments, not the message alone, so that the error can be pickled between processes.
-        self._arguments = (iteration, chain, parameter, of_density, self.draws, stored)
+        # The arguments, not only the message, so that the error can be pickled.
+        self._arguments: tuple = (iteration, chain, parameter, of_density, self.draws, stored)
         super().__init__(
-            f"{what} was no longer finite after iteration {iteration}{where}; "
+            f"{what} was NaN or infinite after iteration {iteration}{where}; "
             f"try decreasing {self.stepsize_argument}{kept}."
         )
 
     def __reduce__(self) -> tuple:
         return type(self), self._arguments
 
-    def with_draws(self, draws: dict[str, np.ndarray], stored: int) -> DivergenceError:
-        """The same failure, carrying the draws before it."""
-        return type(self)(*self._arguments[:4], draws, stored)
+    def with_draws(self, draws: Any, stored: int) -> DivergenceError:
+        """The same error, with the draws before it."""
+        made: Callable[..., DivergenceError] = type(self)
+        return made(*self._arguments[:-2], draws, stored)
 
 
 class ModeSearchError(DivergenceError):
-    """The search for the posterior mode, which control variates start from, reached NaN or infinity."""
+    """The search for the posterior mode reached NaN or infinity."""
 
     stepsize_argument = "optStepsize, or optimizer='adam': the search for the mode diverged"
 
 
+class NoRoomError(DivergenceError):
+    """The slices of a Dirichlet process mixture asked for more components than there is room for.
+
+    Attributes
+    ----------
+    room : int
+        `maxComponents`.
+    iteration, chain, parameter, draws
+        As those of `DivergenceError`; the parameter is "weights".
+    """
+
+    def __init__(self, room: int, iteration: int, chain: int, draws: Any = None, stored: int = 0) -> None:
+        super().__init__(iteration, chain, "weights", False, draws, stored)
+        self.room, self._arguments = room, (room, iteration, chain, self.draws, stored)
+        kept = f" The {stored} draws made before are in the attribute draws." if stored else ""
+        self.args = (
+            f"maxComponents of dpMixture must be more than {room}, such as {2 * room}; got slices of chain {chain} "
+            f"that asked for more components in iteration {iteration}.{kept}",
+        )
+
+
 def reason(error: BaseException) -> str:
-    """What an error of another package says, in one line, for a message of ours."""
+    """The type and first line of another package's error, for one of our messages."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first}".rstrip(".: ")

@@ -99,12 +99,12 @@ def test_every_function_of_r_is_public():
     assert set(SIGNATURES) <= set(sgmcmc.__all__)
 
 
-@pytest.mark.parametrize("module", [sgmcmc, sgmcmc.diagnostics])
+@pytest.mark.parametrize("module", [sgmcmc, sgmcmc.diagnostics, sgmcmc.models])
 def test_all_is_sorted_by_code_point(module):
     assert module.__all__ == sorted(set(module.__all__))
 
 
-@pytest.mark.parametrize("module", [sgmcmc, sgmcmc.diagnostics])
+@pytest.mark.parametrize("module", [sgmcmc, sgmcmc.diagnostics, sgmcmc.models])
 def test_all_is_complete(module):
     imported = {name for name, x in vars(module).items() if not name.startswith("_") and not inspect.ismodule(x)}
     assert imported == set(module.__all__)

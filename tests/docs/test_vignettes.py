@@ -91,6 +91,13 @@ def topics(found):
     assert found["along"]["scir"].iloc[-1] < found["along"]["sgrld"].iloc[-1]
 
 
+def dirichlet_process(found):
+    assert found["rand"] > 0.9
+    assert found["together"] > 0.9 > 0.1 > found["apart"]
+    assert abs(found["table"].loc["gibbs", "log predictive"] - found["best"]) < 0.1
+    assert found["table"].loc["gibbs", "components"] < 12
+
+
 CHECKS = {
     "gettingStarted": getting_started,
     "mvGauss": mv_gauss,
@@ -103,6 +110,7 @@ CHECKS = {
     "varianceReduction": variance_reduction,
     "dynamics": dynamics,
     "topics": topics,
+    "dirichletProcess": dirichlet_process,
 }
 
 

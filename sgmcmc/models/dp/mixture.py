@@ -1,0 +1,194 @@
+"""Mixture: what dpMixture returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from sgmcmc.dataset.entry import numeric
+from sgmcmc.models.dp.rows import Rows, checked_rows
+from sgmcmc.output.draws import Draws
+from sgmcmc.samplers._checks import require_flag
+
+
+class Mixture:
+    """The draws of a Dirichlet process mixture, and what they say whatever the components are called.
+
+    The components of one draw are not those of the next: their labels may switch. The number of occupied components,
+    the predictive distribution and the probability that two observations belong together do not depend on labels.
+
+    Parameters
+    ----------
+    draws : Draws
+        `dpMixture` makes a mixture; ``Mixture(Draws.load(path))`` is one of draws that were saved, or are in a store,
+        and ``Mixture(out.draws[100:])`` one of some of the draws.
+
+    Attributes
+    ----------
+    draws : Draws
+        All arrays, by name, with ``save``, ``summary`` and slices: see `Draws`.
+    components : numpy.ndarray
+        How many components have observations, (T,) of T draws, or (nChains, T).
+    alpha : numpy.ndarray
+        The concentration, (T,) or (nChains, T).
+    weights : array
+        Of the components in order of their sticks, (T, K) or (nChains, T, K), with K the `maxComponents`. What they
+        leave to 1 is the weight of all further components.
+    theta : array
+        The probabilities of the categories in each component, (T, K, d) or (nChains, T, K, d).
+    assignments : array
+        To which component each observation is assigned, (T, N) or (nChains, T, N); with ``assignments=True`` only.
+    iterations : numpy.ndarray
+        The iteration after which each draw was made, counted from 1.
+    nChains : int or None
+        None if there is a single chain without a chain axis.
+    settings : dict
+        The arguments as they were understood.
+    seed : int
+        The seed in use.
+    timings : dict of str to float
+        Seconds: "sampling" with compilation, and "total".
+
+    Examples
+    --------
+    See `dpMixture`.
+    """
+
+    def __init__(self, draws: Draws) -> None:
+        if not isinstance(draws, Draws) or draws.settings.get("sampler") != "dpMixture":
+            raise ValueError(f"draws of Mixture must be those of a dpMixture; got {draws!r}.")
+        self.draws = draws
+
+    def __getattr__(self, name: str) -> Any:
+        """An array of the draws, or what is known of the run."""
+        if name in ("iterations", "nChains", "settings", "seed", "timings"):
+            return getattr(self.draws, name)
+        if name in ("components", "alpha", "weights", "theta", "assignments") and name in self.draws:
+            return self.draws[name]
+        raise AttributeError(f"'Mixture' has no attribute {name!r}", name=name, obj=self)
+
+    def __repr__(self) -> str:
+        components = np.asarray(self.draws["components"])
+        of_draws = f"{components.min()} to {components.max()} components" if components.size else "no draws"
+        return f"<mixture of dpMixture, seed {self.seed}: {of_draws}, {components.shape} draws>"
+
+    def logPredictive(self, heldOut: Any, *, perDraw: bool = False) -> Any:
+        """The mean log predictive probability of held-out rows.
+
+        Parameters
+        ----------
+        heldOut : array_like or sparse matrix
+            Rows of counts with the same categories, (M, d).
+        perDraw : bool, default False
+            Whether to score each draw alone, for a curve along the chain. Otherwise the probability of a row is its
+            mean over all draws of all chains, the posterior predictive probability.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            A number; with `perDraw` one for each draw, (T,) or (nChains, T).
+
+        Raises
+        ------
+        ValueError
+            If there are no draws, or `heldOut` has other categories or entries that are no counts.
+
+        Notes
+        -----
+        The mean over rows i of the logarithm of the mean over draws of::
+
+            sum_j w_j Multi(x_i | n_i, theta_j) + (1 - sum_j w_j) p(x_i)
+
+        where p is the Dirichlet-multinomial distribution that a component has in the prior.
+        """
+        perDraw = require_flag("perDraw", "logPredictive", perDraw)
+        rows = self._rows("heldOut", "logPredictive", heldOut)
+        if perDraw:
+            means = [np.logaddexp.reduce(log_joint, axis=1).mean() for log_joint in self._log_joints(rows)]
+            return np.reshape(means, np.shape(self.components))
+        total, n_draws = np.full(len(rows.counts), -np.inf), 0
+        for log_joint in self._log_joints(rows):
+            total, n_draws = np.logaddexp(total, np.logaddexp.reduce(log_joint, axis=1)), n_draws + 1
+        return float((total - np.log(n_draws)).mean())
+
+    def coClustering(self, rows: Any, pairs: Any) -> np.ndarray:
+        """The posterior probability that two rows belong to the same component.
+
+        Parameters
+        ----------
+        rows : array_like or sparse matrix
+            Rows of counts with the same categories, (M, d), observations or new ones.
+        pairs : array_like
+            Pairs of numbers of rows, (P, 2).
+
+        Returns
+        -------
+        numpy.ndarray
+            Over all draws of all chains the mean probability given the weights and the components, (P,). For rows that
+            were observed that is the posterior probability that they are assigned to the same component.
+
+        Raises
+        ------
+        ValueError
+            If there are no draws, `rows` has other categories or entries that are no counts, or there is no such pair.
+        """
+        data = self._rows("rows", "coClustering", rows)
+        which = numeric("pairs", "coClustering", pairs)
+        n_rows = len(data.counts)
+        if which.ndim != 2 or which.shape[1] != 2 or which.dtype.kind not in "iu":
+            raise ValueError(f"pairs of coClustering must be pairs of integers, (P, 2); got shape {which.shape}.")
+        if which.size and not (which.min() >= 0 and which.max() < n_rows):
+            raise ValueError(
+                f"pairs of coClustering must be numbers of rows, from 0 to {n_rows - 1}; got {which.min()} to "
+                f"{which.max()}."
+            )
+        total, n_draws = np.zeros(len(which)), 0
+        for log_joint in self._log_joints(data):
+            shares = np.exp(log_joint - np.logaddexp.reduce(log_joint, axis=1, keepdims=True))[:, :-1]
+            total, n_draws = total + np.sum(shares[which[:, 0]] * shares[which[:, 1]], axis=1), n_draws + 1
+        return total / n_draws
+
+    def _rows(self, argument: str, of: str, value: Any) -> Rows:
+        if not np.size(self.components):
+            raise ValueError(f"{of} needs draws; there are none.")
+        return checked_rows(argument, of, value, self.theta.shape[-1])
+
+    def _log_joints(self, rows: Rows) -> Iterator[np.ndarray]:
+        """For each draw log(w_j p(x_i | theta_j)), [M, K + 1]; the last column is of all further components."""
+        from scipy import sparse
+        from scipy.special import gammaln
+
+        counts = rows.counts.astype(np.float64)
+        there = rows.counts > 0
+        of_rows = np.nonzero(there)[0]
+        matrix = sparse.csr_matrix((counts[there], (of_rows, rows.categories[there])), (len(counts), rows.width))
+        n = counts.sum(axis=1)
+        arrangements = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1)
+        further = arrangements + _log_dirichlet_multinomial(counts, n, self.settings["a"], rows.width, gammaln)
+        for weights, theta in self._each():
+            with np.errstate(divide="ignore"):
+                log_w = np.log(np.append(weights, max(1 - weights.sum(), 0.0)))
+                log_theta = np.maximum(np.log(theta), -1e300)  # so that what a row does not have adds nothing
+            yield log_w + np.column_stack([arrangements[:, None] + matrix @ log_theta.T, further])
+
+    def _each(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The weights and components of each draw, in float64; what is on disk is read in blocks."""
+        groups = self.draws.groups["posterior"]
+        n_chains, n_draws = groups["weights"].shape[:2]
+        for chain in range(n_chains):
+            for first in range(0, n_draws, BLOCK):
+                block = (np.asarray(groups[name][chain, first : first + BLOCK]) for name in ("weights", "theta"))
+                yield from zip(*(x.astype(np.float64) for x in block), strict=True)
+
+
+BLOCK = 64  # draws
+
+
+def _log_dirichlet_multinomial(
+    counts: np.ndarray, n: np.ndarray, a: float, width: int, gammaln: Callable[[Any], Any]
+) -> np.ndarray:
+    """The log probability of one arrangement of each row, under Dir(a, ..., a): counts [M, longest], n [M]."""
+    of_categories = np.sum(gammaln(a + counts) - gammaln(a), axis=1)
+    return gammaln(a * width) - gammaln(a * width + n) + of_categories

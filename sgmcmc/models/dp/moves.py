@@ -1,0 +1,58 @@
+"""How the sticks and the components move, given counts: drawn exactly, or by a rule for the simplex.
+
+Both are held as logarithms of Gamma draws: a component, or a stick as a pair, has the shares of these in their sum, and
+so is Dirichlet distributed with the shapes of the Gammas.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from sgmcmc.core.random import Stream
+from sgmcmc.simplex.rule import Numbers, Rule, expected_counts
+
+
+class Both(NamedTuple):
+    """Something of the sticks, [C, K, 2], and of the components, [C, K, d]."""
+
+    sticks: tf.Tensor
+    theta: tf.Tensor
+
+
+def drawn(stream: Stream, iteration: tf.Tensor, shapes: Both) -> Both:
+    """Logarithms of Gamma draws with these shapes."""
+    flat = _joined(shapes)
+    return _split(Numbers(stream, iteration, tf.range(flat.shape[1])).log_gamma(flat), shapes)
+
+
+def moved_by(
+    rule: Rule, stream: Stream, iteration: tf.Tensor, at: Both, prior: Both, counts: Both, h: Both, last: tf.Tensor
+) -> Both:
+    """One step of a rule from where they are; components behind the last that has observations are drawn anew.
+
+    A number of the stream is used in one of the two, since for each component only one of them is kept.
+    """
+    theta = Both(*(tf.exp(x) for x in at))
+    expected = Both(*(expected_counts(x, c) for x, c in zip(theta, counts, strict=True)))
+    steps = Both(*(tf.broadcast_to(step, x.shape) for step, x in zip(h, prior, strict=True)))
+    flat = [_joined(x) for x in (theta, prior, counts, expected, steps)]
+    by_rule = _split(rule.step(Numbers(stream, iteration, tf.range(flat[0].shape[1])), *flat), prior)
+    anew = drawn(stream, iteration, prior)
+    return Both(*(tf.where(upto(last, x), x, y) for x, y in zip(by_rule, anew, strict=True)))
+
+
+def _joined(both: Both) -> tf.Tensor:
+    return tf.concat([tf.reshape(x, [x.shape[0], -1]) for x in both], axis=1)
+
+
+def _split(flat: tf.Tensor, like: Both) -> Both:
+    parts = tf.split(flat, [math.prod(x.shape[1:]) for x in like], axis=1)
+    return Both(*(tf.reshape(part, x.shape) for part, x in zip(parts, like, strict=True)))
+
+
+def upto(last: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """Which components are not behind the last that has observations, [C, K, 1]."""
+    return (tf.range(like.shape[1]) < last[:, None])[:, :, None]

@@ -1,0 +1,77 @@
+"""Rows of counts, as they are given and as they are held: of each row only the categories that it has."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgmcmc.dataset.entry import described, numeric
+
+LARGEST = 2**24  # up to here float32 has every whole number
+
+
+class Rows(NamedTuple):
+    """N rows, each padded with counts of 0 to as many entries as the longest has."""
+
+    categories: np.ndarray  # int32 [N, longest]
+    counts: np.ndarray  # int32 [N, longest]
+    width: int  # d, the number of categories
+
+    def totals(self) -> np.ndarray:
+        """How many of each category all rows have, [d]."""
+        return np.bincount(self.categories.ravel(), self.counts.ravel(), self.width)
+
+
+def checked_rows(label: str, of: str, value: Any, width: int | None = None) -> Rows:
+    """Rows from a matrix of counts, (N, d), dense or one of SciPy's sparse ones.
+
+    Raises
+    ------
+    ValueError
+        Naming what is wrong: the shape, an entry that is no count, or an empty row.
+    """
+    shape, row, category, count = _entries(label, of, value)
+    if width is not None and shape[1] != width:
+        raise ValueError(f"{label} of {of} must have {width} columns, one for each category; got {shape[1]}.")
+    bad = np.flatnonzero((count < 0) | (count != np.round(count)) | ~(count <= LARGEST))
+    if len(bad):
+        index = (int(row[bad[0]]), int(category[bad[0]]))
+        raise ValueError(
+            f"{label} of {of} must have counts, integers from 0 to 2**24; got {count[bad[0]]} at index {index}."
+        )
+    there = count > 0
+    row, category, count = row[there], category[there], count[there]
+    length = np.bincount(row, minlength=shape[0])
+    if not length.all():
+        raise ValueError(
+            f"{label} of {of} must have rows with at least one positive count; got none in row {length.argmin()}."
+        )
+    if count.sum() >= 2**31:
+        raise ValueError(f"{label} of {of} must have a sum below 2**31; got {count.sum():.0f}.")
+    place = np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length)
+    padded = np.zeros((2, shape[0], length.max()), np.int32)
+    padded[:, row, place] = category, count
+    return Rows(padded[0], padded[1], shape[1])
+
+
+def _entries(label: str, of: str, value: Any) -> tuple[tuple[int, int], np.ndarray, np.ndarray, np.ndarray]:
+    """The shape; of all entries that may not be 0, in order of their rows, the row, the category and the count."""
+    if hasattr(value, "tocsr"):
+        matrix = value.tocsr().copy()
+        matrix.sum_duplicates()
+        _require_matrix(label, of, value, matrix.shape)
+        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        return matrix.shape, row, matrix.indices, np.asarray(matrix.data, np.float64)
+    array = numeric(label, of, value)
+    _require_matrix(label, of, value, array.shape)
+    row, category = np.nonzero(array)
+    return array.shape, row, category, array[row, category].astype(np.float64)
+
+
+def _require_matrix(label: str, of: str, value: Any, shape: tuple[int, ...]) -> None:
+    if len(shape) != 2 or shape[0] < 1 or shape[1] < 2:
+        raise ValueError(
+            f"{label} of {of} must be a matrix of counts with a row for each observation and a column for each of at "
+            f"least two categories, an array or a sparse matrix of SciPy's; got {described(value)}."
+        )

@@ -1,0 +1,98 @@
+"""A Dirichlet process mixture as the runs and the storage know a sampler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.errors import DivergenceError, NoRoomError
+from sgmcmc.core.streams import keys_of_chains
+from sgmcmc.core.types import Mode, Tree
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.models.dp.allocation import CATEGORIES, COUNTS
+from sgmcmc.models.dp.starts import at_random, counted
+from sgmcmc.models.dp.sticks import log_weights
+from sgmcmc.models.dp.transition import MixtureModel, build
+from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.sampler import Sampler
+
+PARAMETERS = ("weights", "theta")  # that a stepsize is for, in the order of `Both`
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureSampler(Sampler):
+    """The choices that make a mixture, and where its chains begin.
+
+    `start` has the shapes and types of what a state has; sticks and components are drawn when the chains begin, given
+    the assignments.
+
+    Parameters
+    ----------
+    mixture : MixtureModel
+    begin : int or numpy.ndarray
+        Over how many components the observations are scattered at random, or their assignments, [C, N].
+    """
+
+    mixture: MixtureModel
+    begin: int | np.ndarray
+
+    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
+        """Chains about to begin."""
+        return self.prepared({}, None)
+
+    def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
+        """The same: there is nothing to work out before."""
+        assert isinstance(self.data, InMemory)
+        chains = range(self.n_chains or 1)
+        assignments = self.begin
+        if not isinstance(assignments, np.ndarray):
+            assignments = at_random(self.seed, len(chains), self.data.size, assignments)
+        rows = self.data.arrays()
+        sizes, counts = counted(assignments, rows[CATEGORIES], rows[COUNTS], self.start["log_theta"].shape)
+        start = {"assignments": assignments, "sizes": sizes, "counts": counts}
+        constants = keys_of_chains(self.seed, chains) | {
+            "stepsize": tf.constant([self.stepsize[name] for name in PARAMETERS], self.dtype)
+        }
+        transition = build(self.mixture, self.dtype)
+        alpha = tf.fill([len(chains)], tf.constant(self.start["alpha"], self.dtype))
+        state = transition.init(constants, {"alpha": alpha} | {name: tf.constant(x) for name, x in start.items()})
+        return Prepared(transition, constants, state, self.data, self.n_chains)
+
+    @property
+    def n_stats(self) -> int:
+        """How many numbers are recorded beside each draw of a chain."""
+        return 1
+
+    @property
+    def functions(self) -> dict[str, Any]:
+        """None: a mixture has no functions of the user."""
+        return {}
+
+    @property
+    def probes(self) -> list[Tree]:
+        """One point, by which it is known what is kept of a state."""
+        return [{name: tf.constant(x) for name, x in self.start.items()}]
+
+    def failure(self, iteration: int, chain: int, parameter: str, of_density: bool) -> DivergenceError:
+        """The density says that there was no room; otherwise something was not finite."""
+        if of_density:
+            return NoRoomError(self.start["log_theta"].shape[0], iteration, chain)
+        return super().failure(iteration, chain, parameter, of_density)
+
+
+def observed(assignments: bool) -> Any:
+    """What is kept of a state, as a function of its parameters; with the assignments or without."""
+
+    def collect(params: Tree) -> Tree:
+        draw = {
+            "alpha": params["alpha"],
+            "components": tf.cast(params["components"], tf.int32),
+            "theta": tf.nn.softmax(params["log_theta"]),
+            "weights": tf.exp(log_weights(params["sticks"])[0]),
+        }
+        return draw | ({"assignments": tf.cast(params["assignments"], tf.int32)} if assignments else {})
+
+    return collect
