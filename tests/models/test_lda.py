@@ -226,6 +226,7 @@ def fitted(corpus):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["scir", "sgrld"])
 def test_topics_that_are_known_are_found(fitted, method):
     found, truth = fitted[method].components, bars()
@@ -235,6 +236,7 @@ def test_topics_that_are_known_are_found(fitted, method):
     assert matched.min() > (0.98 if method == "scir" else 0.9)
 
 
+@pytest.mark.slow
 def test_held_out_perplexity_is_near_that_of_the_truth(fitted):
     held_out = simulated(100, 2)
     truth = Topics(drawn_topics(bars()[None]).draws, 0.1).perplexity(held_out)
@@ -242,6 +244,7 @@ def test_held_out_perplexity_is_near_that_of_the_truth(fitted):
     assert truth < 0.8 * 9
 
 
+@pytest.mark.slow
 def test_what_a_run_has(fitted):
     topics = fitted["scir"]
     assert topics.draws["topics"].shape == (20, 6, 9) and topics.draws.iterations[0] == 210
@@ -256,6 +259,7 @@ def test_what_a_run_has(fitted):
     np.testing.assert_allclose(first[["probability", "sd"]].iloc[0], [draws.mean(), draws.std(ddof=1)], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_picture(fitted):
     axes = fitted["scir"].plot([4, 1], n=3)
     assert [ax.get_title("left") for ax in axes] == ["topic 4", "topic 1"]
@@ -271,6 +275,7 @@ def short(corpus):
     return lda(corpus, 6, **SHORT)
 
 
+@pytest.mark.slow
 def test_chains(corpus, short):
     both = lda(corpus, 6, nChains=2, **SHORT)
     assert both.components.shape == (2, 6, 9) and both.draws["topics"].shape == (2, 4, 6, 9)
@@ -280,6 +285,7 @@ def test_chains(corpus, short):
     assert not both.topWords(1, chain=0).equals(both.topWords(1, chain=1))
 
 
+@pytest.mark.slow
 def test_a_store_that_is_resumed(corpus, short, tmp_path):
     lda(corpus, 6, storage=tmp_path / "topics.zarr", **SHORT | {"nIters": 2})
     rest = lda(corpus, 6, storage=tmp_path / "topics.zarr", resume=True, **SHORT)
@@ -351,7 +357,7 @@ def test_documents_that_are_refused(case):
     ],
 )
 def test_arguments_that_are_refused(argument, value):
-    with pytest.raises(ValueError, match=rf"^{argument} of lda must "):
+    with pytest.raises(ValueError, match=rf"^{argument} of (lda|scir) must "):
         lda(**{"docs": GOOD, "nTopics": 2, argument: value})
 
 

@@ -15,13 +15,11 @@ from sgmcmc.models.lda.assignments import expected
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary, tokens
 from sgmcmc.models.lda.topics import NAME, Topics
 from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag, require_number, require_seed
-from sgmcmc.samplers._options import of_run
-from sgmcmc.samplers._simplex import SimplexChoices, set_up
-from sgmcmc.simplex.scir import scir
-from sgmcmc.simplex.sgrld import sgrld
+from sgmcmc.samplers.scir import scir
+from sgmcmc.samplers.sgrld import sgrld
 
 OF = "lda"
-METHODS = {"scir": (scir(), polynomial(0.2, 100, 0.6)), "sgrld": (sgrld(), polynomial(0.1, 100, 0.6))}
+METHODS = {"scir": (scir, polynomial(0.2, 100, 0.6)), "sgrld": (sgrld, polynomial(0.1, 100, 0.6))}
 DRAWS = 20  # that are stored by default, of each chain
 
 
@@ -60,50 +58,51 @@ def lda(
     Parameters
     ----------
     docs : sparse matrix or array_like
-        Counts: how often each of V words, in columns, occurs in each document, in rows, as
-        scikit-learn's ``CountVectorizer`` makes them. A SciPy sparse matrix, or a dense
-        one. At least two documents, each with a word. In memory there are as many int32 as
-        documents times the tokens of the longest.
+        Counts: how often each of V words, in columns, occurs in each document, in rows,
+        as scikit-learn's ``CountVectorizer`` makes them. A SciPy sparse matrix, or a
+        dense one. At least two documents, each with a word. In memory there are as many
+        int32 as documents times the tokens of the longest.
     nTopics : int
         K, at least 2.
     docTopicPrior : float, default 0.1
-        The parameter of the Dirichlet prior of theta; below 1, a document has few topics.
-        scikit-learn's is 1/K by default.
+        The parameter of the Dirichlet prior of theta; below 1, a document has few
+        topics. scikit-learn's is 1/K by default.
     topicWordPrior : float, default 0.02
         The parameter of the Dirichlet prior of phi; the smaller, the fewer words has a
         topic. scikit-learn's is 1/K by default.
     stepsize : float or schedule, optional
-        As of `scir` and `sgrld`. By default ``polynomial(0.2, 100, 0.6)`` for "scir" and
-        ``polynomial(0.1, 100, 0.6)`` for "sgrld": first large, so that the topics form
-        quickly, then smaller, since the noise of the minibatches is multiplied by it.
+        As of `scir` and `sgrld`. By default ``polynomial(0.2, 100, 0.6)`` for "scir"
+        and ``polynomial(0.1, 100, 0.6)`` for "sgrld": first large, so that the topics
+        form quickly, then smaller, since the noise of the minibatches is multiplied by
+        it.
     minibatchSize : int or float, default 50
-        Documents per iteration, or a proportion of them in (0, 1). Where there are fewer,
-        all of them.
+        Documents per iteration, or a proportion of them in (0, 1). Where there are
+        fewer, all of them.
     nIters : int, default 1000
         Iterations. With 50 documents in each, 1000 look at 50,000 documents.
     verbose : bool, default True
         Whether to show a progress bar.
     seed : int, optional
-        From 0 to 2**64 - 1. The same seed gives the same draws; without one, a fresh seed
-        is drawn.
+        From 0 to 2**64 - 1. The same seed gives the same draws; without one, a fresh
+        seed is drawn.
     method : {"scir", "sgrld"}, default "scir"
-        How topics are drawn. "sgrld" makes Euler steps, which are cheaper, but wrong where
-        probabilities are near 0, as those of most words are in most topics.
+        How topics are drawn. "sgrld" makes Euler steps, which are cheaper, but wrong
+        where probabilities are near 0, as those of most words are in most topics.
     sweeps : int, default 20
-        Gibbs sweeps per iteration, at least 2. The counts of the second half are averaged.
-        Too few leave the assignments too near to where they begin, at equal shares of all
-        topics.
+        Gibbs sweeps per iteration, at least 2. The counts of the second half are
+        averaged. Too few leave the assignments too near to where they begin, at equal
+        shares of all topics.
     vocabulary : sequence of str, optional
         The V words, such as ``vectorizer.get_feature_names_out()``, for tables and
         pictures.
     burnIn : int, optional
         Iterations that are not stored. By default half of them.
     thin : int, optional
-        Store the last of every `thin` iterations. By default such that about 20 draws are
-        stored, since each has K V numbers.
+        Store the last of every `thin` iterations. By default such that about 20 draws
+        are stored, since each has K V numbers.
     nChains : int, optional
-        Run so many chains at once. Each begins at topics of its own, and numbers them in
-        its own way.
+        Run so many chains at once. Each begins at topics of its own, and numbers them
+        in its own way.
     storage : str or Path, optional
         A Zarr store for the draws, "name.zarr", as of `scir`.
     resume : bool, default False
@@ -112,8 +111,8 @@ def lda(
     Returns
     -------
     Topics
-        The draws, and what can be asked of them: `components`, `transform`, `perplexity`,
-        `topWords` and `plot`.
+        The draws, and what can be asked of them: `components`, `transform`,
+        `perplexity`, `topWords` and `plot`.
 
     Raises
     ------
@@ -131,12 +130,12 @@ def lda(
     Notes
     -----
     Topics begin as draws from Dirichlet(1). The expected counts given phi make the
-    gradient for the posterior of phi with all assignments summed out. That posterior has
-    many modes, K! times each, and a run finds one.
+    gradient for the posterior of phi with all assignments summed out. That posterior
+    has many modes, K! times each, and a run finds one.
 
-    As in scikit-learn's ``LatentDirichletAllocation``, `transform` gives the distributions
-    over topics of any documents. `components` are distributions here, not counts; and
-    `perplexity` is by document completion, not a bound.
+    As in scikit-learn's ``LatentDirichletAllocation``, `transform` gives the
+    distributions over topics of any documents. `components` are distributions here, not
+    counts; and `perplexity` is by document completion, not a bound.
 
     References
     ----------
@@ -157,7 +156,8 @@ def lda(
     >>> rng = np.random.default_rng(0)
     >>> likely = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]])
     >>> share = rng.beta(0.3, 0.3, size=200)[:, None]
-    >>> docs = sparse.csr_array(rng.multinomial(20, share * likely[0] + (1 - share) * likely[1]))
+    >>> p = share * likely[0] + (1 - share) * likely[1]
+    >>> docs = sparse.csr_array(rng.multinomial(20, p))
     >>> out = lda(
     ...     docs, 2, nIters=200, vocabulary=["wind", "rain", "goal", "team"],
     ...     verbose=False, seed=1,
@@ -189,28 +189,26 @@ def lda(
     def counts_of_words(params: Mapping[str, tf.Tensor], dataset: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict:
         return {NAME: expected(dataset["words"], params[NAME], prior, n_sweeps, seed).counts}
 
-    rule, default = METHODS[method]
+    sampler, default = METHODS[method]
     starts = _starts(known_seed, n_chains, n_topics, counts.shape[1])
-    choices = SimplexChoices(
-        sampler=OF,
-        dataset={"words": tokens(counts)},
-        params={NAME: starts[0]},
-        stepsize=default if stepsize is None else stepsize,
-        minibatchSize=_at_most(minibatchSize, counts.shape[0]),
-        seed=known_seed,
-        suffStats=counts_of_words,
-        alpha=topic_word_prior,
-        normalise=True,
-        logScale=False,
-        subsampling="uniform",
+    draws = sampler(
+        counts_of_words,
+        {"words": tokens(counts)},
+        {NAME: starts[0]},
+        default if stepsize is None else stepsize,
+        topic_word_prior,
+        _at_most(minibatchSize, counts.shape[0]),
+        n_iterations,
+        verbose,
+        known_seed,
         integers=("words",),
-        dtype="float32",
         nChains=nChains,
         starts=None if nChains is None else {NAME: starts},
-        sharedMinibatch=False,
+        thin=every,
+        burnIn=burn_in,
+        storage=storage,
+        resume=resume,
     )
-    kept = {"burnIn": burn_in, "thin": every, "storage": storage, "resume": resume}
-    draws = set_up(choices, rule).run(n_iterations, verbose, **of_run(kept))
     return Topics(draws, prior, words)
 
 

@@ -44,8 +44,8 @@ class Topics:
         The draws, with their seed, settings and timings.
     components : numpy.ndarray
         The posterior mean of the topics, (K, V), each a distribution over the words;
-        (nChains, K, V) given `nChains`, since the chains number their topics differently.
-        That of scikit-learn is not normalised.
+        (nChains, K, V) given `nChains`, since the chains number their topics
+        differently. That of scikit-learn is not normalised.
     vocabulary : numpy.ndarray
         The words, (V,).
     docTopicPrior : float
@@ -81,17 +81,18 @@ class Topics:
         return self.draws.timings
 
     def transform(self, docs: Any, *, sweeps: int = 50, seed: int | None = None) -> np.ndarray:
-        """The topics of documents: for each the posterior mean of its distribution over them.
+        """The topics of documents: the posterior mean of the distribution of each over them.
 
         Parameters
         ----------
         docs : sparse matrix or array_like
             Counts, (documents, V), as of `lda`.
         sweeps : int, default 50
-            Gibbs sweeps over the topic assignments of the documents for each draw of the
-            topics, of which the second half is averaged.
+            Gibbs sweeps over the topic assignments of the documents for each draw of
+            the topics, of which the second half is averaged.
         seed : int, optional
-            By default that of the draws, so that the same documents give the same result.
+            By default that of the draws, so that the same documents give the same
+            result.
 
         Returns
         -------
@@ -118,7 +119,7 @@ class Topics:
     def perplexity(
         self, docs: Any, *, sweeps: int = 50, seed: int | None = None, perDraw: bool = False
     ) -> float | np.ndarray:
-        """How surprising half of the words of held-out documents are, given the other half.
+        """How surprising half of the words of new documents are, given the other half.
 
         The tokens of each document are parted at random. The first half tells, by Gibbs
         sweeps, of the document's topics, and the second is scored: document completion
@@ -135,16 +136,16 @@ class Topics:
             By default that of the draws.
         perDraw : bool, default False
             Whether to score each draw of the topics alone, for a curve along the chain.
-            Otherwise the mean of the probabilities over all draws, of all chains, is scored,
-            which is the posterior predictive probability.
+            Otherwise the mean of the probabilities over all draws, of all chains, is
+            scored, which is the posterior predictive probability.
 
         Returns
         -------
         float or numpy.ndarray
-            One over the geometric mean of the probabilities of the tokens that are scored:
-            from 1 upwards, smaller is better, V for the uniform distribution over the words.
-            Infinite where a token has probability 0. With `perDraw` one for each draw, (T,)
-            or (nChains, T).
+            One over the geometric mean of the probabilities of the tokens that are
+            scored: from 1 upwards, smaller is better, V for the uniform distribution
+            over the words. Infinite where a token has probability 0. With `perDraw` one
+            for each draw, (T,) or (nChains, T).
 
         Raises
         ------
@@ -153,10 +154,12 @@ class Topics:
 
         Notes
         -----
-        With x_j the tokens that are scored, J in all, phi_t the topics of draw t and theta
+        With x_j the tokens that are scored, J in all, phi_t the topics of draw t and
+        theta
         the distribution of the token's document over topics, this is::
 
-            exp( -1/J sum_j log( mean over t of E[theta | first half, phi_t] . phi_t[:, x_j] ) )
+            exp( -1/J sum_j log( mean over t of E[theta | first half, phi_t] . phi_t[:,
+            x_j] ) )
 
         That of scikit-learn is another quantity: a bound, for the words from which the
         topics of the documents are inferred as well.
@@ -192,10 +195,10 @@ class Topics:
         Returns
         -------
         pandas.DataFrame
-            With the columns topic, rank (from 1), word, probability (the posterior mean) and
-            sd (its standard deviation over the draws).
-            ``table.pivot(index="topic", columns="rank", values="word")`` has a row for each
-            topic.
+            With the columns topic, rank (from 1), word, probability (the posterior
+            mean) and sd (its standard deviation over the draws).
+            ``table.pivot(index="topic", columns="rank", values="word")`` has a row for
+            each topic.
 
         Raises
         ------
