@@ -6,6 +6,7 @@ from sgmcmc.core.errors import DivergenceError, ModeSearchError, NoRoomError
 from sgmcmc.core.schedules import cyclical, polynomial
 from sgmcmc.core.types import Dynamics, Given, Reducer
 from sgmcmc.models.dp.dp_mixture import dpMixture
+from sgmcmc.models.lda.lda import lda
 from sgmcmc.output.draws import Draws
 from sgmcmc.output.plots import plotRunning, plotTrace
 from sgmcmc.output.plots_distributions import plotMarginals, plotPairs
@@ -53,6 +54,7 @@ __all__ = [
     "getDataset",
     "getParams",
     "initSess",
+    "lda",
     "plotMarginals",
     "plotPairs",
     "plotRunning",

@@ -1,8 +1,8 @@
 """The product: Minibatch x Gradient x Dynamics -> Transition.
 
-The chain axis and gathered rows are handled here, by `core/chains.py` and `core/rows.py`: gradients and dynamics are
-written for one chain, indices and noise are drawn for all chains at once, and a dynamics sees of a parameter that moves
-by rows only those.
+The chain axis and gathered rows are handled here, by `core/chains.py` and `core/rows.py`. Gradients and dynamics are
+written for one chain, and indices and noise are drawn for all chains together. If a parameter moves by rows, its
+dynamics is given only these.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from sgmcmc.core.types import (
 )
 from sgmcmc.model import Model
 
-MINIBATCH, MONITOR = "minibatch", "monitor"  # what observations are fetched for
-NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # what else is made ahead
-LAST, ALL = "minibatch_size", "observations"  # of an iteration, and of all until then
-FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # worked out before the first iteration
+MINIBATCH, MONITOR = "minibatch", "monitor"  # the uses of fetched observations
+NOISE, REFRESH, WEIGHTS = "noise", "refresh", "weights"  # other inputs that are computed ahead
+LAST, ALL = "minibatch_size", "observations"  # in an iteration, and in all iterations so far
+FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # computed before the first iteration
 
 
 class ProductState(NamedTuple):
@@ -51,12 +51,12 @@ class ProductState(NamedTuple):
     params: Tree
     memory: dict[str, Memory]  # of the dynamics, by parameter
     estimator: Any  # the memory of the gradient estimator
-    log_density: tf.Tensor  # [C]: the log posterior where the last gradient was taken, estimated from its minibatch
-    observations: Tree  # of minibatches whose size is not fixed: how many there were, [C] each
+    log_density: tf.Tensor  # [C]: the log posterior where the last gradient was taken, by its minibatch
+    observations: Tree  # with adaptive minibatches, how many there were, [C] each
 
 
 class Product(NamedTuple):
-    """The choices that are multiplied.
+    """The choices whose product is a transition.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ class Product(NamedTuple):
     dynamics : mapping of str to Dynamics
         One for each parameter, all with the same number of leaps.
     schedules : mapping of str to Schedule
-        The stepsizes that change; the others are constants of the transition.
+        The stepsizes that change; all others are constants of the transition.
     shapes : mapping of str to tuple of int
-        Of each parameter.
+        The shape of each parameter.
     n_chains : int, default 1
     shared_minibatch : bool, default False
-        Whether all chains look at the same observations in each step, which makes them dependent.
+        Whether all chains use the same observations in each step, which makes them dependent.
     monitored : bool, default False
-        Whether gradients at the draws are wanted, each from a minibatch of its own.
+        Whether to estimate gradients at the draws, each from its own minibatch.
     """
 
     model: Model
@@ -88,17 +88,17 @@ class Product(NamedTuple):
 
 
 def constants(seed: int, stepsize: Mapping[str, float | Schedule], found: Tree, dtype: tf.DType, chains: range) -> Tree:
-    """What the transition of a product is given besides the state; a stepsize that changes counts as NaN here.
+    """The constants of a product's transition; a stepsize that changes is NaN here.
 
-    `found` is what was worked out before: the constants of the "estimator", how often each row is "gathered", and the
-    root of the "preconditioner", in whose coordinates the dynamics then move.
+    `found` has those that were computed before: the constants of the "estimator", the counts of each row in all data
+    ("gathered"), those of the "minibatch", and the root of the "preconditioner".
     """
     found = {key: found.get(key, {}) for key in FOUND}
     return found | keys_of_chains(seed, chains) | {"stepsize": fixed_stepsizes(stepsize, len(chains), dtype)}
 
 
 def statistics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> frozenset[str]:
-    """The names of what a dynamics tells of a parameter of this shape."""
+    """The names of the statistics of a dynamics, for a parameter of this shape."""
     if dynamics.stats is None:
         return frozenset()
     given = Given(tf.ones([], dtype), tf.zeros(shape, dtype))
@@ -108,9 +108,9 @@ def statistics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> f
 def moving_by_rows(
     model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics], shapes: Mapping[str, tuple[int, ...]]
 ) -> frozenset[str]:
-    """The parameters of which only the rows move that a minibatch gathers.
+    """The parameters that move only by the rows that a minibatch gathers.
 
-    Where observations are weighed one by one, the number of visits would not be 1 on average.
+    Empty if observations have different weights: the number of visits would not be 1 on average.
     """
     if minibatch.scale is None or not any(map(_may_move_by_rows, dynamics.values())):
         return frozenset()
@@ -123,13 +123,13 @@ def build(product: Product) -> Transition:
     n_chains, elements = product.n_chains, numbered(product.shapes)
     (leaps,) = {d.leaps for d in dynamics.values()}
     n_batches = 1 if product.shared_minibatch else n_chains
-    # Which rows of these move is known in the step: their noise is drawn there.
+    # The rows of these that move are known only in the step: their noise is drawn there.
     by_rows = {name: e for name, e in elements.items() if name in model.by_rows}
     ahead = {name: e for name, e in elements.items() if name not in by_rows and dynamics[name].wants_noise}
     refreshed = {name: e for name, e in elements.items() if dynamics[name].refresh}
     explored = exploring(product.schedules)
     spread = {name: Covariance(how) for name in elements if (how := dynamics[name].covariance)}
-    # Without replacement a minibatch that is a good part of the data tells more than that many independent draws.
+    # The finite-population factor: without replacement, the noise is smaller than that of independent draws.
     unseen = 1 - minibatch.size / model.data.size if minibatch.without_replacement else 1.0
 
     def stream(constants: Tree, purpose: Purpose) -> Stream:
@@ -137,14 +137,14 @@ def build(product: Product) -> Transition:
         return Stream(key_of(constants, purpose)[: n_batches if of_batches else n_chains])
 
     def counter(iteration: tf.Tensor, leap: int | tf.Tensor = 0) -> tf.Tensor:
-        """A gradient's number, by which its random numbers are drawn."""
+        """The number of a gradient, from which its random numbers follow."""
         return iteration * tf.constant(leaps, tf.uint32) + tf.cast(leap, tf.uint32)
 
     def stepsizes(constants: Tree, iteration: tf.Tensor) -> Tree:
         return stepsizes_at(constants["stepsize"], product.schedules, list(elements), iteration)
 
     def sampled(z: Tree, iteration: tf.Tensor) -> Tree:
-        """The noise, but none of a parameter while its schedule explores."""
+        """The noise, which is 0 for a parameter while its schedule explores."""
         at = tf.cast(iteration, model.dtype)
         for name, schedule in explored.items():
             if name in z:
@@ -182,11 +182,11 @@ def build(product: Product) -> Transition:
         return Supply(fetched, draws)
 
     def origin(constants: Tree, params: Tree) -> Tree:
-        """Where the dynamics begin a step: at params, or at zero in the coordinates of a preconditioner."""
+        """The point where the dynamics begin a step: params, or zero in the coordinates of a preconditioner."""
         return {name: tf.zeros_like(theta) for name, theta in params.items()} if constants["preconditioner"] else params
 
     def moved(constants: Tree, params: Tree, reached: Tree) -> Tree:
-        """The params, after the dynamics have reached this from the origin."""
+        """The params after a step, in which the dynamics move from the origin to `reached`."""
         root = constants["preconditioner"]
         if not root:
             return reached
@@ -233,7 +233,7 @@ def build(product: Product) -> Transition:
         return tf.broadcast_to(of_batch[2], [n_chains, minibatch.size])
 
     def seen(estimator: Any, of_batch: tuple) -> Any:
-        """The memory of the estimator as it is given: of its tables the rows of the minibatch."""
+        """The memory for the estimator: in place of its tables, their rows for the minibatch."""
         for key in gradient.tables:
             estimator = estimator | {key: of_table(estimator[key], places(of_batch))}
         return estimator
@@ -245,7 +245,7 @@ def build(product: Product) -> Transition:
         return over_batches(estimate, constants)
 
     def covariances(constants: Tree) -> Callable:
-        """Of the noise of the gradient, in the coordinates in which the dynamics move."""
+        """The covariances of the gradient's noise, in the coordinates in which the dynamics move."""
 
         def estimate(batch: Batch, params: Tree, memory: Any) -> Tree:
             assert gradient.terms is not None
@@ -257,18 +257,18 @@ def build(product: Product) -> Transition:
         return over_batches(estimate, constants)
 
     def at_once(constants: Tree, state: ProductState, supplied: Supplied, leap: Part, params: Tree) -> tuple:
-        """The estimate from the minibatch, [C], its noise, the memory of the estimator after it, and what was seen."""
+        """The log density [C], the gradient, its noise covariance, the new memory, and the number of observations."""
         of_batch = batch(supplied, leap)
         before = seen(state.estimator, of_batch)
         value, grad, after = estimated(constants)(*of_batch, params, before)
         noise = covariances(constants)(*of_batch, params, before) if spread else {}
         for key in gradient.tables:
-            # The product with zero makes XLA read the rows before it writes them, and so write them in place.
+            # The product with zero makes XLA read the rows before writing them, so that it can write in place.
             after = after | {key: put(state.estimator[key], places(of_batch), after[key] + 0.0 * before[key])}
         return value, grad, noise, after, minibatch.size
 
     def in_parts(constants: Tree, state: ProductState, supplied: Supplied, leap: Part, params: Tree) -> tuple:
-        """The same from a minibatch that has as many parts as each chain wants: the mean of what they give."""
+        """The same from a minibatch with as many parts as each chain needs: the mean over the parts."""
         assert minibatch.parts is not None
         parts, of_parts = minibatch.parts, constants["minibatch"]
         wanted = over_chains(lambda params: parts(params, of_parts), n_chains)(params)  # [C]
@@ -308,10 +308,10 @@ def build(product: Product) -> Transition:
         return moved(constants, state.params, at | reached)
 
     def noise(constants: Tree, supplied: Supplied, leap: int | tf.Tensor, grad: Tree) -> Tree:
-        """Standard normals for all that moves: whole parameters, [C, *shape], or gathered rows, [C, k, ...].
+        """Standard normals for whole parameters, [C, *shape], or gathered rows, [C, k, ...].
 
-        All elements are numbered through, and a row draws what it would draw if the whole parameter moved; so all
-        occurrences of a row draw alike.
+        A row gets the normals that it would get if the whole parameter moved, so all occurrences of a row have equal
+        noise.
         """
         z = split(supplied.draws(NOISE, leap), _renumbered(ahead)) if ahead else {}
         counters = counter(supplied.iteration, leap)[None]
@@ -366,7 +366,7 @@ def build(product: Product) -> Transition:
         )[1]
 
     def stats(constants: Tree, state: ProductState, iteration: tf.Tensor) -> Tree:
-        """The log posterior estimate [C], and [C, P] of what the dynamics of P parameters tell of themselves."""
+        """The log posterior estimate [C], and the statistics of the dynamics of P parameters, [C, P]."""
         eps = stepsizes(constants, iteration - tf.constant(1, tf.uint32))
         told: dict[str, Tree] = {}
         for name in elements:
@@ -384,7 +384,9 @@ def build(product: Product) -> Transition:
                 name: tf.fill([n_chains], tf.cast(schedule.exploring(at), model.dtype))
                 for name, schedule in explored.items()
             }
-        silent = tf.fill([n_chains], tf.constant(np.nan, model.dtype))  # of a parameter whose dynamics tells nothing
+        silent = tf.fill(
+            [n_chains], tf.constant(np.nan, model.dtype)
+        )  # for a parameter whose dynamics has no such statistic
         by_parameter = {
             key: tf.stack([values.get(name, silent) for name in elements], axis=1) for key, values in told.items()
         }
@@ -431,7 +433,7 @@ def _numbers(elements: Mapping[str, Elements]) -> tf.Tensor:
 
 
 def _renumbered(elements: Mapping[str, Elements]) -> dict[str, Elements]:
-    """These side by side, without those between them."""
+    """These elements, numbered again without gaps."""
     return numbered({name: e.shape for name, e in elements.items()})
 
 
@@ -445,12 +447,12 @@ def _over_parts(fn: Callable[..., Memory], n_chains: int) -> Callable:
 
 
 def _each(of_chains: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """[C], with the rank of `like`."""
+    """`of_chains`, [C], reshaped to the rank of `like`."""
     return tf.reshape(of_chains, [-1] + [1] * (like.shape.rank - 1))
 
 
 def _weighted(terms: tf.Tensor, weights: float | tf.Tensor) -> tf.Tensor:
-    """Of a minibatch, [n, *shape]."""
+    """The terms of a minibatch, [n, *shape], times their weights."""
     return weights * terms if isinstance(weights, float) else _each(weights, terms) * terms
 
 
@@ -470,7 +472,7 @@ def _moved(
 def _moved_rows(
     dynamics: Dynamics, n_chains: int, theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict[str, Any]
 ) -> tuple[tf.Tensor, Memory]:
-    # A row has a clock of its own, which goes on by the visits; per tick of it the gradient is an unbiased estimate.
+    # Each row has its own time, which its visits advance; per unit of it the gradient is an unbiased estimate.
     z, grad = given["noise"], given["gradient"]
     visits = tf.reshape(grad.visits, [*grad.visits.shape, *[1] * (z.shape.rank - 2)])
     eps = tf.reshape(eps, [n_chains, *[1] * (z.shape.rank - 1)])
@@ -489,7 +491,7 @@ def _moved_rows(
 
 
 def _finite(tree: Any) -> tf.Tensor:
-    """Of which chains all leaves [C, ...] are finite, [C]."""
+    """Whether all leaves [C, ...] are finite, for each chain, [C]."""
     leaves = [x for x in tf.nest.flatten(tree) if x.dtype.is_floating]
     each = [tf.reduce_all(tf.reshape(tf.math.is_finite(x), [x.shape[0], -1]), axis=1) for x in leaves]
     return tf.reduce_all(tf.stack(each), axis=0)

@@ -1,7 +1,7 @@
 """The posterior: the only caller of the user's functions.
 
-Here everything is of one chain and without a chain axis. Log posteriors are summed over all N observations, not
-averaged, and lack the normalising constant.
+Everything here is for one chain, without a chain axis. Log posteriors are sums over all
+N observations, not means, without the normalising constant.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TRACED = (7, 11)  # observations
 
 
 class Returns(enum.Enum):
-    """What the user's log likelihood gives for n observations."""
+    """What the user's log likelihood returns for n observations."""
 
     SUM = "the sum"  # []
     TERMS = "the terms"  # [n]
@@ -39,7 +39,7 @@ class Model:
         params -> the log prior density; None is the improper uniform prior.
     data : Data
     returns : Returns
-        Which of the two `log_lik` gives.
+        Which of the two `log_lik` returns.
     dtype : tf.DType
         The float type of parameters, data and draws.
     by_rows : frozenset of str, optional
@@ -59,7 +59,7 @@ class Model:
         self.data, self.dtype, self.by_rows = data, dtype, by_rows
 
     def giving_rows(self, of: frozenset[str]) -> Model:
-        """The same with the gradients of these parameters as rows."""
+        """The same model, with the gradients of these parameters as rows."""
         return Model(self._log_lik, self._log_prior, self.data, self._returns, self.dtype, of)
 
     def log_density(self, params: Tree, batch: Batch) -> tf.Tensor:
@@ -79,13 +79,15 @@ class Model:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
             value = self.log_density(params, batch)
-        gradient = tape.gradient(value, params, unconnected_gradients="zero")  # what a Gibbs step moves may be none
+        gradient = tape.gradient(
+            value, params, unconnected_gradients="zero"
+        )  # parameters of a Gibbs step may have no gradient
         return value, {
             name: _combined(g, batch, name) if name in self.by_rows else _dense(g) for name, g in gradient.items()
         }
 
     def log_lik_gradient(self, params: Tree, data: Tree) -> Tree:
-        """The gradient of the log likelihood of `data`, for each parameter its shape."""
+        """The gradient of the log likelihood of `data`, {name: [*shape]}."""
         return _gradient(lambda: self.log_lik(params, data), params)
 
     def prior_gradient(self, params: Tree) -> Tree:
@@ -124,7 +126,8 @@ class Model:
     def rows(self, params: Tree, data: Tree) -> dict[str, tf.Tensor]:
         """Which rows of which parameters `log_lik` gathers for `data`, with repeats, [k].
 
-        Only of those whose gradient has no other part, such as that of a log prior for all rows.
+        Only parameters whose gradient has no other part, such as that of a log prior on
+        all rows.
         """
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
@@ -133,9 +136,9 @@ class Model:
         return {name: g.indices for name, g in gradient.items() if isinstance(g, tf.IndexedSlices)}
 
     def gathered(self, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:
-        """The parameters of which `log_lik` gathers rows, as many for each observation, as traces tell.
+        """The parameters of which `log_lik` gathers as many rows for each observation.
 
-        Rows that are gathered whatever the observations, or by the log prior, are not visited as the data are.
+        Rows that are gathered for any observations, or by the log prior, do not count.
         """
         params = {name: tf.TensorSpec(shape, self.dtype) for name, shape in shapes.items()}
         found: list[dict[str, int | None]] = []
@@ -172,7 +175,7 @@ def _combined(slices: tf.IndexedSlices, batch: Batch, name: str) -> RowGradient:
     """Give every occurrence of a row the sum over all its occurrences."""
     n_rows, n = slices.dense_shape[0], tf.shape(slices.indices)[0]
     position = tf.range(n)
-    # The last occurrence of a row stands for all of them. (vectorized_map can map this reduction, but no scatter.)
+    # The last occurrence of a row represents all. (vectorized_map can map this reduction, but not a scatter.)
     owner = tf.math.unsorted_segment_max(position, slices.indices, n_rows)
     owner = tf.gather(owner, slices.indices)
     totals = tf.math.unsorted_segment_sum(slices.values, owner, n)
@@ -180,6 +183,6 @@ def _combined(slices: tf.IndexedSlices, batch: Batch, name: str) -> RowGradient:
     visits = tf.gather(visits, owner)
     if batch.gathered:
         visits *= batch.weights / tf.gather(batch.gathered[name], slices.indices)
-    else:  # a search counts nothing: its steps need no distribution
+    else:  # a search needs no visits: it has no distribution to keep
         visits = tf.ones_like(visits)
     return RowGradient(slices.indices, tf.gather(totals, owner), visits)

@@ -21,6 +21,7 @@ class Entry:
     settings: dict[str, Any] = field(default_factory=dict)
     fields: tuple[str, ...] = ()
     diverges: bool = True  # with steps that are too large; those of psgld have a size of their own
+    problems: tuple[str, ...] = ("dense", "sparse")
 
     @property
     def one_call(self) -> Callable[..., dict[str, np.ndarray]]:
@@ -61,6 +62,12 @@ CATALOGUE = (
     Entry("sgnhtcv", 1e-4, MODE | {"a": 0.05}, ("a", *MODE_FIELDS)),
 )
 
+SIMPLEX = (
+    Entry("scir", 0.02, {"alpha": 0.5}, ("alpha",), problems=("simplex",)),
+    Entry("sgrld", 0.01, {"alpha": 0.5}, ("alpha",), problems=("simplex",)),
+)
+EVERY = CATALOGUE + SIMPLEX
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -71,9 +78,11 @@ class Problem:
     params: dict[str, Any]
     logPrior: Callable | None = None
     integers: tuple[str, ...] = ()
+    suffStats: Callable | None = None
 
     def arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("logLik", "dataset", "params", "logPrior", "integers")}
+        functions = ("logLik", "logPrior") if self.suffStats is None else ("suffStats",)
+        return {name: getattr(self, name) for name in (*functions, "dataset", "params", "integers")}
 
 
 def dense() -> Problem:
@@ -111,4 +120,24 @@ def sparse() -> Problem:
     return Problem(log_lik, {"x": x, "group": group}, params, log_prior, ("group",))
 
 
-PROBLEMS: dict[str, Callable[[], Problem]] = {"dense": dense, "sparse": sparse}
+def simplex() -> Problem:
+    """Categories of two kinds, one of them in three groups, with a category that is never seen."""
+    rng = np.random.default_rng(2)
+    group = rng.integers(0, 3, 300)
+    x = np.eye(4)[rng.choice(4, 300, p=[0.6, 0.3, 0.1, 0.0])]
+    y = np.eye(2)[rng.integers(0, 2, 300)]
+
+    def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+        of_x = tf.reduce_sum(dataset["x"] * tf.math.log(tf.gather(params["topics"], dataset["group"]) + 1e-30))
+        return of_x + tf.reduce_sum(dataset["y"] * tf.math.log(params["coin"]))
+
+    def counts(params: dict, dataset: dict) -> dict[str, tf.Tensor]:
+        groups = tf.one_hot(dataset["group"], 3, dtype=dataset["x"].dtype)
+        return {"topics": tf.matmul(groups, dataset["x"], transpose_a=True), "coin": tf.reduce_sum(dataset["y"], 0)}
+
+    params = {"topics": np.full((3, 4), 0.25), "coin": [0.9, 0.1]}
+    return Problem(log_lik, {"x": x, "y": y, "group": group}, params, None, ("group",), counts)
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {"dense": dense, "sparse": sparse, "simplex": simplex}
+PAIRS = [(entry, problem) for problem in PROBLEMS for entry in EVERY if problem in entry.problems]

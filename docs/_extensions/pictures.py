@@ -19,6 +19,7 @@ ORDER = (
     "tuning",
     "varianceReduction",
     "dynamics",
+    "topics",
     "dirichletProcess",
     "hugeChains",
     "portingFromR",

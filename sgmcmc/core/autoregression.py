@@ -1,4 +1,4 @@
-"""Where linear recursions settle: a position and a momentum, in each of some independent directions."""
+"""Stationary linear recursions of position and momentum in independent directions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ BISECTIONS = 60
 def iterations(F: np.ndarray, covariance: np.ndarray) -> np.ndarray:  # noqa: N803
     """The integrated autocorrelation time of the position, at least 1, [D].
 
-    Of x' = F x + noise with x = (theta, u) and F [D, 2, 2], whose `covariance` is that of x with theta, [D, 2].
+    The recursion is x' = F x + noise with x = (theta, u) and F [D, 2, 2]; `covariance`,
+    [D, 2], is that of x with theta.
     """
     later = np.linalg.solve(np.eye(2) - F, F @ covariance[..., None])[..., 0, 0]
     return np.maximum(1 + 2 * later / covariance[..., 0], 1.0)
@@ -27,7 +28,10 @@ def matrices(a: Entry, b: Entry, c: Entry, d: Entry) -> np.ndarray:
 
 
 def friction_at_rest(temperature: Callable[[float], float], highest: float) -> float | None:
-    """The friction of a thermostat in (0, highest] that gives the temperature 1, which falls with it; None if none."""
+    """The friction in (0, highest] at which a thermostat has the temperature 1.
+
+    None if there is none. The temperature must fall with the friction.
+    """
     if highest <= 0 or not temperature(highest) <= 1:
         return None
     low, high = 0.0, highest

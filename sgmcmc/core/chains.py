@@ -10,7 +10,10 @@ import tensorflow as tf
 
 
 def over_chains(fn: Callable, n_chains: int) -> Callable:
-    """Map `fn(*args)` over the chain axis of args; one chain is called directly, which compiles faster."""
+    """Map `fn(*args)` over the chain axis of args.
+
+    For one chain call it directly, which compiles faster.
+    """
 
     def call(*args: Any) -> Any:
         if n_chains == 1:
@@ -22,9 +25,9 @@ def over_chains(fn: Callable, n_chains: int) -> Callable:
 
 
 def one_by_one(fn: Callable, n_chains: int, specs: Any) -> Callable:
-    """The same one chain after the other, for what draws by rejection: it cannot be vectorised and compiled.
+    """The same, one chain after the other, for rejection samplers, which cannot be vectorised.
 
-    `specs` are those of what `fn` returns.
+    `specs` are the specs of the result of `fn`.
     """
     if n_chains == 1:
         return over_chains(fn, 1)
@@ -36,7 +39,7 @@ def one_by_one(fn: Callable, n_chains: int, specs: Any) -> Callable:
 
 
 def mapped(fn: Callable, elements: Any) -> Any:
-    """tf.vectorized_map without its word on retracing: it traces a function of its own for every map, and must."""
+    """tf.vectorized_map without its unavoidable warnings of retracing."""
     logger = logging.getLogger("tensorflow")
     logger.addFilter(_is_no_retracing)
     try:

@@ -1,4 +1,4 @@
-"""A short name for the contents of an array."""
+"""A short checksum of the contents of an array."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ import numpy as np
 
 
 def checksum(array: np.ndarray) -> str:
-    """Equal for arrays of equal bytes."""
+    """A text that is equal for arrays with equal bytes."""
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()[:16]

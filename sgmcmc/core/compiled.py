@@ -1,9 +1,10 @@
-"""Compilation of a pure function of tensors, by XLA where XLA can; the same program is compiled once in a process.
+"""Compilation of pure functions of tensors, by XLA if possible, once for each program.
 
-XLA keeps all that it has compiled until the process ends, some 20 MB for a small program. So programs are told apart by
-their graph, not by the function that they were traced from, and an equal one is used again: a second call of a sampler
-with the same model, shapes and settings is traced, but not compiled. A graph has in it all that the function does, so a
-function that has come to mean something else has another graph.
+XLA keeps everything that it has compiled until the process ends, about 20 MB for a
+small program. So programs are identified by their graph, not by the function that was
+traced, and a program with an equal graph is used again: a second call of a sampler with
+the same model, shapes and settings traces, but does not compile. A graph contains
+everything that the function does, so a function that has changed has another graph.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ _programs: dict[str, Any] = {}  # by fingerprint: what XLA has compiled
 class Compiled:
     """`function` of a fixed number of tensors, traced and compiled on first call.
 
-    Where XLA cannot compile an operation the plain TensorFlow graph runs instead, after one warning.
+    If XLA cannot compile an operation, the plain TensorFlow graph runs instead, after
+    one warning.
 
     Parameters
     ----------
     function : callable
-        From tensors to a list of tensors.
+        A function from tensors to a list of tensors.
     """
 
     def __init__(self, function: Callable[..., list[tf.Tensor]]) -> None:
@@ -39,7 +41,10 @@ class Compiled:
         self._traced: Program | None = None
 
     def trace(self, specs: Sequence[Any]) -> None:
-        """Trace for tensors of these shapes and types, if it has not been done; the first call then compiles only."""
+        """Trace for tensors of these shapes and types, if not done yet.
+
+        The first call then only compiles.
+        """
         if self._program is None and self._traced is None:
             self._traced = self.traced(specs, jit_compile=True)
 
@@ -60,7 +65,7 @@ class Compiled:
             raise
         except tf.errors.OpError as error:
             program = self.traced(tensors, jit_compile=False)
-            results = program(*tensors)  # a fault of the model, not of XLA, is raised again here
+            results = program(*tensors)  # an error of the model, not of XLA, is raised again here
             warn_user(
                 "XLA cannot compile this logLik or logPrior, so the plain TensorFlow graph is used, which is slower. "
                 f"XLA's reason: {_first_line(error)}"
@@ -71,19 +76,19 @@ class Compiled:
     def traced(self, tensors: Sequence[Any], jit_compile: bool) -> Program:
         """A program for tensors like these, to be compiled by XLA or run as a graph."""
 
-        # A function of its own for each trace: TensorFlow keeps traces by the function's identity.
+        # A new function for each trace, since TensorFlow caches traces by the function's identity.
         def function(*arguments: tf.Tensor) -> list[tf.Tensor]:
             return self._function(*arguments)
 
         specs: list[Any] = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
         try:
             concrete = tf.function(function, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
-        except SystemError as error:  # what Ctrl-C becomes where TensorFlow's C++ calls Python
+        except SystemError as error:  # Ctrl-C raises this where TensorFlow's C++ calls Python
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise KeyboardInterrupt from error
             raise
         captured = list(concrete.captured_inputs)
-        # Calling `concrete` itself binds its signature anew each time, for longer than a short block runs.
+        # Calling `concrete` itself binds its signature each time, which takes longer than a short block.
         called = concrete.inference_fn
         if jit_compile:
             called = _programs.setdefault(fingerprint(concrete.graph), _without_graph(called))
@@ -95,7 +100,10 @@ class Compiled:
 
 
 def _without_graph(function: Any) -> Any:
-    """The same function of TensorFlow's runtime; its graph would keep all data alive that it was traced with."""
+    """The same runtime function without its graph.
+
+    The graph would keep alive all data of the trace.
+    """
     children = [_without_graph(child) for child in function.children]
     return type(function)(
         function.name, function._bound_context, function.function_type, children, function.call_options

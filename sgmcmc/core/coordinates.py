@@ -1,7 +1,8 @@
-"""Coordinates phi in which a chain moves, theta = centre + A phi, by a preconditioner M = A A^T.
+"""Coordinates phi for a preconditioner M = A A^T: theta = centre + A phi.
 
-The gradient by phi is A^T times that by theta. A dynamics makes its step from the origin of these coordinates, and
-theta moves by A times the step: theta itself is never transformed, so that nothing of it is lost in rounding.
+The gradient with respect to phi is A^T times that with respect to theta. A dynamics
+makes its step from the origin of these coordinates, and theta moves by A times the
+step. theta itself is never transformed, so that it does not lose precision.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def of_gradient(gradient: Tree, root: Tree, elements: Mapping[str, Elements]) ->
 
 
 def to_theta(step: Tree, root: Tree, elements: Mapping[str, Elements]) -> Tree:
-    """By how much theta moves, from a step of phi, {name: [C, *shape]}."""
+    """The move of theta, from a step of phi, {name: [C, *shape]}."""
     if DENSE in root:
         return split(tf.matmul(joined(step), root[DENSE], transpose_b=True), elements)
     return {name: step[name] * root[DIAGONAL][name] for name in elements}

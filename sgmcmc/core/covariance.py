@@ -9,20 +9,23 @@ import tensorflow as tf
 
 
 class Covariance(enum.Enum):
-    """How much of it is wanted, for the elements of one parameter array."""
+    """The part of it that is estimated for one parameter array."""
 
     DIAGONAL = "diag"
     FULL = "full"
 
     def shape(self, theta: tf.TensorShape) -> list[int]:
-        """That of the covariance, for a parameter of this shape."""
+        """The shape of the covariance, for a parameter of this shape."""
         if self is Covariance.DIAGONAL:
             return list(theta)
         size = math.prod(theta)
         return [size, size]
 
     def of_sum(self, terms: tf.Tensor) -> tf.Tensor:
-        """Of the sum of independent `terms`, [n, *shape], n >= 2: n times their empirical covariance, by n - 1."""
+        """The covariance of the sum of n >= 2 independent `terms`, [n, *shape].
+
+        It is n times their empirical covariance, with divisor n - 1.
+        """
         n = terms.shape[0]
         deviations = terms - tf.reduce_mean(terms, axis=0)
         if self is Covariance.DIAGONAL:
@@ -31,11 +34,11 @@ class Covariance(enum.Enum):
         return tf.matmul(flat, flat, transpose_a=True) * (n / (n - 1))
 
     def times(self, covariance: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
-        """Its product with `u`, which has the parameter's shape."""
+        """The product of the covariance with `u`, which has the parameter's shape."""
         if self is Covariance.DIAGONAL:
             return covariance * u
         return tf.reshape(tf.linalg.matvec(covariance, tf.reshape(u, [-1])), u.shape)
 
     def mean_variance(self, covariance: tf.Tensor) -> tf.Tensor:
-        """That of the elements, a scalar."""
+        """The mean of the elements' variances, a scalar."""
         return tf.reduce_mean(covariance if self is Covariance.DIAGONAL else tf.linalg.diag_part(covariance))

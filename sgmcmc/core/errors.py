@@ -1,4 +1,7 @@
-"""Failures with a name of their own; everything else is a ValueError or TypeError raised before any computation."""
+"""The errors of a run.
+
+Everything else is a ValueError or TypeError, raised before any computation.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,15 @@ class DivergenceError(FloatingPointError):
     Attributes
     ----------
     iteration : int
-        The first iteration, counted from 1, after which something was found not finite.
+        The first iteration, counted from 1, after which a number is NaN or infinite.
     chain : int
-        The first chain concerned, counted from 0.
+        The first chain with such a number, counted from 0.
     parameter : str
-        The parameter that was not finite; if it was the estimate of the log posterior, the largest parameter.
+        The parameter that is NaN or infinite; if only the estimate of the log posterior
+        is, the parameter with the largest absolute value.
     draws : dict of numpy.ndarray
-        What had been stored before the failure, in the shape that the sampler would have returned.
+        The draws stored before the failure, in the form that the sampler would have
+        returned.
     """
 
     stepsize_argument = "stepsize"
@@ -41,10 +46,10 @@ class DivergenceError(FloatingPointError):
             else f"parameter {parameter!r} of chain {chain}"
         )
         where = f" (the largest parameter is {parameter!r})" if of_density else ""
-        # The arguments, not the message alone, so that the error can be pickled between processes.
+        # The arguments, not only the message, so that the error can be pickled.
         self._arguments: tuple = (iteration, chain, parameter, of_density, self.draws, stored)
         super().__init__(
-            f"{what} was no longer finite after iteration {iteration}{where}; "
+            f"{what} was NaN or infinite after iteration {iteration}{where}; "
             f"try decreasing {self.stepsize_argument}{kept}."
         )
 
@@ -52,13 +57,13 @@ class DivergenceError(FloatingPointError):
         return type(self), self._arguments
 
     def with_draws(self, draws: Any, stored: int) -> DivergenceError:
-        """The same failure, carrying the draws before it."""
+        """The same error, with the draws before it."""
         made: Callable[..., DivergenceError] = type(self)
         return made(*self._arguments[:-2], draws, stored)
 
 
 class ModeSearchError(DivergenceError):
-    """The search for the posterior mode, which control variates start from, reached NaN or infinity."""
+    """The search for the posterior mode reached NaN or infinity."""
 
     stepsize_argument = "optStepsize, or optimizer='adam': the search for the mode diverged"
 
@@ -85,6 +90,6 @@ class NoRoomError(DivergenceError):
 
 
 def reason(error: BaseException) -> str:
-    """What an error of another package says, in one line, for a message of ours."""
+    """The type and first line of another package's error, for one of our messages."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first}".rstrip(".: ")

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, contents: bytes) -> None:
-    """Write a file under another name and then, in one stroke, give it its own."""
+    """Write a file under a temporary name, then rename it atomically."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         partial.write_bytes(contents)

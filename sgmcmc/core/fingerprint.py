@@ -1,7 +1,8 @@
-"""What a traced function computes, as a short text: equal for graphs that differ in names only.
+"""A short text that is equal for traced functions whose graphs differ only in names.
 
-TensorFlow numbers the functions in a graph through, and puts these numbers into the names of nodes and arguments, so
-two traces of the same thing are not the same to the letter. Here nodes are called by their places.
+TensorFlow numbers the functions in a graph, and the names of nodes and arguments
+contain these numbers. So two traces of the same function have different names. Here
+nodes are identified by their positions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 
 def fingerprint(graph: Any) -> str:
-    """Of a function graph with all functions that it calls."""
+    """The fingerprint of a function graph, with all functions that it calls."""
     definition = graph.as_graph_def()
     library = {function.signature.name: function for function in definition.library.function}
     digest = hashlib.sha256()
@@ -20,7 +21,7 @@ def fingerprint(graph: Any) -> str:
     for part in _of_nodes(definition.node, {}, library, numbers):
         digest.update(part)
     done = 0
-    while done < len(numbers):  # functions met on the way are described in turn
+    while done < len(numbers):  # describe the called functions in the order of their first call
         function = library[list(numbers)[done]]
         done += 1
         for part in _of_function(function, library, numbers):
@@ -47,7 +48,7 @@ def _of_nodes(
         op = _number(node.op, numbers) if node.op in library else node.op
         yield f"node {op} {[_reference(name, places) for name in node.input]} {node.device}".encode()
         for key in sorted(node.attr):
-            if key.startswith("_"):  # remarks of TensorFlow's own, such as which gradient a node has
+            if key.startswith("_"):  # TensorFlow's annotations, such as the gradient of a node
                 continue
             value = type(node.attr[key])()
             value.CopyFrom(node.attr[key])

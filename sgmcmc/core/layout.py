@@ -8,9 +8,10 @@ RESERVED = ("chain", "draw", "parameter", "", ".", "..", "zarr.json")
 
 
 def dimension_names(group: str, name: str, rank: int, names: Collection[str]) -> tuple[str, ...]:
-    """chain, draw, and numbered ones after the variable, as ArviZ does; none is the name of a variable of the group.
+    """The dimensions of a variable: chain, draw, and numbered ones, as in ArviZ.
 
-    Statistics are by parameter.
+    The third dimension of statistics is "parameter". No dimension has the name of a
+    variable.
     """
     own = ["parameter"] if group == "sample_stats" else [f"{name}_dim_{k}" for k in range(rank - 2)]
     for k, dimension in enumerate(own):
@@ -20,5 +21,5 @@ def dimension_names(group: str, name: str, rank: int, names: Collection[str]) ->
 
 
 def reserved_names(names: Collection[str]) -> list[str]:
-    """Those that cannot be variables beside these dimensions, or in a folder."""
+    """The names that cannot be variables with these dimensions, or files."""
     return [name for name in names if name in RESERVED or "/" in name or name.startswith("__")]

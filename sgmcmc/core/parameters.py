@@ -1,4 +1,4 @@
-"""The order of parameters and the numbering of their elements: by name, and through all arrays in C order."""
+"""The order of the parameters, by name, and of their elements, in C order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sgmcmc.core.types import Tree
 
 
 class Elements(NamedTuple):
-    """Where the elements of one parameter stand among those of all."""
+    """The positions of one parameter's elements among those of all parameters."""
 
     start: int
     stop: int
@@ -20,12 +20,12 @@ class Elements(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """The number of elements."""
         return self.stop - self.start
 
 
 def numbered(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Elements]:
-    """The elements of each parameter, in the order that all of the package keeps."""
+    """The elements of each parameter, in the order that the whole package uses."""
     elements, start = {}, 0
     for name in sorted(shapes):
         shape = tuple(shapes[name])

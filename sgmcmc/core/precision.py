@@ -1,4 +1,4 @@
-"""What the float type cannot hold: constants that become 0 or infinity, steps and data that are rounded away."""
+"""The limits of the float type: numbers that become 0 or infinite, or are lost."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import numpy as np
 
 from sgmcmc.core.warn import warn_user
 
-ROUNDED = 1e-4  # of the range of a column: rounding by more is warned of
+ROUNDED = 1e-4  # of the range of a column: larger rounding errors give a warning
 SINGLE = np.dtype(np.float32)
 
 
 def require_held(label: str, of: str, value: float, dtype: np.dtype) -> float:
-    """A number that `dtype` does not make 0, infinity, or so small that programs take it for 0."""
+    """The number, if `dtype` holds it: neither 0, nor infinite, nor subnormal."""
     least, most = (float(x) for x in (np.finfo(dtype).tiny, np.finfo(dtype).max))
     if value and not least <= abs(value) <= most:
         remedy = ", or come with dtype='float64'" if dtype == SINGLE else ""
         raise ValueError(
-            f"{label} of {of} must be from {least:.3g} to {most:.3g}, what {dtype} can hold{remedy}; got {value!r}."
+            f"{label} of {of} must be from {least:.3g} to {most:.3g}, the range of {dtype}{remedy}; got {value!r}."
         )
     return value
 
 
 def warn_of_lost_noise(of: str, noise: Mapping[str, Any], position: Mapping[str, Any]) -> None:
-    """Say so where the noise of a step would be lost in rounding: the chain then stands still, or moves in jumps.
+    """Warn if rounding removes the noise of a step, so that the chain hardly moves.
 
-    `noise` has its standard deviations, for each parameter or for each element, `position` arrays.
+    `noise` has its standard deviations, for each parameter or each element; `position`
+    has arrays.
     """
     lost = []
     for name, sds in noise.items():
@@ -37,16 +38,18 @@ def warn_of_lost_noise(of: str, noise: Mapping[str, Any], position: Mapping[str,
         sd = float(np.broadcast_to(sds, at.shape)[worst])
         if sd < resolution[worst]:
             lost.append(
-                f"params[{name!r}] is at {at[worst]:.6g}, where {at.dtype} has steps of {resolution[worst]:.2g}, and "
-                f"the noise of a step has sd {sd:.2g}"
+                f"params[{name!r}] is at {at[worst]:.6g}, where {at.dtype} has a resolution of "
+                f"{resolution[worst]:.2g}, but the noise of a step has sd {sd:.2g}"
             )
             remedy = "use dtype='float64', or " if at.dtype == SINGLE else ""
     if lost:
-        warn_user(f"{'; '.join(lost)}: {of} will hardly move it. To help, {remedy}shift the parameter to lie near 0.")
+        warn_user(
+            f"{'; '.join(lost)}: {of} will hardly move it. To fix this, {remedy}shift the parameter to be near 0."
+        )
 
 
 def warn_of_rounded(label: str, of: str, array: np.ndarray, converted: np.ndarray) -> None:
-    """Say so where rounding takes from a column, an entry of an observation, what tells its observations apart."""
+    """Warn if rounding removes the differences between observations in a column."""
     if array.dtype.kind != "f" or array.dtype.itemsize <= converted.dtype.itemsize or not array.size:
         return
     least, most = array.min(axis=0), array.max(axis=0)
@@ -54,12 +57,14 @@ def warn_of_rounded(label: str, of: str, array: np.ndarray, converted: np.ndarra
     half_steps = np.spacing(np.maximum(abs(least), abs(most)).astype(converted.dtype)) / 2
     for place in np.argwhere((spread > 0) & (half_steps > ROUNDED * spread)):
         where: tuple = (slice(None), *(int(i) for i in place))
-        error = abs(array[where] - converted[where]).max()  # 0 for what is held exactly, such as whole numbers
+        error = abs(
+            array[where] - converted[where]
+        ).max()  # 0 for numbers that are exact in the float type, such as whole numbers
         if error > ROUNDED * spread[tuple(place)]:
             column = f"[:, {', '.join(map(str, place))}]" if len(place) else ""
             remedy = "subtract its mean before" + (", or use dtype='float64'" if converted.dtype == SINGLE else "")
             warn_user(
-                f"{label}{column} of {of} loses what tells observations apart: {converted.dtype} rounds it by up to "
-                f"{error:.2g}, and its range is {spread[tuple(place)]:.2g}; {remedy}."
+                f"{label}{column} of {of} loses the differences between observations: {converted.dtype} rounds it by "
+                f"up to {error:.2g}, and its range is {spread[tuple(place)]:.2g}; {remedy}."
             )
             return

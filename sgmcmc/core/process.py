@@ -7,7 +7,10 @@ import threading
 
 
 class _Process:
-    """TensorFlow's threads do not live on in a forked process, where it waits for them forever."""
+    """Whether TensorFlow was used.
+
+    Its threads do not exist in a fork, where it waits for them forever.
+    """
 
     used = False
     orphaned = False
@@ -22,25 +25,28 @@ if hasattr(os, "register_at_fork"):
 
 
 def use() -> None:
-    """Say that TensorFlow is about to be used.
+    """Note that TensorFlow is about to be used.
 
     Raises
     ------
     RuntimeError
-        In a fork of a process where it was.
+        If this process is a fork of one that has used it.
     """
     if _Process.orphaned:
         raise RuntimeError(
-            "sgmcmc cannot be used in a process that was forked from one where it had been used, since TensorFlow "
-            "would hang; start processes by multiprocessing.get_context('spawn')."
+            "sgmcmc cannot be used in a process that was forked after sgmcmc had been used, since TensorFlow would "
+            "hang; start processes with multiprocessing.get_context('spawn')."
         )
     _Process.used = True
 
 
 class OneThread:
-    """A context that refuses a second thread while one is within; not to be entered twice by the same.
+    """A context that only one thread at a time can be in.
 
-    An interrupt may leave the name of a thread here, until that thread comes again or has ended.
+    A thread must not enter it twice.
+
+    An interrupt may leave a thread registered; this ends when it enters again or has
+    ended.
     """
 
     def __init__(self) -> None:
@@ -52,8 +58,8 @@ class OneThread:
         within = self._within.setdefault("thread", thread)
         if within is not thread and within.is_alive():
             raise RuntimeError(
-                f"sessions of one sampler must be used by one thread at a time; {within.name!r} is using one. Give "
-                "each thread a sampler of its own."
+                f"sessions of one sampler must be used by one thread at a time; {within.name!r} is using one. Use a "
+                "separate sampler for each thread."
             )
         self._within["thread"] = thread
 

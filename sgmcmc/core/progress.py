@@ -1,4 +1,7 @@
-"""How far a run is: a bar on a terminal or in a notebook, a line now and then in a log; no chain ever fails by it."""
+"""Progress: a bar on a terminal or in a notebook, else a line every LINE_SECONDS.
+
+Errors while showing it do not end a chain.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,20 @@ LINE = "{desc}: {percentage:3.0f}%, {n_fmt} of {total_fmt} {unit}s in {elapsed},
 
 
 class Progress:
-    """What is shown on stderr; if that is closed, or its disk is full, nothing more is.
+    """Progress on stderr.
+
+    After an error, such as a closed stream or a full disk, nothing more is shown.
 
     Parameters
     ----------
     total : int
-        How much there is to do.
+        The number of units to do.
     title, unit : str
-        What it is, and of what it is that much.
+        The name of the task, and of its unit.
     shown : bool
         False shows nothing.
     done : int, default 0
-        How much has been done before.
+        The number of units done before.
     """
 
     def __init__(self, total: int, title: str, unit: str, shown: bool, done: int = 0) -> None:
@@ -41,12 +46,12 @@ class Progress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Leave what was shown last."""
+        """End the display; the last state stays visible."""
         if self._meter is not None:
             self._try(self._meter.close)
 
     def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
-        """So much has been done."""
+        """Show that `done` units are done."""
         if self._meter is not None:
             self._try(lambda: self._meter.reached(done, log_density))
 
@@ -57,7 +62,7 @@ class Progress:
     def _try(self, show: Callable[[], None]) -> None:
         try:
             show()
-        except Exception:  # OSError or ValueError, by what stderr is; a chain is worth more than its bar
+        except Exception:  # OSError or ValueError, depending on stderr; it must not end the chain
             meter, self._meter = self._meter, None
             if meter is not None:
                 meter.give_up()
@@ -65,7 +70,7 @@ class Progress:
 
 @contextmanager
 def unheard_warnings() -> Iterator[None]:
-    """Warnings raise a ValueError where stderr is closed; within this they do not."""
+    """A context in which a warning does not raise the ValueError of a closed stderr."""
     try:
         yield
     except ValueError:
@@ -75,7 +80,7 @@ def unheard_warnings() -> Iterator[None]:
 
 class _Bar:
     def __init__(self, total: int, title: str, unit: str, done: int) -> None:
-        # With a delay, so that nothing is written before the bar is known here.
+        # A delay, so that nothing is written before self._bar exists.
         self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, delay=1e-9)
         self.begin, self.close = self._bar.refresh, self._bar.close
 
@@ -84,7 +89,7 @@ class _Bar:
         self._bar.update(done - self._bar.n)
 
     def give_up(self) -> None:
-        self._bar.disable = True  # or it would write again when it is collected
+        self._bar.disable = True  # otherwise it would write again when it is deleted
 
 
 class _Lines:
@@ -116,5 +121,5 @@ def _remark(log_density: np.ndarray | None) -> str:
 
 
 def _is_live(stream: Any) -> bool:
-    """Whether what is written can be written over: on a terminal, or in a notebook."""
+    """Whether output can be overwritten: on a terminal, or in a notebook."""
     return bool(stream.isatty()) or "ipykernel" in type(stream).__module__

@@ -1,7 +1,7 @@
 """Counter-based randomness: every draw is a function of (seed, purpose, chain, counter, element).
 
 Nothing is consumed, so the length of a block, thinning, progress bars or resuming cannot change a chain, and
-chain c draws the same numbers however many chains run beside it. This is the only file that draws.
+chain c draws the same numbers for any number of chains. Only this file draws random numbers.
 
 The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy
 as 1, 2, 3"), written in TensorFlow operations because TensorFlow's own generators give different floats inside
@@ -40,6 +40,8 @@ class Purpose(enum.IntEnum):
     GIBBS = 12
     LATENT = 13
     COMPONENTS = 14
+    INFERENCE = 17
+    COMPLETION = 18
 
 
 class Draw(enum.IntEnum):
@@ -76,7 +78,7 @@ def threefry2x32(key: tuple, counter: tuple) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def fresh_seed() -> int:
-    """A seed from the operating system's entropy, for when the user gives none."""
+    """A seed from the operating system's entropy, if the user gives none."""
     return secrets.randbits(63)
 
 
@@ -87,7 +89,7 @@ def child_seed(seed: int, purpose: Purpose) -> int:
 
 
 def keys(seed: int, purpose: Purpose, chains: int | range) -> np.ndarray:
-    """The keys of these chains, uint32 [C, 2]; all of the lowest 64 bits of the seed count."""
+    """The keys of these chains, uint32 [C, 2]; they depend on the lowest 64 bits of the seed."""
     chains = range(chains) if isinstance(chains, int) else chains
     numbers = tf.bitcast(tf.range(chains.start, chains.stop), tf.uint32)
     k0, k1 = threefry2x32((_u32(seed), _u32(seed >> 32)), (_u32(int(purpose)), _u32(0)))
@@ -133,7 +135,7 @@ class Stream:
         return self.integers_and_bits(counters, elements, bound)[0]
 
     def integers_and_bits(self, counters: tf.Tensor, elements: tf.Tensor, bound: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """The same, and of each draw the 32 bits behind: uniform on {0, ..., 2^32 - 1} whatever the draw is."""
+        """The same, and 32 further bits for each draw: uniform on {0, ..., 2^32 - 1}, independent of the draw."""
         high, low = self.bits(counters, elements)
         carry = _multiply_high(low, bound)
         total = high * _u32(bound) + carry
@@ -178,24 +180,22 @@ class Stream:
         draw: Draw,
         quick: Callable | None = None,
     ) -> tf.Tensor:
-        n_counters, n_chains, width = param.shape
+        _, n_chains, width = param.shape
         numbers = tf.reshape(tf.broadcast_to(_u32(elements), [n_chains, width]), [-1])
 
         def by(made: Callable) -> Callable:
             def propose(attempt: tf.Tensor, at: tf.Tensor | None, param: tf.Tensor) -> tf.Tensor:
                 stream = self._of(draw, attempt)
                 if at is None:
-                    words = [tf.reshape(x, [-1]) for x in stream.bits(counters, elements)]
-                else:
-                    key = tuple(tf.gather(k[:, 0], at // width % n_chains) for k in stream._key)
-                    counter = tf.gather(_u32(counters), at // (width * n_chains))
-                    words = list(threefry2x32(key, (tf.gather(numbers, at % (width * n_chains)), counter)))
-                return made(*words, param)
+                    return made(*stream.bits(counters, elements), param, attempt)
+                key = tuple(tf.gather(k[:, 0], at // width % n_chains) for k in stream._key)
+                counter = tf.gather(_u32(counters), at // (width * n_chains))
+                words = threefry2x32(key, (tf.gather(numbers, at % (width * n_chains)), counter))
+                return made(*words, param, attempt)
 
             return propose
 
-        flat = rejection.drawn(by(proposal), tf.reshape(param, [-1]), by(quick) if quick else None)
-        return tf.reshape(flat, [n_counters, n_chains, width])
+        return rejection.drawn(by(proposal), param, by(quick) if quick else None)
 
     def permutation(self, counters: tf.Tensor, positions: tf.Tensor, bound: int) -> tf.Tensor:
         """The values at `positions`, int32 [K or 1, m], of a random permutation of {0, ..., bound - 1}: [K, C, m].
@@ -232,7 +232,7 @@ def _open_uniform(high: tf.Tensor, low: tf.Tensor, dtype: tf.DType) -> tf.Tensor
     return (tf.cast(high, dtype) + (tf.cast(low, dtype) + 0.5) * 2.0**-32) * 2.0**-32
 
 
-def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
+def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
     """The logarithm of a draw for `shape`, or for shape + 1 if it is below 1; or `REFUSED`."""
     d = tf.where(shape < 1, shape + 1, shape) - 1 / 3
     y = tf.cast(_normal(high), shape.dtype) / (3 * tf.sqrt(d))
@@ -240,7 +240,7 @@ def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor) -> tf.Ten
     # log v - v + 1 + x^2/2d for v = (1 + y)^3, of which all but the rest of the series of the logarithm cancels.
     rest = tf.where(
         tf.abs(y) < 0.25,
-        y**4 * _polynomial(y, (1 / 11, -1 / 10, 1 / 9, -1 / 8, 1 / 7, -1 / 6, 1 / 5, -1 / 4)),
+        (y * y) * (y * y) * _polynomial(y, (1 / 11, -1 / 10, 1 / 9, -1 / 8, 1 / 7, -1 / 6, 1 / 5, -1 / 4)),
         tf.math.log1p(far) - far * (1 - far * (1 / 2 - far / 3)),
     )
     log_u = tf.cast(tf.math.log(_open_uniform(low, low, tf.float32)), shape.dtype)
@@ -250,50 +250,60 @@ def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor) -> tf.Ten
 
 INVERTED_BELOW = 10.0  # means
 LAST_COUNT = 60  # of a mean below 10, exceeded with probability 1e-26
-QUICK_COUNT = 3
+QUICK_COUNT = 12
+QUICK_TAIL = 1e-5  # probabilities from which on float32 tells a count from the next
 LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(16), 1)))
 
 
-def _quick_poisson(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
-    """A draw, refused where it takes more than a comparison or exceeds a small count."""
-    few, _, left = _inverted(_open_uniform(high, low, tf.float64), mean, QUICK_COUNT)
-    count, squeezed, _ = _transformed(high, low, mean)
+def _quick_poisson(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
+    """A draw, refused where it takes more than float32, small counts and comparisons."""
+    u, mean32 = _open_uniform(high, low, tf.float32), tf.cast(tf.minimum(mean, INVERTED_BELOW), tf.float32)
+    state = _first_count(mean32)
+    for _ in range(QUICK_COUNT):
+        state = _next_count(u, mean32, *state)
+    _, _, tail, few = state
     refused = tf.constant(rejection.REFUSED, mean.dtype)
-    small = tf.where(left, refused, tf.cast(few, mean.dtype))
+    small = tf.where((u < tail) | (u < QUICK_TAIL), refused, tf.cast(few, mean.dtype))
+    count, squeezed, _ = _transformed(high, low, mean)
     return tf.where(mean < INVERTED_BELOW, small, tf.where(squeezed, count, refused))
 
 
-def _poisson_proposal(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
+def _poisson_proposal(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
     """A draw, or `REFUSED`."""
-    few, _, _ = _inverted(_open_uniform(high, low, tf.float64), mean, LAST_COUNT)
+    # Inversion needs one attempt.
+    few = _inverted(_open_uniform(high, low, tf.float64), tf.where(attempt == 0, mean, tf.zeros_like(mean)))
     count, squeezed, ratio = _transformed(high, low, mean)
     accepted = squeezed | ((count >= 0) & (ratio <= _log_poisson(tf.maximum(count, 0), mean)))
     large = tf.where(accepted, count, tf.constant(rejection.REFUSED, mean.dtype))
     return tf.where(mean < INVERTED_BELOW, tf.cast(few, mean.dtype), large)
 
 
-def _inverted(u: tf.Tensor, mean: tf.Tensor, last: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """How many of P(X > 0), ..., P(X > last) exceed u, the last of them, and which draws are larger still.
+def _inverted(u: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
+    """How many of P(X > 0), P(X > 1), ... exceed u, for means below `INVERTED_BELOW`; 0 for others.
 
     In float64: in float32 the rounding of a small tail would turn into counts that are far too large.
     """
     mean = tf.cast(tf.where(mean < INVERTED_BELOW, mean, tf.zeros_like(mean)), tf.float64)
+    _, _, _, count = tf.while_loop(
+        lambda k, mass, tail, count: (k < LAST_COUNT) & tf.reduce_any(u < tail),
+        lambda *state: _next_count(u, mean, *state),
+        _first_count(mean),
+    )
+    return count
 
-    def next_count(k: int | tf.Tensor, mass: tf.Tensor, tail: tf.Tensor, count: tf.Tensor) -> tuple:
-        exceeds = u < tail
-        mass *= mean / tf.cast(k + 1, tf.float64)
-        return k + 1, mass, tf.where(exceeds, tail - mass, tail), count + tf.cast(exceeds, tf.float64)
 
-    state = (0, tf.exp(-mean), -tf.math.expm1(-mean), tf.zeros_like(mean))
-    if last <= QUICK_COUNT:
-        for _ in range(last):
-            state = next_count(*state)
-    else:
-        state = tf.while_loop(
-            lambda k, mass, tail, count: (k < last) & tf.reduce_any(u < tail), next_count, (tf.constant(0), *state[1:])
-        )
-    _, _, tail, count = state
-    return count, tail, u < tail
+def _first_count(mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """k = 0, P(X = 0), P(X > 0), and no count yet."""
+    return tf.constant(0), tf.exp(-mean), -tf.math.expm1(-mean), tf.zeros_like(mean)
+
+
+def _next_count(
+    u: tf.Tensor, mean: tf.Tensor, k: tf.Tensor, mass: tf.Tensor, tail: tf.Tensor, count: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The same for k + 1, where u < P(X > k)."""
+    exceeds = u < tail
+    mass *= mean / tf.cast(k + 1, mean.dtype)
+    return k + 1, mass, tf.where(exceeds, tail - mass, tail), count + tf.cast(exceeds, mean.dtype)
 
 
 def _transformed(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -393,9 +403,9 @@ def _mix(x: tf.Tensor) -> tf.Tensor:
 def _multiply_high(x: tf.Tensor, factor: int) -> tf.Tensor:
     """The high 32 bits of the 64-bit product of a uint32 and a constant below 2^32: x scaled to {0, ..., factor - 1}.
 
-    From products of 16 bits, because the obvious cast to uint64, shift and cast back is compiled wrongly: for the last
+    It uses products of 16 bits, since the obvious cast to uint64, shift and cast back is compiled wrongly: for the last
     element of a row of 8k + 1, XLA (TensorFlow 2.21, CPUs with AVX-512) stores 8 bytes where 4 belong, and so zeroes
-    whatever lies behind.
+    the 4 bytes behind.
     """
     low, high = _u32(factor & 0xFFFF), _u32(factor >> 16)
     x_low, x_high = tf.bitwise.bitwise_and(x, _u32(0xFFFF)), tf.bitwise.right_shift(x, _u32(16))

@@ -6,7 +6,6 @@ The accepted value of an element depends on its own random numbers alone, not on
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,42 +15,45 @@ FEW = 4096  # elements that are proposed again together, accepted or not: cheape
 SHARE = 16  # one in so many elements fits into the queue
 
 
-def drawn(propose: Callable[..., tf.Tensor], params: Any, quick: Callable[..., tf.Tensor] | None = None) -> tf.Tensor:
+def drawn(
+    propose: Callable[..., tf.Tensor], param: tf.Tensor, quick: Callable[..., tf.Tensor] | None = None
+) -> tf.Tensor:
     """The first accepted proposal of each element.
 
     Parameters
     ----------
     propose : callable
-        ``propose(attempt, at, params) -> [m]``, the proposals of this attempt, `REFUSED` where they are, for the
-        elements `at`, int32 [m], or for all if `at` is None.
-    params : nest of tensors
-        Of the distributions, with leaves [M].
+        ``propose(attempt, at, param)``, the proposals of this attempt, `REFUSED` where they are, for the elements `at`,
+        int32 [m], in C order, of which these are the parameters, [m]; or for all, in their shape, if `at` is None.
+    param : tf.Tensor
+        Of the distributions, of any shape.
     quick : callable, optional
         The same as `propose` for attempt 0 at lower cost: what it does not refuse, `propose` gives as well.
 
     Returns
     -------
     tf.Tensor
-        [M].
+        Of the same shape. (Shapes are kept: where a reshape comes between the words of the generator and their use,
+        XLA's code for them grows exponentially.)
     """
-    size = tf.nest.flatten(params)[0].shape[0]
-    zero = tf.constant(0)
+    size = param.shape.num_elements()
     if size <= FEW:
-        return _accepted(lambda attempt: propose(attempt, None, params), propose(zero, None, params), 1)
-    value = (quick or propose)(zero, None, params)
-    queue = max(size // SHARE, FEW)
+        none = tf.fill(param.shape, tf.constant(REFUSED, param.dtype))
+        return _accepted(lambda attempt: propose(attempt, None, param), none, 0)
+    value = tf.reshape((quick or propose)(tf.constant(0), None, param), [-1])
+    flat, queue = tf.reshape(param, [-1]), max(size // SHARE, FEW)
 
     def again(value: tf.Tensor) -> tuple[tf.Tensor]:
         at = _first_refused(value, queue)
         place = tf.minimum(at, size - 1)
-        of_queue = tf.nest.map_structure(lambda x: tf.gather(x, place), params)
+        of_queue = tf.gather(flat, place)
         some = tf.where(at < size, tf.constant(REFUSED, value.dtype), tf.zeros([queue], value.dtype))
         some = _accepted(lambda attempt: propose(attempt, place, of_queue), some, 0 if quick else 1)
         longer = tf.concat([value, tf.zeros([1], value.dtype)], axis=0)  # with a place for what no element is at
         return (tf.tensor_scatter_nd_update(longer, at[:, None], some)[:size],)
 
     (value,) = tf.while_loop(lambda value: tf.reduce_any(tf.math.is_nan(value)), again, (value,))
-    return value
+    return tf.reshape(value, param.shape)
 
 
 def _accepted(propose: Callable[[tf.Tensor], tf.Tensor], value: tf.Tensor, attempt: int) -> tf.Tensor:

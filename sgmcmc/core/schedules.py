@@ -1,4 +1,4 @@
-"""Stepsizes that change with the iteration; one may stand wherever a stepsize may be a number."""
+"""Stepsizes that change with the iteration, in place of a number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 Schedule = Callable[[tf.Tensor], tf.Tensor]
-"""From the iteration (a float scalar, 0 for the first) to the stepsize of that iteration."""
+"""A function from the iteration (a float scalar, 0 for the first) to its stepsize."""
 
 
 def first(stepsize: float | Schedule, dtype: tf.DType) -> float:
@@ -25,7 +25,7 @@ def explores(stepsize: object) -> TypeGuard[cyclical]:
 
 
 def exploring(stepsizes: Mapping[str, float | Schedule]) -> dict[str, cyclical]:
-    """Those of these schedules that have iterations without noise."""
+    """The schedules that have iterations without noise."""
     return {name: eps for name, eps in stepsizes.items() if explores(eps)}
 
 
@@ -42,7 +42,7 @@ def stepsizes_at(
     values = dict(zip(names, tf.unstack(fixed), strict=True))
     at = tf.cast(iteration, fixed.dtype)
     for name, schedule in schedules.items():
-        # The hint keeps Python's numbers from passing through float32.
+        # Without the hint, Python's numbers would become float32 first.
         eps = tf.cast(tf.convert_to_tensor(schedule(at), dtype_hint=fixed.dtype), fixed.dtype)
         values[name] = tf.fill([fixed.shape[1]], eps)
     return values
@@ -57,9 +57,10 @@ class polynomial:  # noqa: N801 - reads as a function where it is used
     h : float
         The first stepsize, positive, on the scale of `stepsize`.
     a : float
-        Number of iterations after which the stepsize has fallen to h / 2^b. Positive.
+        The number of iterations after which the stepsize is h / 2^b. Positive.
     b : float
-        Rate of the decrease, at least 0. Welling & Teh (2011) take b in (0.5, 1] for convergence without bias.
+        The rate of the decrease, at least 0. Welling & Teh (2011) use b in (0.5, 1],
+        which removes the bias in the limit.
 
     Examples
     --------
@@ -86,23 +87,26 @@ class polynomial:  # noqa: N801 - reads as a function where it is used
 
 @dataclass(frozen=True)
 class cyclical:  # noqa: N801
-    """Stepsizes that fall from h to nearly 0 along a cosine, again and again (Zhang et al. 2020, eq. 1).
+    """Stepsizes that fall along a cosine from h to nearly 0 in each cycle.
 
-    h_k = h/2 (cos(pi r) + 1), where r = (k mod cycleLength)/cycleLength is how far iteration k is through its cycle.
-    The large steps at the beginning of a cycle lead to other modes, the small ones at its end sample there. Draws
-    should be weighted by their stepsize, as ``out.summary(weighted=True)`` does. With ``dtype="float32"`` the cycles
-    are right up to iteration 2^24.
+    h_k = h/2 (cos(pi r) + 1) (Zhang et al. 2020, eq. 1), where r = (k mod
+    cycleLength)/cycleLength is the position of iteration k in its cycle. The large
+    steps at the beginning of a cycle lead to other modes, and the small steps at its
+    end sample there. Weight the draws by their stepsize, as
+    ``out.summary(weighted=True)`` does. With ``dtype="float32"`` the cycles are exact
+    up to iteration 2^24.
 
     Parameters
     ----------
     h : float
         The largest stepsize, positive, on the scale of `stepsize`.
     cycleLength : int
-        Iterations in a cycle, at least 2.
+        The number of iterations in a cycle, at least 2.
     explorationFraction : float, default 0.0
-        The part of each cycle, in [0, 1), in which no noise is added, so that the chain climbs and does not sample; not
-        for samplers with a thermostat, which would answer. Its draws are marked by 1 as "exploring" in
-        ``out.sampleStats``, and have no weight in the weighted summary; all other functions count them.
+        The fraction of each cycle, in [0, 1), in which no noise is added, so that the
+        chain climbs and does not sample. Not for samplers with a thermostat, which
+        would heat the chain. ``out.sampleStats["exploring"]`` is 1 for these draws. The
+        weighted summary gives them the weight 0; all other functions include them.
 
     Examples
     --------
@@ -133,7 +137,9 @@ class cyclical:  # noqa: N801
     def __call__(self, iteration: tf.Tensor) -> tf.Tensor:
         """The stepsize of an iteration, counted from 0."""
         left = self.cycleLength - tf.math.floormod(iteration, self.cycleLength)
-        return self.h * tf.sin(0.5 * np.pi * left / self.cycleLength) ** 2  # the same, and never rounded to 0
+        return (
+            self.h * tf.sin(0.5 * np.pi * left / self.cycleLength) ** 2
+        )  # equal to the cosine form, but never rounded to 0
 
     def exploring(self, iteration: tf.Tensor) -> tf.Tensor:
         """Whether no noise is added in this iteration."""
@@ -141,5 +147,8 @@ class cyclical:  # noqa: N801
 
     @property
     def _n_exploring(self) -> int:
-        """Iterations of a cycle with r < explorationFraction; 0.55 * 100 is not to be a little more than 55."""
+        """The number of iterations with r < explorationFraction.
+
+        The product is rounded, so that 0.55 * 100 does not count as more than 55.
+        """
         return math.ceil(round(self.explorationFraction * self.cycleLength, 9))

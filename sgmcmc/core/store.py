@@ -1,7 +1,10 @@
-"""Reading a store of draws on disk, where what is missing, damaged or of another run is an error.
+"""Reading a store of draws on disk.
 
-To Zarr, a chunk without a file has the fill value in all places; so draws that were deleted or moved would read as NaN,
-0 or False. To import this module needs Zarr and xarray.
+Missing or damaged files, or those of another run, are errors.
+
+For Zarr, a chunk without a file has the fill value everywhere. So draws that were
+deleted or moved would appear as NaN, 0 or False. Importing this module needs Zarr and
+xarray.
 """
 
 from __future__ import annotations
@@ -17,21 +20,27 @@ from zarr.storage import LocalStore
 
 FORMAT = 1
 NAME = "checkpoint/name/c/0"
-"""The file with bytes that no other store has; the run that writes a store holds a lock on it."""
+"""A file with bytes that are unique to the store.
+
+The run that writes the store holds a lock on it.
+"""
 
 CHECKSUM_BYTES = 4
 NOT_DRAWS = {"checkpoint"}
 
 
 class WholeStore(LocalStore):
-    """A store on disk, of which every chunk that is asked for must be there, with its checksum."""
+    """A store on disk.
+
+    Every chunk that is read must exist and have the right checksum.
+    """
 
     def __init__(self, root: Path | str, *, read_only: bool = True) -> None:
         super().__init__(root, read_only=read_only)
         self._name = self._read_name()
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
-        """The bytes of a file; None if there is none and it is not that of a chunk."""
+        """The bytes of a file; None if it does not exist and is not a chunk."""
         return self._checked(key, await super().get(key, prototype, byte_range))
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
@@ -39,10 +48,10 @@ class WholeStore(LocalStore):
         return self._checked(key, super().get_sync(key, prototype=prototype, byte_range=byte_range))
 
     def _checked(self, key: str, contents: Any) -> Any:
-        if not key.rpartition("/")[2].isdigit():  # the files of chunks are called by numbers
+        if not key.rpartition("/")[2].isdigit():  # the names of chunk files are numbers
             return contents
         if self._read_name() != self._name:
-            raise OSError(f"the draws that were in {str(self.root)!r} cannot be read: another run is in their place.")
+            raise OSError(f"the draws that were in {str(self.root)!r} cannot be read: another run has replaced them.")
         if contents is None:
             raise _missing(self.root, self.root / key)
         data = contents.as_numpy_array()
@@ -61,14 +70,14 @@ class WholeStore(LocalStore):
 def _missing(store: Path, file: Path) -> FileNotFoundError:
     if not store.exists():
         return FileNotFoundError(
-            f"the draws that were in {str(store)!r} cannot be read: nothing is there. Put the store back, or read it "
-            "with Draws.load where it is now."
+            f"the draws that were in {str(store)!r} cannot be read: the store does not exist. Move it back, or read "
+            "it with Draws.load from its new path."
         )
     return FileNotFoundError(f"the draws in {str(store)!r} cannot be read: {str(file)!r} is missing.")
 
 
 def open_draws(path: Path) -> xr.DataTree:
-    """What readers are shown, read when it is used.
+    """The draws in a store, read from disk on use.
 
     Raises
     ------
@@ -77,7 +86,7 @@ def open_draws(path: Path) -> xr.DataTree:
     ValueError
         If it has another format.
     """
-    # As a whole path: the draws are found again when the working directory has changed.
+    # An absolute path, so that a change of the working directory does not matter.
     tree = xr.open_datatree(WholeStore(path.absolute()), engine="zarr", consolidated=True)
     require_format(tree.attrs)
     lengths = set()
@@ -91,28 +100,29 @@ def open_draws(path: Path) -> xr.DataTree:
 
 
 def require_format(attributes: Mapping[Any, Any]) -> None:
-    """Refuse a store of another version, or one whose metadata are lost."""
+    """Refuse a store of another version, or without metadata."""
     if attributes.get("format") != FORMAT:
         raise ValueError(f"it has format {attributes.get('format')!r}; this version reads format {FORMAT}")
 
 
 def require_chunks(path: Path, name: str, shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> None:
-    """Refuse an array of which a chunk has no file, or one of another size than it was written with.
+    """Refuse an array if the file of a chunk is missing or has the wrong size.
 
     Parameters
     ----------
     path : Path
-        Of the store.
+        The path of the store.
     name : str
-        Of the array, with its group.
+        The name of the array, with its group.
     shape, chunks : sequence of int
-        Of the array, and of a chunk, which is cut along the draws only.
+        The shapes of the array and of a chunk; chunks divide only the axis of the
+        draws.
     itemsize : int
 
     Raises
     ------
     OSError
-        Naming the file.
+        If a chunk is missing or damaged; the message names the file.
     """
     size = math.prod(chunks) * itemsize + CHECKSUM_BYTES
     for number in range(-(-shape[1] // chunks[1])):

@@ -20,16 +20,16 @@ OF_CHAINS = (
 
 
 def keys_of_chains(seed: int, chains: range) -> Tree:
-    """What `key_of` looks up, {"keys": [purposes, C, 2]}."""
+    """The keys for all purposes, {"keys": [purposes, C, 2]}; `key_of` selects from them."""
     return {"keys": tf.constant(np.stack([keys(seed, purpose, chains) for purpose in OF_CHAINS]))}
 
 
 def key_of(constants: Tree, purpose: Purpose) -> tf.Tensor:
-    """Of all chains, [C, 2]."""
+    """The keys of all chains for a purpose, [C, 2]."""
     return constants["keys"][OF_CHAINS.index(purpose)]
 
 
 def seeds(constants: Tree, purpose: Purpose, iterations: tf.Tensor) -> tf.Tensor:
-    """For each iteration and chain two integers from which a user's function draws, int32 [K, C, 2]."""
+    """The seeds of a user's function, two integers for each iteration and chain, int32 [K, C, 2]."""
     words = Stream(key_of(constants, purpose)).bits(iterations, tf.zeros([1], tf.int32))  # 2 of [K, C, 1]
     return tf.bitcast(tf.concat(words, axis=2), tf.int32)

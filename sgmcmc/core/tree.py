@@ -1,4 +1,4 @@
-"""Nested dicts as flat lists of leaves, each with the keys that lead to it."""
+"""Nested dicts as flat lists of leaves, each with the path of its keys."""
 
 from __future__ import annotations
 

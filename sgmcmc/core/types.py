@@ -1,4 +1,4 @@
-"""The few types that pass between folders.
+"""The types that the folders share.
 
 Shapes everywhere: C chains, T stored draws, N observations, n minibatch, D elements of one parameter, K iterations of a
 block, L gradients of an iteration.
@@ -21,7 +21,7 @@ Memory = dict[str, tf.Tensor]
 
 
 class Batch(NamedTuple):
-    """A minibatch of one chain: its observations, what each weighs in the sum over all N, and which they are."""
+    """A minibatch of one chain: its observations, their weights in the sum over all N, and their indices."""
 
     data: Tree  # {name: [n, ...]}
     weights: float | tf.Tensor  # N/n for all, or one weight for each, [n]
@@ -33,7 +33,7 @@ class RowGradient(NamedTuple):
     """The gradient of a parameter of which `logLik` gathered only some rows.
 
     One entry for each *occurrence* of a row; entries of the same row are equal, each the row's whole gradient. `visits`
-    is N/n times how often the minibatch gathers the row, over how often all data do: over all minibatches 1 on average.
+    is N/n times the count of the row in the minibatch, divided by its count in all data: 1 on average over minibatches.
     """
 
     rows: tf.Tensor  # int [k]
@@ -42,7 +42,7 @@ class RowGradient(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What a gradient estimator makes of a minibatch, for one chain."""
+    """The result of a gradient estimator for a minibatch, for one chain."""
 
     value: tf.Tensor  # []: the plain estimate of the log posterior
     gradient: Tree  # of the log posterior, for each parameter its shape or a RowGradient
@@ -62,13 +62,13 @@ Part = int | tf.Tensor
 
 
 class Minibatch(NamedTuple):
-    """Which observations, and with what weights.
+    """How minibatches are drawn: the indices of observations and their weights.
 
     ``draw(stream, counters [K], constants, part) -> (indices int32 [K, C, n], weights)``, where weights are [K, C, n],
-    or None if all observations weigh `scale`. ``prepare(importance) -> constants`` is called once, with how large the
-    terms of the observations are, [N], if `wants_importance`, else with None. ``parts(params, constants) -> int32``, if
-    there is one, says of how many parts a chain's next minibatch is made; each is of n observations, and the estimate
-    is the mean of those from the parts.
+    or None if all observations have the weight `scale`. ``prepare(importance) -> constants`` is called once, with the
+    sizes of the observations' terms, [N], if `wants_importance`, else with None. ``parts(params, constants) -> int32``,
+    if given, is the number of parts in a chain's next minibatch; each has n observations, and the estimate is the mean
+    of those from the parts.
     """
 
     size: int
@@ -80,7 +80,7 @@ class Minibatch(NamedTuple):
     parts: Callable[[Tree, Tree], tf.Tensor] | None = None
 
 
-FIRST = "first"  # the constants of an estimator that are there for its first memory only
+FIRST = "first"  # the key of an estimator's constants that are only for its first memory
 
 
 class Gradient(NamedTuple):
@@ -89,15 +89,15 @@ class Gradient(NamedTuple):
     ``prepare(begin, verbose) -> constants`` is called once for all chains, with where they begin, which is the mode if
     `wants_mode`; ``init(params, constants) -> memory`` begins a chain's memory, and
     ``estimate(params, batch, constants, memory) -> Estimate``. `tables` are entries of a memory, then a dict, that
-    have a row for each observation, with so many elements; `estimate` is given the rows of its minibatch, [n, width],
-    and returns them as they are to be, equal ones for an observation that the minibatch has twice. They begin as the
-    constant `FIRST` has them, [N, width], or else with zeros; this constant is kept for `init` only.
+    have a row for each observation, {name: width}; `estimate` is given the rows of its minibatch, [n, width],
+    and returns the new rows, equal ones for an observation that the minibatch has twice. The tables begin as the
+    constant `FIRST`, [N, width], or else as zeros; this constant is only for `init`.
     ``renew({name: [C, ...]}) -> memory`` of all chains, [C, ...], is called on the host before every iteration whose
     number is a multiple of `every`.
     ``terms(params, data, constants, memory) -> {name: [n, *shape]}`` is what each observation adds to the sum over all
-    N that a minibatch estimates; without it the noise of the estimate cannot be told. Where there is no chain yet,
-    memory is None. `centred` says that these are differences, which vanish at the mode, and `by_themselves` that each
-    is to a point of its own, so that even those that are equal at one point are noise.
+    N that a minibatch estimates; without it the noise of the estimate is unknown. Before there is a chain,
+    memory is None. `centred` says that the terms are differences that vanish at the mode, and `by_themselves` that each
+    one is to a different point, so that equal terms are noise too.
     """
 
     estimate: Callable[[Tree, Batch, Tree, Any], Estimate]
@@ -113,19 +113,20 @@ class Gradient(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a dynamics is given for one step of one parameter; all have the shape of theta, or none.
+    """The inputs of a dynamics for one step of one parameter.
 
     Parameters
     ----------
     eps : tf.Tensor
         The stepsize, a scalar.
     noise : tf.Tensor
-        Fresh standard normals.
+        Fresh standard normals, in the shape of theta.
     gradient : tf.Tensor
-        The estimated gradient of the log posterior, summed over all N; not given to `init` and `refresh`.
+        The estimated gradient of the log posterior, summed over all N, in the shape of theta; not given to `init` and
+        `refresh`.
     covariance : tf.Tensor
-        Of the noise of this gradient, estimated from the same minibatch, for a dynamics that asks for it: the variance
-        of each element, or the matrix [p, p] for the p elements in a row.
+        The covariance of the noise of this gradient, estimated from the same minibatch, if the dynamics asks for it:
+        the variance of each element, in the shape of theta, or the matrix [p, p] of the p elements in C order.
 
     Examples
     --------
@@ -139,7 +140,7 @@ class Given(NamedTuple):
 
 
 class Stationary(NamedTuple):
-    """The distribution in which a chain settles on a Gaussian posterior, for each of some directions, [D] float64."""
+    """The stationary distribution of a chain on a Gaussian posterior, in D directions, each [D] float64."""
 
     variance: np.ndarray  # infinite where it does not settle
     iterations: np.ndarray  # per independent draw: the integrated autocorrelation time, at least 1
@@ -148,8 +149,8 @@ class Stationary(NamedTuple):
 class Dynamics(NamedTuple):
     """How one parameter array of one chain moves, given an estimated gradient of the log posterior.
 
-    Pure functions in TensorFlow operations. Chains, minibatches and gradients are not their business; the memory is a
-    dict of tensors, what a dynamics remembers of the parameter besides its position, such as a momentum.
+    Pure functions in TensorFlow operations. They do not handle chains, minibatches or the model. The memory is a
+    dict of tensors that a dynamics keeps for the parameter besides its position, such as a momentum.
 
     Parameters
     ----------
@@ -161,28 +162,29 @@ class Dynamics(NamedTuple):
         ``init(theta, given) -> memory``, before the first step; with `given.noise`, without a gradient. By default
         there is no memory.
     refresh : callable, optional
-        ``refresh(theta, memory, given) -> memory``, before each iteration, with noise of its own.
+        ``refresh(theta, memory, given) -> memory``, before each iteration, with separate noise.
     drift : callable, optional
-        ``drift(theta, memory) -> theta``: the position at which the gradient of a step is wanted, if not at theta.
+        ``drift(theta, memory) -> theta``: a move before each step, to the position where its gradient is evaluated.
     stats : callable, optional
-        ``stats(memory, given) -> {name: scalar}``, what is recorded of each draw as ``out.sampleStats``. Of these
-        "kinetic_temperature" and "variance_ratio", right at 1, are in ``out.summary()``, and warned of.
+        ``stats(memory, given) -> {name: scalar}``, recorded with each draw in ``out.sampleStats``. The averages of
+        "kinetic_temperature" and "variance_ratio" should be 1; they are in ``out.summary()``, and a run warns if not.
     leaps : int, default 1
-        Steps in one iteration, each with a minibatch of its own.
+        The number of steps in one iteration, each with its own minibatch.
     wants_noise : bool, default True
-        Whether `step` uses noise; a search for the mode does not.
+        Whether `step` uses noise; that of a search for the mode does not.
     by_rows : bool, default False
-        Whether, of a parameter of which `logLik` gathers rows, those that a minibatch gathers may move alone. Each
-        then has the stepsize m eps and the gradient divided by m, where m is how often the minibatch visits the row, 1
-        on average: the right distribution for a step that carries no momentum or noise on to the next. By default the
+        Whether only the rows of a parameter that `logLik` gathers for the minibatch may move. Each of these rows
+        then has the stepsize m eps and the gradient divided by m, where m is its number of visits in the minibatch, 1
+        on average. This is right for a step that passes no momentum or noise on to the next one. By default the
         whole parameter moves, which is right for every step. `step` is given the rows, with `given.eps` [rows, 1, ...],
-        and what in the memory has the parameter's shape is cut to them.
+        and memories of the parameter's shape are cut to them.
     stationary : callable, optional
-        ``stationary(eps, precision, noise) -> Stationary``, in NumPy: where the rule settles on a Gaussian posterior
-        with these precisions in independent directions, [D], and gradients whose noise has these variances, [D]. It is
-        what ``stepsize="auto"`` goes by, and refused without.
+        ``stationary(eps, precision, noise) -> Stationary``, in NumPy: the stationary distribution on a Gaussian
+        posterior with these precisions in independent directions, [D], and gradients whose noise has these variances,
+        [D].
+        ``stepsize="auto"`` needs it.
     covariance : {"diag", "full"}, optional
-        Whether `step` wants ``given.covariance``, and which of the two it is. It takes the gradients of single
+        Whether `step` uses ``given.covariance``, and which of the two forms. It needs the gradients of single
         observations, and at least two of them in a minibatch.
 
     Examples
@@ -203,10 +205,10 @@ class Dynamics(NamedTuple):
 
 
 class Supply(NamedTuple):
-    """What K iterations need that depends on their numbers alone, so that it can be made before the chain is there.
+    """The inputs of K iterations that depend only on their numbers, so that they can be computed ahead of the chain.
 
-    Observations at the `indices`, int32 [K, l, ..., n], are fetched by whoever runs the chain; `draws` [K, l, ...] are
-    handed on as they are. l is 1, or the number of gradients in an iteration.
+    The caller fetches the observations at the `indices`, int32 [K, l, ..., n], and passes on the `draws`, [K, l, ...],
+    unchanged. l is 1, or the number of gradients in an iteration.
     """
 
     indices: dict[str, tf.Tensor]
@@ -214,31 +216,31 @@ class Supply(NamedTuple):
 
 
 class Supplied(Protocol):
-    """What one iteration was supplied with."""
+    """The inputs of one iteration."""
 
     @property
     def iteration(self) -> tf.Tensor:
-        """Its number, counted from 0: uint32, a scalar."""
+        """The number of the iteration, counted from 0: uint32, a scalar."""
 
     def indices(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
-        """Those under this name, [..., n], for one of the gradients of the iteration."""
+        """The indices of this name, [..., n], for one of the gradients of the iteration."""
 
     def draws(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
-        """Those under this name, [...], for one of the gradients of the iteration."""
+        """The draws of this name, [...], for one of the gradients of the iteration."""
 
     def data(self, name: str, leap: int | tf.Tensor = 0) -> Tree:
         """The observations at the indices, {name: [..., n, *shape]}."""
 
     def fetch(self, indices: tf.Tensor) -> Tree:
-        """The observations at indices that the state determines, [..., n], where all are in memory."""
+        """The observations at indices that depend on the state, [..., n]; all data must be in memory."""
 
 
 State = Any
-"""A nest of tensors, with leaves [C, ...], that nobody but its transition looks into."""
+"""A nest of tensors with leaves [C, ...], which only its transition reads."""
 
 
 class Transition(NamedTuple):
-    """A Markov transition: all that the loop, the storage and the output know of an algorithm.
+    """A Markov transition: the interface of an algorithm to the loop, the storage and the output.
 
     Constants, a nested dict of tensors without a chain axis, are passed in, so that programs depend on their shapes
     only.
@@ -255,19 +257,19 @@ class Transition(NamedTuple):
         ``params(state) -> {name: [C, ...]}``; they are leaves of the state, which a user may replace between
         iterations.
     log_density : callable
-        ``log_density(state) -> [C]``: the last estimate of the log posterior; looked at after each iteration, and a
-        divergence if it is not finite.
+        ``log_density(state) -> [C]``: the last estimate of the log posterior. It is checked after each iteration; NaN
+        or infinity is a divergence.
     finite : callable
-        ``finite(state) -> {name: [C]}``: which parameters, with all that is remembered of them, are finite.
+        ``finite(state) -> {name: [C]}``: whether all numbers of each parameter and of its memory are finite.
     stats : callable
-        ``stats(constants, state, iteration) -> {name: [C, ...]}``: what is recorded beside each draw, after
+        ``stats(constants, state, iteration) -> {name: [C, ...]}``: the statistics of a draw, after
         `iteration` iterations.
     gradient : callable, optional
         ``gradient(constants, state, supplied) -> {name: [C, *shape]}``: the estimated gradient at a draw.
     leaps : int
-        Gradients in an iteration.
+        The number of gradients in an iteration.
     fetches : bool
-        Whether `step` fetches observations that the state determines.
+        Whether `step` fetches observations that depend on the state.
     every : int
         ``renew(state) -> state`` is called before every iteration whose number is a multiple of it, on the host; 0 is
         never.
@@ -288,19 +290,19 @@ class Transition(NamedTuple):
 
 
 class Reducer(NamedTuple):
-    """A sum over the draws of one chain that needs no more memory however many there are.
+    """A summary of the draws of one chain that needs constant memory.
 
-    Pure functions of TensorFlow operations, but for the last. A draw is a dict of tensors without a chain axis: the
-    parameters, or what `collect` gives.
+    Pure functions of TensorFlow operations, except for the last. A draw is a dict of tensors without a chain axis: the
+    parameters, or what `collect` returns.
 
     Parameters
     ----------
     init : callable
-        From a draw of zeros, for its shapes, to the accumulator: any nest of tensors.
+        From a draw of zeros, which gives the shapes, to the first accumulator: any nest of tensors.
     update : callable
         (accumulator, draw) -> accumulator.
     result : callable, optional
-        From the accumulator as NumPy arrays to what is returned: a dict of arrays. By default the accumulator.
+        From the accumulator as NumPy arrays to the result, a dict of arrays. By default the accumulator itself.
 
     Examples
     --------

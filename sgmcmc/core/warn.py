@@ -1,4 +1,4 @@
-"""Warnings that name the user's own line, however deep in the package they come from."""
+"""Warnings that point to the user's own line, from anywhere in the package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PASSED_OVER = (str(Path(__file__).parents[1]) + os.sep, functools.__file__)
 
 
 def warn_user(message: str) -> None:
-    """A UserWarning at the line that called the package."""
+    """Issue a UserWarning at the line that called the package."""
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PASSED_OVER):
         frame, level = frame.f_back, level + 1

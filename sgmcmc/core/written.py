@@ -1,4 +1,4 @@
-"""Tensors that are written to memory of their own, where XLA would compute them anew wherever they are used."""
+"""Tensors that are stored in memory, so that XLA does not compute them at each use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from sgmcmc.core.types import Tree
 def written(made: Callable[[], Tree], never: tf.Tensor, specs: Mapping[str, Any]) -> Tree:
     """The result of made(), tensors {name: ...} with the shapes and types of `specs`.
 
-    XLA never fuses over a choice; but of one between two branches it makes arithmetic, hence the third. The others are
-    never taken: `never` is false, which XLA does not know.
+    XLA does not fuse across a switch. It turns a switch between two branches into
+    arithmetic, so there is a third. The two others are never taken: `never` is always
+    false, but XLA cannot know that.
     """
 
     def filled(value: int) -> Callable[[], Tree]:

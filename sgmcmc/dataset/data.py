@@ -1,4 +1,4 @@
-"""What the rest of the package asks of data, wherever they are."""
+"""The interface of data, in memory or elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Data(Protocol):
         """Write the packed observations from `start` on to `out`, [m, width]."""
 
     def checksum(self) -> str:
-        """Equal for equal data."""
+        """A checksum that is equal for equal data."""
 
 
 def block_size(data: Data) -> int:

@@ -1,4 +1,7 @@
-"""Data that stay where they are, on disk or in an object of the user's; rows are fetched as they are needed."""
+"""Data that stay on disk or in an object of the user.
+
+Rows are fetched when they are needed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ SAMPLED_ROWS = 1024
 
 @runtime_checkable
 class Takes(Protocol):
-    """What a dataset of the user's own must have."""
+    """The interface of the user's own dataset objects."""
 
     def __len__(self) -> int:
         """The number of observations."""
@@ -27,7 +30,7 @@ class Takes(Protocol):
 
 
 class Entry(NamedTuple):
-    """The type that an entry is to have, and the shape of one observation of it."""
+    """The type of an entry after conversion, and the shape of one observation of it."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -40,7 +43,8 @@ class Elsewhere:
     ----------
     source : Takes
     entries : mapping of str to Entry
-        What is wanted of each entry; what comes is converted, and checked to be finite.
+        The type and shape of each entry. Fetched arrays are converted and checked for
+        NaN and infinite numbers.
     """
 
     def __init__(self, source: Takes, entries: Mapping[str, Entry]) -> None:
@@ -50,9 +54,10 @@ class Elsewhere:
         self._tried: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def watch(self, attempt: Callable[[Mapping[str, np.ndarray]], None]) -> None:
-        """Have observations tried, as they come, that hold a lower or a higher index than any before.
+        """Try fetched observations that have a lower or a higher index than all before.
 
-        `attempt` is given two or more, {name: [m, ...]}, and raises ValueError if it refuses them.
+        `attempt` takes two or more observations, {name: [m, ...]}, and raises
+        ValueError for an index out of range.
         """
         self._attempt, self._tried = attempt, {}
 
@@ -62,23 +67,23 @@ class Elsewhere:
         Raises
         ------
         ValueError
-            If what comes is not as it should be.
+            If a fetched array has a wrong shape or type, or invalid numbers.
         """
         indices = np.asarray(indices, np.int64)
         if isinstance(self._source, Arrays):
             self._fill(indices, self._source.take(indices), out)
             return
-        # A source of the user's own need not be safe for several threads, and may use its arrays again.
+        # A user's source may not be thread-safe, and may reuse its arrays.
         with _Turns.lock:
             self._fill(indices, self._source.take(indices), out)
 
     def _fill(self, indices: np.ndarray, fetched: Mapping[str, Any], out: np.ndarray) -> None:
         for name, view in self.layout.views(out).items():
             if name not in fetched:
-                raise ValueError(f"take of dataset must return {name!r} as at first; got {sorted(fetched)}.")
+                raise ValueError(f"take of dataset must return {name!r} as in its first call; got {sorted(fetched)}.")
             if np.ma.is_masked(fetched[name]):
                 masked = np.ma.count_masked(fetched[name])
-                raise ValueError(f"dataset[{name!r}] must come without masked values; got {masked} masked.")
+                raise ValueError(f"dataset[{name!r}] must have no masked values; got {masked} masked.")
             array = np.asarray(fetched[name])
             if array.shape != view.shape:
                 raise ValueError(
@@ -114,7 +119,7 @@ class Elsewhere:
         self.take(np.arange(start, start + len(out)), out)
 
     def checksum(self) -> str:
-        """Equal for equal data, as far as a sample of 1024 observations at even distances tells."""
+        """A checksum of 1024 evenly spaced observations, and of types and shapes."""
         sample = np.unique(np.linspace(0, self.size - 1, SAMPLED_ROWS).astype(np.int64))
         words = np.zeros((len(sample), self.layout.width), np.int64)
         self.take(sample, words)
@@ -123,13 +128,13 @@ class Elsewhere:
 
 
 class _Turns:
-    """Sources of users' own are asked one at a time, whoever asks."""
+    """A lock for users' sources: only one thread reads them at a time."""
 
     lock = threading.Lock()
 
     @classmethod
     def renew(cls) -> None:
-        """In a fork, where nobody is left who could give the lock back."""
+        """Replace the lock in a fork, where no thread is left that could release it."""
         cls.lock = threading.Lock()
 
 
@@ -138,9 +143,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def _require_exact(name: str, array: np.ndarray, dtype: np.dtype) -> None:
-    """Integers must come as integers, and keep their values in `dtype`."""
+    """Refuse floats for an integer entry, and integers that `dtype` rounds."""
     if dtype.kind == "i" and array.dtype.kind not in "biu":
-        raise ValueError(f"dataset[{name!r}] must come as integers, as it did at first; got dtype {array.dtype}.")
+        raise ValueError(f"dataset[{name!r}] must be integers, as in the first call of take; got dtype {array.dtype}.")
     if array.dtype.kind in "iu" and array.size:
         least, most = int(array.min()), int(array.max())
         largest = max(-least, most)
@@ -178,7 +183,7 @@ class Arrays:
 
 
 def is_on_disk(array: Any) -> bool:
-    """Whether it is an array of a kind that stays on disk."""
+    """Whether the array is of a type that stays on disk."""
     return isinstance(array, np.memmap) or _library(array) in ("zarr", "h5py")
 
 

@@ -1,4 +1,4 @@
-"""What users give as numbers, checked and converted without loss: an entry of a dataset, or any other array."""
+"""Users' arrays of numbers, checked and converted without loss."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def numeric(label: str, of: str, value: Any) -> np.ndarray:
     must = f"{label} of {of} must be an array of real numbers"
     if sparse_like(value):
         raise ValueError(
-            f"{must}; got {described(value)}. Make it dense (toarray, tf.sparse.to_dense) where that fits into memory; "
-            f"otherwise give the places and the values of what is not zero as two arrays with a row for each "
-            f"observation, and name the places in integers."
+            f"{must}; got {described(value)}. Make it dense (toarray, tf.sparse.to_dense) if that fits into memory; "
+            "otherwise pass the positions and the values of the nonzero entries as two arrays with a row for each "
+            "observation, and name the positions in integers."
         )
     if masked := n_masked(value):
         raise ValueError(
-            f"{label} of {of} must be an array without masked values; got {masked} masked. Leave those observations "
-            f"out, or put numbers in their place, as its method filled does."
+            f"{label} of {of} must be an array without masked values; got {masked} masked. Leave these observations "
+            "out, or replace the values by numbers with the method filled."
         )
     try:
         array = np.asarray(value)
@@ -38,19 +38,19 @@ def numeric(label: str, of: str, value: Any) -> np.ndarray:
 
 
 def n_masked(value: Any) -> int:
-    """How many masked values it has: a NumPy masked array, or a list of some."""
+    """The number of masked values in a NumPy masked array, or in a list of some."""
     if isinstance(value, list | tuple):
         return sum(n_masked(part) for part in value if isinstance(part, np.ma.MaskedArray))
     return int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0
 
 
 def sparse_like(value: Any) -> bool:
-    """A sparse matrix of SciPy, or a sparse or ragged tensor."""
+    """Whether the value is a sparse matrix of SciPy, or a sparse or ragged tensor."""
     return type(value).__module__.startswith("scipy.sparse") or isinstance(value, tf.SparseTensor | tf.RaggedTensor)
 
 
 def described(value: Any) -> str:
-    """What came, short: large things by their type and shape."""
+    """The value in short form for a message: arrays by their type and shape."""
     if isinstance(value, tf.data.Dataset):
         return "a tf.data.Dataset"
     shape = getattr(value, "shape", None)
@@ -62,16 +62,16 @@ def described(value: Any) -> str:
 
 
 def _kind(value: Any, array: np.ndarray) -> str:
-    """What is no number in it: the columns of a data frame, or the type of all."""
+    """What is not a number in it: columns of a data frame, or the type of the array."""
     types: Any = getattr(value, "dtypes", None)
     if not hasattr(types, "items"):
         return f"dtype {array.dtype}"
     others = {name: str(dtype) for name, dtype in types.items() if getattr(dtype, "kind", "O") not in "biuf"}
-    return f"{described(value)} with columns {others}, which are to be left out or coded as numbers"
+    return f"{described(value)} with columns {others}, which must be left out or coded as numbers"
 
 
 def first_non_finite(array: np.ndarray) -> str:
-    """Which number it is, and where."""
+    """The first number that is NaN or infinite, and its index."""
     where = np.argwhere(~np.isfinite(array))[0]
     return f"{array[tuple(where)]} at index {tuple(int(i) for i in where)}"
 
@@ -85,7 +85,7 @@ def integer_type(label: str, dtype: np.dtype) -> np.dtype:
 
 
 def converted(of: str, name: str, value: Any, is_integer: bool, float_type: np.dtype) -> np.ndarray:
-    """An entry as an array of the type that it is to have, without loss."""
+    """An entry as an array of its integer type or of the float type, without loss."""
     label = f"dataset[{name!r}]"
     array = numeric(label, of, value)
     if is_integer:

@@ -21,12 +21,12 @@ class FullPass:
     data : Data
     of_block : callable
     size : int, optional
-        Observations in a block; by default what a few megabytes hold.
+        Observations in a block; by default a few megabytes of them.
     """
 
     def __init__(self, data: Data, of_block: Callable[..., list[tf.Tensor]], size: int | None = None) -> None:
         self._data, self._size = data, min(size or block_size(data), data.size)
-        # A shorter last block has a program of its own.
+        # A shorter last block needs its own program.
         lengths = {self._size, data.size % self._size or self._size}
         self._programs = {n: Compiled(of_block) for n in lengths}
         self._blocks = {n: aligned_zeros(n, data.layout.width) for n in lengths}
@@ -38,9 +38,10 @@ class FullPass:
         verbose: bool = False,
         of_each: Sequence[np.ndarray] = (),
     ) -> Iterator[list[tf.Tensor]]:
-        """The results of the blocks; each is to be used before the next.
+        """The results of the blocks; use each one before requesting the next.
 
-        `of_each` are arrays [m, ...] for all observations, of which the block's rows come after the values.
+        `of_each` are arrays [N, ...] with a row for each observation; `of_block` gets
+        the rows of its block after the values.
         """
         starts = range(0, self._data.size, self._size)
         with Progress(self._data.size, title, "observation", verbose and len(starts) > 1) as progress:

@@ -1,7 +1,8 @@
 """How an observation is packed into words, so that fetching it is one contiguous read.
 
-All entries of a dataset stand side by side in int64 words, whatever their types: integers are moved untouched, where
-floats might be normalised, and wide words halve the number of copies where XLA makes them.
+All entries of a dataset are stored together in int64 words: copying integers never
+changes bits, while floats might be normalised, and wide words halve the number of
+copies that XLA makes.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import tensorflow as tf
 from sgmcmc.core.types import Tree
 
 WORD = 8  # bytes
-ALIGNMENT = 64  # bytes: what TensorFlow asks of memory that it is to use in place
+ALIGNMENT = 64  # bytes: TensorFlow requires it of memory that it uses without a copy
 
 
 class Column(NamedTuple):
-    """Where an entry of the dataset stands in a packed row."""
+    """The position of an entry of the dataset in a packed row."""
 
     start: int  # bytes
     stop: int
@@ -44,11 +45,11 @@ class Layout:
 
     @property
     def row_bytes(self) -> int:
-        """Of a packed observation."""
+        """The size of a packed observation in bytes."""
         return self.width * WORD
 
     def specs(self, lead: Sequence[int]) -> dict[str, tf.TensorSpec]:
-        """Shapes and types of observations, [*lead, *shape]."""
+        """The specs of observations, {name: [*lead, *shape]}."""
         return {name: tf.TensorSpec([*lead, *c.shape], tf.as_dtype(c.dtype)) for name, c in self.columns.items()}
 
     def views(self, words: np.ndarray) -> dict[str, np.ndarray]:
@@ -77,26 +78,29 @@ class Layout:
 
 
 def may_be_index(entry: np.ndarray) -> bool:
-    """One number for each observation, or integers: one of an image, say, is not looked at alone."""
+    """Whether an entry can be indices: integers, or one number for each observation."""
     return entry.dtype.kind == "i" or entry.ndim == 1
 
 
 def extremes(entry: np.ndarray) -> np.ndarray:
-    """The observations with the least and the greatest number of each column of an entry; two at least."""
+    """The positions of the extremes of each column of an entry, at least two."""
     columns = entry.reshape(len(entry), -1)
     at = np.unique(np.concatenate([columns.argmin(axis=0), columns.argmax(axis=0)]))
     return np.resize(at, max(len(at), 2))
 
 
 def aligned_zeros(n_rows: int, n_words: int) -> np.ndarray:
-    """Through NumPy rather than TensorFlow: NumPy asks the kernel for huge pages, which random reads profit from."""
+    """Aligned int64 zeros, [n_rows, n_words].
+
+    NumPy makes them, since it requests huge pages, with which random reads are faster.
+    """
     memory = np.zeros(n_rows * n_words + ALIGNMENT // WORD, np.int64)
     offset = (-memory.ctypes.data % ALIGNMENT) // WORD
     return memory[offset : offset + n_rows * n_words].reshape(n_rows, n_words)
 
 
 def shared_tensor(words: np.ndarray) -> tf.Tensor:
-    """The same memory as a tensor; a copy only where TensorFlow sees a GPU, on which it then lives."""
+    """The array as a tensor that shares its memory; with a GPU, a copy on the GPU."""
     if on_gpu():
         with tf.device("GPU:0"):
             return tf.constant(words)
@@ -104,5 +108,5 @@ def shared_tensor(words: np.ndarray) -> tf.Tensor:
 
 
 def on_gpu() -> bool:
-    """Whether TensorFlow sees a GPU, on which data and programs then live."""
+    """Whether TensorFlow sees a GPU, which then holds data and programs."""
     return bool(tf.config.list_logical_devices("GPU"))

@@ -1,4 +1,4 @@
-"""Data that are packed into memory: the only copy that is kept."""
+"""Data that are packed into memory, as the only copy."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class InMemory:
         return self.layout.views(self._words)
 
     def checksum(self) -> str:
-        """Equal for equal data."""
+        """A checksum that is equal for equal data."""
         return checksum(self._words)
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
-        # Copies whole rows and lets other threads run, where indexing does neither.
+        # np.take copies whole rows and releases the GIL; indexing does neither.
         np.take(self._words, indices, axis=0, out=out, mode="clip")
 
     def read(self, start: int, out: np.ndarray) -> None:

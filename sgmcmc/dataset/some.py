@@ -1,4 +1,4 @@
-"""Some observations in memory, which stand for all."""
+"""A subset of the observations in memory, which represents all of them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ class Some:
         out[...] = self._words[start : start + len(out)]
 
     def checksum(self) -> str:
-        """Equal for equal data."""
+        """A checksum that is equal for equal data."""
         return checksum(self._words)
 
 
 def some_of(data: Data, size: int, seed: int) -> Data:
-    """So many observations, drawn without replacement; `data` itself if it has no more."""
+    """`size` observations, drawn without replacement.
+
+    The result is `data` itself if it has no more.
+    """
     if size >= data.size:
         return data
     rng = np.random.default_rng(seed)
@@ -40,7 +43,7 @@ def some_of(data: Data, size: int, seed: int) -> Data:
 
 
 def some_rows(data: Data, size: int) -> Tree:
-    """So many observations from all over the data, as tensors."""
+    """`size` evenly spaced observations, as tensors."""
     n = min(size, data.size)
     words = aligned_zeros(n, data.layout.width)
     for k, row in enumerate(np.linspace(0, data.size - 1, n).astype(np.int64)):
@@ -49,7 +52,7 @@ def some_rows(data: Data, size: int) -> Tree:
 
 
 def first_rows(data: Data, size: int) -> Tree:
-    """So many observations from the beginning, as tensors."""
+    """The first `size` observations, as tensors."""
     words = aligned_zeros(min(size, data.size), data.layout.width)
     data.read(0, words)
     return data.layout.unpack(shared_tensor(words))

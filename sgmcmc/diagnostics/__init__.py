@@ -1,4 +1,4 @@
-"""What can be said of draws once they are there: variances that are smaller, and distances from the posterior."""
+"""Functions of finished draws: variance reduction, and distances from the posterior."""
 
 from sgmcmc.diagnostics.full_gradients import fullGradients
 from sgmcmc.diagnostics.gaussian import gaussianKL

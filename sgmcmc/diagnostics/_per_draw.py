@@ -12,27 +12,30 @@ from sgmcmc.dataset.entry import first_non_finite, numeric
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import require_count
 
-PLAIN = ""  # the name of an array that came without one
+PLAIN = ""  # the name of an array that was given without one
 
 
 class PerDraw(NamedTuple):
-    """Numbers for every draw, {name: float64 [*lead, *shape]}, where `lead` is (T,) or (C, T)."""
+    """Arrays {name: float64 [*lead, *shape]}, where `lead` is (T,) or (C, T)."""
 
     arrays: dict[str, np.ndarray]
     lead: tuple[int, ...]
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of what there is for one draw."""
+        """The shapes for one draw."""
         return {name: array.shape[len(self.lead) :] for name, array in self.arrays.items()}
 
     def flat(self) -> np.ndarray:
-        """All of a draw side by side, in order of name, [n, D], the draws of all chains one after the other."""
+        """All elements of a draw in order of name, [n, D].
+
+        The chains follow one another along n.
+        """
         n = int(np.prod(self.lead))
         return np.concatenate([self.arrays[name].reshape(n, -1) for name in sorted(self.arrays)], axis=1)
 
     def restored(self, flat: np.ndarray, lead: tuple[int, ...] = ()) -> Any:
-        """Of numbers [..., D]: arrays [*lead, *shape] under their names, or the one that came without a name."""
+        """Numbers [..., D] as arrays [*lead, *shape] by name, or as one array."""
         parts = {
             name: flat[..., e.start : e.stop].reshape((*lead, *e.shape))[()]
             for name, e in numbered(self.shapes).items()
@@ -43,7 +46,7 @@ class PerDraw(NamedTuple):
 def read(
     function: str, argument: str, given: Any, n_chains: int | None = None, names: Collection[str] | None = None
 ) -> PerDraw:
-    """What was given for this argument; of a dict, what is under these names."""
+    """The arrays given for this argument; from a dict, those under `names`."""
     if isinstance(given, Draws):
         if given.settings.get("collect") is not None:
             raise ValueError(f"{argument} of {function} must be those of the parameters; got those of collect.")
@@ -76,13 +79,16 @@ def read(
 
 
 def paired(function: str, draws: Any, gradients: Any, n_chains: int | None) -> tuple[PerDraw, PerDraw]:
-    """Gradients, those that came with the draws unless others are given, and the draws of the same parameters."""
+    """The draws and the gradients of the same parameters.
+
+    The default gradients are those stored with the draws.
+    """
     if gradients is None:
         gradients = draws.gradients if isinstance(draws, Draws) else None
     if gradients is None:
         raise ValueError(
-            f"gradients of {function} must be those of the log posterior at the draws, as a run with gradients=True "
-            f"stores them and fullGradients computes them; got None."
+            f"gradients of {function} must be those of the log posterior at the draws, which a run with "
+            "gradients=True stores or fullGradients computes; got None."
         )
     if isinstance(draws, Mapping) != isinstance(gradients, Mapping):
         kinds = ["a dict of arrays" if isinstance(x, Mapping) else "one array" for x in (draws, gradients)]
@@ -101,7 +107,7 @@ def paired(function: str, draws: Any, gradients: Any, n_chains: int | None) -> t
 
 
 def require_finite(function: str, argument: str, given: PerDraw) -> None:
-    """Without NaN and infinity."""
+    """Refuse NaN and infinite numbers."""
     for name, array in given.arrays.items():
         if not np.isfinite(array).all():
             part = f"[{name!r}]" if name else ""

@@ -31,36 +31,42 @@ def fullGradients(
     temperature: float | None = None,
     verbose: bool = True,
 ) -> Any:
-    """The gradients of the log posterior at the draws from all data, for `ksd` and `zvControlVariates`.
+    """The exact gradients of the log posterior at the draws, from all data.
 
-    Every draw takes a pass over the data, in blocks. ``out[::10]`` are every tenth of the draws `out`.
+    They serve `ksd` and `zvControlVariates`. Every draw takes one pass over the data,
+    in blocks; ``out[::10]`` passes on only every tenth draw.
 
     Parameters
     ----------
     draws : Draws or dict of str to array_like
-        What a sampler returned, with the draws of all parameters; or arrays of your own, (T, *shape) for T draws.
+        What a sampler returned, with the draws of all parameters; or arrays of your
+        own, of shape (T, *shape) for T draws.
     logLik : callable
         As for the samplers.
     dataset : dict of str to array_like, or an object
-        As for the samplers; may lie on disk.
+        As for the samplers; may be on disk.
     logPrior : callable, optional
         As for the samplers.
     integers : sequence of str, optional
-        Entries of `dataset` that are integers; by default those of the run, or none.
+        Entries of `dataset` that are integers. By default those of the run, or none for
+        arrays of your own.
     dtype : str, optional
-        The float type in which gradients are computed, "float32" or "float64"; by default that of the run, or float64
-        for arrays of your own. Sums over blocks of data are float64.
+        The float type of the computation, "float32" or "float64". By default that of
+        the run, or float64 for arrays of your own. Sums over blocks of data are in
+        float64.
     nChains : int, optional
-        With it, the arrays of a dict have the shape (nChains, T, *shape). A `Draws` knows it.
+        The number of chains, if the arrays of a dict have the shape (nChains, T,
+        *shape). A `Draws` has its own.
     temperature : float, optional
-        That of the posterior, as for the samplers; by default that of the run, or 1 for arrays of your own.
+        The temperature of the posterior, as for the samplers. By default that of the
+        run, or 1 for arrays of your own.
     verbose : bool, default True
-        Whether to show the progress.
+        Show the progress.
 
     Returns
     -------
     dict of numpy.ndarray
-        In the shape of the draws, in float64.
+        The gradients by parameter, in the shape of the draws and in float64.
 
     Raises
     ------

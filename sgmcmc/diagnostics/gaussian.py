@@ -1,4 +1,4 @@
-"""gaussianKL: how far the moments of draws are from those of a normal posterior that is known."""
+"""gaussianKL: the divergence of draws from a known normal posterior."""
 
 from __future__ import annotations
 
@@ -14,31 +14,38 @@ NAME = "gaussianKL"
 
 
 def gaussianKL(draws: Any, mean: Any, covariance: Any, *, nChains: int | None = None) -> float:
-    """The Kullback-Leibler divergence of the normal law with the draws' moments from a normal posterior.
+    """The Kullback-Leibler divergence of the draws from a known normal posterior.
+
+    It is the divergence of the normal distribution with the mean and the covariance of
+    the draws from the posterior.
 
     Parameters
     ----------
     draws : Draws, dict of str to array_like, or array_like
-        What a sampler returned; or draws of your own, with the shape (T, *shape) for T draws.
+        What a sampler returned; or draws of your own, of shape (T, *shape) for T draws.
     mean : dict of str to array_like, or array_like
-        Of the posterior: D numbers for the elements of the parameters, in order of name and in C order; or a dict by
-        name, of all parameters or of those that are to be looked at.
+        The mean of the posterior: D numbers for the elements of the parameters, in
+        order of name and in C order; or a dict by name, of all parameters or of those
+        to compare.
     covariance : array_like
-        Of the posterior, (D, D), in the same order.
+        The covariance of the posterior, (D, D), in the same order.
     nChains : int, optional
-        With it, the arrays of a dict or a plain array have the shape (nChains, T, *shape). A `Draws` knows it.
+        The number of chains, if your arrays have the shape (nChains, T, *shape). A
+        `Draws` has its own.
 
     Returns
     -------
     float
-        In nats; all chains count together. It is above 0 for finitely many draws, also of the posterior itself: about
-        D (D + 3) / (4 T) for T that are independent.
+        The divergence in nats, for the draws of all chains together. It is above 0 even
+        for draws from the posterior itself: about D (D + 3) / (4 T) for T independent
+        draws.
 
     Raises
     ------
     ValueError
-        If shapes do not match, if a number is not finite, if `covariance` is not symmetric and positive definite, or
-        if the draws, D or fewer, or confined to a plane, have no normal density.
+        If shapes do not match, if a number is NaN or infinite, if `covariance` is not
+        symmetric and positive definite, or if there are D draws or fewer, or they do
+        not vary in all directions.
 
     Notes
     -----
@@ -46,7 +53,7 @@ def gaussianKL(draws: Any, mean: Any, covariance: Any, *, nChains: int | None = 
 
         KL = (tr(Sigma^-1 S) - D + (m - mu)^T Sigma^-1 (m - mu) - log det S + log det Sigma) / 2
 
-    This is how the bivariate normal example of [1]_ (section 5.2.1) is measured.
+    [1]_ measures its bivariate normal example in this way (section 5.2.1).
 
     References
     ----------
@@ -69,7 +76,7 @@ def gaussianKL(draws: Any, mean: Any, covariance: Any, *, nChains: int | None = 
     mu, root = _mean(mean, points, size), _root(covariance, size)
     if n <= size:
         raise ValueError(f"draws of {NAME} must be more than the {size} elements of a draw; got {n}.")
-    # In coordinates in which the posterior is a standard normal; the moments are taken there, against cancellation.
+    # Moments in coordinates in which the posterior is a standard normal: there, they do not cancel.
     white = np.linalg.solve(root, (x - mu).T)
     shift = white.mean(axis=1)
     deviations = white - shift[:, None]
@@ -101,7 +108,7 @@ def _mean(mean: Any, points: PerDraw, size: int) -> np.ndarray:
 
 
 def _root(covariance: Any, size: int) -> np.ndarray:
-    """Its Cholesky factor."""
+    """The Cholesky factor of the covariance."""
     array = numeric("covariance", NAME, covariance).astype(np.float64)
     if size == 1 and array.size == 1:
         array = array.reshape(1, 1)

@@ -1,4 +1,4 @@
-"""lipschitzLogistic and lipschitzLinear: how fast the gradient of each observation can change."""
+"""lipschitzLogistic and lipschitzLinear: Lipschitz constants of gradients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lipschitzLogistic(X: Any) -> np.ndarray:
     Raises
     ------
     ValueError
-        If `X` is no matrix of finite numbers.
+        If `X` is not a matrix of finite numbers.
 
     See Also
     --------
@@ -38,9 +38,10 @@ def lipschitzLogistic(X: Any) -> np.ndarray:
 
         |grad f_i(x) - grad f_i(y)| <= L_i |x - y|
 
-    since the Hessian of f_i is p (1 - p) x_i x_i^T with a probability p, and at most x_i x_i^T / 4 ([1]_, appendix
-    C.2.2). No smaller constant would do. They bound the variance of gradients with control variates (eq. 17 and 18
-    there).
+    since the Hessian of f_i is p (1 - p) x_i x_i^T with a probability p, which is at
+    most x_i x_i^T / 4 ([1]_, appendix C.2.2). No smaller constant satisfies this. The
+    constants bound the variance of gradients with control variates ([1]_, eq. 17 and
+    18).
 
     References
     ----------
@@ -64,7 +65,7 @@ def lipschitzLinear(X: Any, sigma: float = 1.0) -> np.ndarray:
     X : array_like
         The covariates as the model uses them, (N, d), with a column of ones if it has an intercept.
     sigma : float, default 1.0
-        The standard deviation of the noise, which is known.
+        The known standard deviation of the noise.
 
     Returns
     -------
@@ -74,7 +75,7 @@ def lipschitzLinear(X: Any, sigma: float = 1.0) -> np.ndarray:
     Raises
     ------
     ValueError
-        If `X` is no matrix of finite numbers, or `sigma` is not positive.
+        If `X` is not a matrix of finite numbers, or if `sigma` is not positive.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""logLoss: how well the predictive probabilities of a chain foretell labels."""
+"""logLoss: how well the predictive probabilities of a chain predict labels."""
 
 from __future__ import annotations
 
@@ -10,37 +10,42 @@ from sgmcmc.dataset.entry import first_non_finite, numeric
 from sgmcmc.samplers._checks import require_flag
 
 NAME = "logLoss"
-SUM_TOLERANCE = 1e-3  # that the probabilities of the classes may be off 1 by
+SUM_TOLERANCE = 1e-3  # the largest allowed distance of the sum over the classes from 1
 
 
 def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
-    """Minus the mean log probability of what happened: the log loss of predictions, in nats.
+    """The log loss of predictions: minus the mean log probability of the true labels.
 
     Parameters
     ----------
     probabilities : array_like
-        Of two classes, the probability of label 1 for each of n observations, (n,), or (T, n) from T draws. Of k
-        classes, (T, n, k). Draws of several chains are put one after the other: ``p.reshape(-1, n)``.
+        For two classes, the probability of label 1 for each of n observations, (n,), or
+        (T, n) for T draws. For k classes, (T, n, k). Join several chains along the
+        first axis: ``p.reshape(-1, n)``.
     labels : array_like
-        What happened, (n,): 0 or 1, or the number of the class, from 0 to k - 1.
+        The true labels, (n,): 0 or 1, or the number of the class, from 0 to k - 1.
     perDraw : bool, default False
-        Whether to score each draw alone, for a curve along the chain (eq. in section 5.2.2 of [1]_). Otherwise the
-        mean of the probabilities over the draws is scored, the posterior predictive probability.
+        Whether to score each draw by itself, for a curve along the chain ([1]_, section
+        5.2.2). By default the score is that of the posterior predictive probability,
+        the mean of the probabilities over the draws.
 
     Returns
     -------
     float or numpy.ndarray
-        A number; with `perDraw` one for each draw, (T,). It is infinite if something happened that was given the
-        probability 0. Probabilities near 1 that float32 rounds to 1 are such a case: compute them in float64.
+        One number in nats, or with `perDraw` one for each draw, (T,). It is infinite if
+        a true label has the probability 0. This can come from float32, which rounds
+        probabilities near 1 to 1: compute them in float64.
 
     Raises
     ------
     ValueError
-        If numbers are no probabilities, labels no classes, or shapes do not match.
+        If a number is not a probability, if a label is not a class, or if shapes do not
+        match.
 
     Notes
     -----
-    With p_t(y) the probability that draw t gives to label y, the mean over observations i of::
+    With p_t(y_i) the probability that draw t gives to the true label y_i, the log loss
+    is the mean over observations i of::
 
         -log( mean over t of p_t(y_i) )
 

@@ -1,4 +1,4 @@
-"""pseudoVariance: how noisy the gradients of a sampler are at given points, exactly."""
+"""pseudoVariance: the exact variance of a sampler's estimated gradients."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ NAME = "pseudoVariance"
 def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = False, verbose: bool = False) -> Any:
     """The variance of a sampler's estimated gradient, summed over all elements, at given points.
 
-    That is the trace of the covariance of the estimate over all minibatches, worked out from all N observations without
-    drawing one. With t_i what an observation adds, its gradient or what control variates leave of it, it is [1]_::
+    This is the trace of the covariance of the estimate over all minibatches. It is
+    computed exactly from all N observations, without drawing a minibatch. With t_i the
+    term of observation i, which is its gradient, or for control variates the difference
+    to its gradient at the mode, it is [1]_::
 
         N^2/n (N - n)/(N - 1) (mean |t_i|^2 - |mean t_i|^2)    uniformly without replacement
         1/n (sum |t_i|^2 / p_i - |sum t_i|^2)                  with replacement, with probabilities p_i
@@ -35,24 +37,27 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     Parameters
     ----------
     sampler : Sgmcmc
-        What a Setup function returned. If it wants the mode, and no session was begun, that is sought.
+        What a Setup function returned. If it needs the mode and no session has begun, a
+        search finds the mode first.
     params : dict of str to array_like
         The points, (K, *shape) for each parameter, such as the draws of a run.
     optimal : bool, default False
-        Draw by the best probabilities that there are at each point, in proportion to ``|t_i|``, whatever the sampler
-        does: a lower bound for all subsampling with replacement, out of reach of any sampler, since it takes all data.
+        Use the best probabilities at each point, in proportion to ``|t_i|``, in place
+        of the sampler's. The result is a lower bound for all subsampling with
+        replacement. No sampler can attain it, since these probabilities need all data.
     verbose : bool, default False
         Show the progress.
 
     Returns
     -------
     numpy.ndarray
-        (K,), in float64, on the scale of the gradient of the log posterior squared.
+        (K,), in float64, in units of the squared gradient of the log posterior.
 
     Raises
     ------
     ValueError
-        If an argument is invalid, or for `saga` and `svrg`, whose noise depends on where the chain has been.
+        If an argument is invalid, or for `saga` and `svrg`, whose noise depends on the
+        history of the chain.
 
     References
     ----------
@@ -80,16 +85,17 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     if inner.gradient.terms is None or inner.gradient.tables or inner.gradient.every:
         raise ValueError(
             f"sampler of {NAME} must estimate gradients by the plain estimate or by control variates around the mode; "
-            "the noise of saga and svrg depends on where the chain has been."
+            "the noise of saga and svrg depends on the history of the chain."
         )
     if inner.gibbs is not None:
-        raise ValueError(f"sampler of {NAME} must have no gibbs, which moves parameters without a gradient.")
+        raise ValueError(f"sampler of {NAME} must have gibbs=None, since gibbs moves parameters without a gradient.")
     if inner.model.by_rows and inner.gradient.centred:
         raise ValueError(
-            f"sampler of {NAME} must move whole parameters, as with preconditioner='diagonal'; of rows that a "
-            f"minibatch gathers, here of {sorted(inner.model.by_rows)}, the gradient at the centre comes and goes."
+            f"sampler of {NAME} must move whole parameters, as with preconditioner='diagonal'; here it moves only the "
+            f"rows of {sorted(inner.model.by_rows)} that a minibatch gathers, and the gradient at the centre depends "
+            "on them."
         )
-    require_sum(NAME, inner.model, inner.start, "its terms are looked at one by one")
+    require_sum(NAME, inner.model, inner.start, "the terms of single observations")
     shown = require_flag("verbose", NAME, verbose)
     points = read(NAME, "params", params, None, sorted(inner.start))
     require_finite(NAME, "params", points)
@@ -134,5 +140,5 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
 
 
 def _size(minibatch: Any, params: Tree, constants: Tree) -> int:
-    """Observations that a minibatch has at these params."""
+    """The number of observations in a minibatch at these params."""
     return minibatch.size * (1 if minibatch.parts is None else int(minibatch.parts(params, constants)))

@@ -24,34 +24,40 @@ def ksd(
 ) -> Any:
     """The kernel Stein discrepancy: how far draws are from the distribution that has these gradients.
 
-    It is small where the draws represent the posterior, and sees a bias as well as a chain that is too short. It needs
-    no other draws to compare with; but the number alone has no scale, and compares chains with each other.
+    It is small if the draws represent the posterior; a bias and a chain that is too
+    short both increase it. It needs no draws from the posterior for comparison. But the
+    number alone has no scale: use it to compare chains with each other.
 
     Parameters
     ----------
     draws : Draws, dict of str to array_like, or array_like
-        What a sampler returned; or draws of your own, with the shape (T, *shape) for T draws.
+        What a sampler returned; or draws of your own, of shape (T, *shape) for T draws.
     gradients : dict of str to array_like, or array_like, optional
-        Of the log posterior at the draws, in their shape: estimates without bias, or exact ones from `fullGradients`.
-        By default those that a run with ``gradients=True`` stored. Noise of variance V adds c^(2 beta) V / T to the
-        mean over all pairs, so compare runs by gradients that are equally noisy, and by as many draws.
+        The gradients of the log posterior at the draws, in their shape: unbiased
+        estimates, or exact ones from `fullGradients`. By default those that a run with
+        ``gradients=True`` stored. Noise of variance V adds c^(2 beta) V / T to the mean
+        over all pairs, so compare runs with equally noisy gradients and equal numbers
+        of draws.
     c : float, default 1.0
-        Of the kernel: the distance at which it sees best, in units of `scale`.
+        The distance at which the kernel is most sensitive, in units of `scale`.
+        Positive.
     beta : float, default -0.5
-        Of the kernel, in (-1, 0).
+        The exponent of the kernel, in (-1, 0).
     scale : float or dict of str to array_like, default 1.0
-        Parameters are divided by it: one number, or a number or an array for each parameter. The standard deviations
-        of the posterior, roughly, and the same for all chains that are compared.
+        What the parameters are divided by: one number, or a number or an array for each
+        parameter. Give rough standard deviations of the posterior, the same for all
+        chains that are compared.
     perCoordinate : bool, default False
-        Whether to give the terms of the sum, which tell the elements of the parameters apart.
+        Whether to return the terms of the sum, one for each element of the parameters.
     nChains : int, optional
-        With it, the arrays of a dict or a plain array have the shape (nChains, T, *shape). A `Draws` knows it.
+        The number of chains, if your arrays have the shape (nChains, T, *shape). A
+        `Draws` has its own.
 
     Returns
     -------
     float or numpy.ndarray or dict of numpy.ndarray
-        Of all chains together, the sum over all elements; with `perCoordinate` the terms, in the shape of a draw.
-        Infinite if a number is not finite.
+        The sum over all elements, for all chains together; with `perCoordinate` its
+        terms, in the shape of a draw. Infinite if a number is NaN or infinite.
 
     Raises
     ------
@@ -70,8 +76,9 @@ def ksd(
         k_j(x, y) = d^2 K / dx_j dy_j + s_j(x) dK/dy_j + s_j(y) dK/dx_j + s_j(x) s_j(y) K
         KSD = sum_j sqrt( sum of k_j over all pairs of draws / T^2 )
 
-    These are eq. 20 and 21 of [2]_. All pairs are looked at, in blocks: the time is of order T^2 and the memory of
-    order T. ``out.ksd(scale)`` is the same with c = 1 and beta = -1/2.
+    These are eq. 20 and 21 of [2]_. The sum runs over all pairs, in blocks: the time is
+    of order T^2 and the memory of order T. ``out.ksd(scale)`` is the same with c = 1
+    and beta = -1/2.
 
     References
     ----------
@@ -98,7 +105,8 @@ def ksd(
     points, scores = paired("ksd", draws, gradients, nChains)
     if isinstance(scale, Mapping) and not isinstance(draws, Mapping):
         raise ValueError(
-            f"scale of ksd must be a number or an array, as draws are no dict; got keys {sorted(map(str, scale))}."
+            "scale of ksd must be a number or an array, since draws are not a dict; got keys "
+            f"{sorted(map(str, scale))}."
         )
     with np.errstate(over="ignore", invalid="ignore"):
         terms = of_arrays(points.arrays, scores.arrays, len(points.lead), scale, c, beta)

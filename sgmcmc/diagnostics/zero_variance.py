@@ -1,4 +1,4 @@
-"""zvControlVariates: less variance of a mean over the draws, from the gradients at them, after the run."""
+"""zvControlVariates: a mean over the draws with less variance, by their gradients."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from sgmcmc.output._diagnostics import errors_of_means
 from sgmcmc.output.arviz import require_arviz
 
 NAME = "zvControlVariates"
-SETTLED = 6.0  # standard errors: 1000 elements of a chain that has settled exceed it once in half a million times
-DRAWS_PER_COEFFICIENT = 2  # below that what is left of the variance is a matter of chance
+SETTLED = 6.0  # standard errors; 1000 elements of a settled chain exceed it once in half a million chains
+DRAWS_PER_COEFFICIENT = 2  # with fewer, the variance that is left depends on chance
 
 
 @dataclass(frozen=True)
 class ZeroVariance:
-    """What `zvControlVariates` returns: a quantity with control variates added, and how much that helps.
+    """What `zvControlVariates` returns: a quantity with control variates, and errors.
 
-    Every field has the form of the quantity: a number or an array for each of its elements, and dicts of them for a
-    quantity that is a dict. Standard errors are Monte Carlo standard errors, which take the autocorrelation of the
-    chains into account; NaN for fewer than four draws.
+    Every field has the form of the quantity: a number or an array, or a dict of them.
+    Standard errors are Monte Carlo standard errors, which allow for the autocorrelation
+    of the chains. They are NaN for fewer than four draws.
 
     Parameters
     ----------
     values : numpy.ndarray or dict of numpy.ndarray
-        The quantity at each draw with its control variates, of the shape in which it was given.
+        The quantity plus its control variates at each draw, in the shape of the given
+        values.
     mean : float, numpy.ndarray or dict of either
         The mean of `values`, over all chains: the estimate with control variates.
     mcse : float, numpy.ndarray or dict of either
@@ -40,9 +41,10 @@ class ZeroVariance:
     mcseBefore : float, numpy.ndarray or dict of either
         The standard error of `meanBefore`.
     varianceFactor : float, numpy.ndarray or dict of either
-        The variance of `values` divided by that of the quantity: 0 is perfect, 1 no help. It is that of the same draws
-        that chose the coefficients, and so somewhat too small where draws are few for them. 1 for a quantity that does
-        not vary.
+        The variance of `values` divided by that of the quantity: 0 is perfect, 1 is no
+        gain. The same draws choose the coefficients, so the factor is somewhat too
+        small if there are few draws for each coefficient. It is 1 for a quantity that
+        does not vary.
 
     Examples
     --------
@@ -65,42 +67,49 @@ def zvControlVariates(
     *,
     nChains: int | None = None,
 ) -> ZeroVariance:
-    """Zero-variance control variates: a mean over the draws with less variance, from the gradients stored with them.
+    """Zero-variance control variates: a mean over the draws with less variance.
 
-    Functions of a draw and of the gradient there, whose posterior mean is known to be zero, are added to the quantity,
-    such that its variance becomes small and its mean stays. It costs a linear regression after the run.
+    Control variates are functions of a draw and its gradient whose posterior mean is
+    zero. The function adds to the quantity the combination of them that minimises its
+    variance; its mean stays the same. This takes a linear regression after the run.
 
-    The gradients must be those of the log posterior by the parameters themselves. They may be estimates, if these are
-    unbiased given the draw: from a minibatch that is independent of the one by which the chain came there, as those
-    that a run with ``gradients=True`` stores. The less noise they have the more they help, so most after `sgldcv`.
+    The gradients must be those of the log posterior with respect to the parameters
+    themselves. They may be estimates, if these are unbiased given the draw: their
+    minibatch must be independent of the one that moved the chain there, as with the
+    gradients that a run with ``gradients=True`` stores. Less noisy gradients reduce the
+    variance more, such as those of `sgldcv`.
 
     Parameters
     ----------
     draws : Draws, dict of str to array_like, or array_like
-        What a sampler returned; or draws of your own, with the shape (T, *shape) for T draws.
+        What a sampler returned; or draws of your own, of shape (T, *shape) for T draws.
     gradients : dict of str to array_like, or array_like, optional
-        In the shape of the draws; a dict may leave out parameters, which then add no control variates. By default
-        those in `draws`.
+        The gradients at the draws, in their shape. Parameters that a dict leaves out
+        give no control variates. By default the gradients stored in `draws`.
     g : callable or array_like, optional
-        The quantity whose mean is wanted: a function of `draws`, as they were given, or its values. A number or an
-        array for each draw, (T,) or (T, k), or a dict of such arrays. By default the parameters.
+        The quantity whose mean is estimated: a function of `draws` as given, or its
+        values. It has a number or an array for each draw, (T,) or (T, k), or is a dict
+        of such arrays. By default the parameters.
     degree : int, default 1
-        Of the polynomial behind the control variates, 1 or 2: D of them for D elements of the parameters, or
-        D (D + 3) / 2. Held in memory, 8 bytes for each of them and of the draws.
+        The degree of the polynomial behind the control variates, 1 or 2. For D elements
+        of the parameters there are D control variates, or D (D + 3) / 2. They take 8
+        bytes of memory for each draw and control variate.
     nChains : int, optional
-        With it, the arrays of a dict or a plain array have the shape (nChains, T, *shape); so has then what `g`
-        gives. A `Draws` knows it.
+        The number of chains, if your arrays and the values of `g` have the shape
+        (nChains, T, *shape). A `Draws` has its own.
 
     Returns
     -------
     ZeroVariance
-        With `values`, `mean`, `mcse`, `meanBefore`, `mcseBefore` and `varianceFactor`.
+        Its fields are `values`, `mean`, `mcse`, `meanBefore`, `mcseBefore` and
+        `varianceFactor`.
 
     Raises
     ------
     ValueError
-        If there are no gradients, if draws are fewer than twice the coefficients (one for each control variate, and
-        the mean), if shapes do not match or numbers are not finite, or if `degree` is neither 1 nor 2.
+        If there are no gradients, if there are fewer than two draws for each
+        coefficient (one for each control variate, and one for the mean), if shapes do
+        not match, if a number is NaN or infinite, or if `degree` is neither 1 nor 2.
     ImportError
         If ArviZ is not installed.
 
@@ -116,10 +125,11 @@ def zvControlVariates(
 
         g + a^T c,  a = -Var(c)^(-1) Cov(c, g)
 
-    with the minus sign, which is lost in algorithm 2 there. For a normal posterior and gradients without noise, the
-    mean is exact with degree 1, and second moments with degree 2. Where the chain itself is biased, by its stepsize,
-    the control variates have means other than zero, and what is estimated is not the mean of that chain. A chain that
-    has not settled is warned of, by gradients whose mean is not zero.
+    Algorithm 2 of the thesis lacks the minus sign. For a normal posterior and gradients
+    without noise, degree 1 gives exact means and degree 2 exact second moments. If the
+    stepsize biases the chain, the control variates do not have mean zero, and the
+    result does not estimate the mean of that chain. If the mean of the gradients is
+    clearly not zero, a warning says that the chain has not settled.
 
     References
     ----------
@@ -190,14 +200,14 @@ def _require_enough(points: PerDraw, degree: int) -> None:
 
 
 def _warn_unless_settled(scores: PerDraw) -> None:
-    """A chain that has settled stays where it is, so that its gradients are zero on average."""
+    """Warn if the mean gradient is far from zero, its mean in a settled chain."""
     flat = scores.flat()
     with np.errstate(divide="ignore", invalid="ignore"):
         far = np.abs(flat.mean(axis=0)) / _errors(flat, scores.lead)
     if np.nanmax(np.append(far, 0.0)) > SETTLED:
         warn_user(
-            f"the mean of the gradients of {NAME} is {np.nanmax(far):.0f} standard errors from zero, where it is if "
-            "the chain has settled; else control variates move means to a wrong place. Leave out more of the "
+            f"the mean of the gradients of {NAME} is {np.nanmax(far):.0f} standard errors from zero. For a chain that "
+            "has settled it is near zero; otherwise control variates give wrong means. Leave out more of the "
             "beginning, or run longer."
         )
 
@@ -215,7 +225,10 @@ def _controls(theta: np.ndarray, s: np.ndarray, degree: int) -> np.ndarray:
 
 
 def _controlled(g: np.ndarray, controls: np.ndarray) -> np.ndarray:
-    """g + c a with the coefficients a = -Var(c)^(-1) Cov(c, g), by least squares on columns of one scale."""
+    """g + c a with a = -Var(c)^(-1) Cov(c, g), [n, k].
+
+    The coefficients are a least-squares fit on columns of unit variance.
+    """
     spread = controls.std(axis=0)
     controls = controls / np.where(spread > 0, spread, 1.0)
     slopes = np.linalg.lstsq(controls - controls.mean(axis=0), g - g.mean(axis=0), rcond=None)[0]
@@ -223,5 +236,5 @@ def _controlled(g: np.ndarray, controls: np.ndarray) -> np.ndarray:
 
 
 def _errors(flat: np.ndarray, lead: tuple[int, ...]) -> np.ndarray:
-    """Of [C * T, k], the standard errors [k]."""
+    """The standard errors of the means, [k], of values [C * T, k]."""
     return errors_of_means(flat.T.reshape(flat.shape[1], -1, lead[-1]))

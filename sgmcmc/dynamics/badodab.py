@@ -1,7 +1,8 @@
 """The adaptive Langevin thermostat by the splitting BADODAB (Leimkuhler & Shang 2016).
 
-SGNHT's dynamics, split so that a Gaussian comes out right whatever a. An iteration takes one gradient, for the last
-half kick of one step and the first of the next:
+The dynamics of SGNHT, split so that the variance of a Gaussian is right for every a. An
+iteration takes one gradient, for the last half kick of one step and the first of the
+next:
 
     B   u     = u + eps * grad
     A   theta = theta + u/2
@@ -10,8 +11,9 @@ half kick of one step and the first of the next:
     D   alpha = alpha + (<u, u>/p - eps)/2
     A   theta = theta + u/2
 
-with u ~ N(0, eps) and alpha = a at the start; one thermostat alpha for each parameter array, p its number of elements,
-in SGNHT's parametrisation: eps is the square of the paper's stepsize h, and a = A h.
+with u ~ N(0, eps) and alpha = a at the start. Each parameter array has one thermostat
+alpha; p is the number of its elements. The parametrisation is SGNHT's: eps is the
+square of the paper's stepsize h, and a = A h.
 
 With alpha at rest at xi, c = exp(-xi), on a Gaussian of precision lambda with gradients of noise variance v, and
 w = eps lambda, s = eps a (1 - c^2)/xi:
@@ -19,8 +21,8 @@ w = eps lambda, s = eps a (1 - c^2)/xi:
     E u^2     = (s + eps^2 v/(1 - w/4)) / (1 - c^2) =: d  before O and c^2 d + s after it, whose mean is eps: gives xi
     E theta^2 = (d (1 + c)^2 + s (3 + c)/(1 + c)) / (4 w)
 
-By simulation this holds to 2% for eps up to 0.1, also where alpha swings about xi, unless the noise of some directions
-is many times that of others.
+In simulations this holds within 2% for eps up to 0.1, even if alpha oscillates around
+xi, unless the noise in some directions is many times that in others.
 """
 
 from __future__ import annotations
@@ -32,13 +34,13 @@ from sgmcmc.core.autoregression import friction_at_rest, iterations, matrices
 from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
 
 SMALL = 1e-4  # of alpha: below it (1 - exp(-2 alpha))/alpha is 2 (1 - alpha) to float32's precision
-FASTEST = 3.0  # the largest friction that is looked for
-RESTING = 0.1  # stepsizes up to which alpha is at rest
+FASTEST = 3.0  # the largest friction that is tried
+RESTING = 0.1  # the largest stepsize at which alpha is nearly constant
 
 
 def badodab(a: float) -> Dynamics:
     def init(theta: tf.Tensor, given: Given) -> Memory:
-        # u/sqrt(eps), whose distribution stays as it is where eps changes
+        # u/sqrt(eps), whose distribution does not change with eps
         one = tf.ones([], theta.dtype)
         return {"unit_momentum": given.noise, "thermostat": a * one, "kinetic_temperature": one}
 

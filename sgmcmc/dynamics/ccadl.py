@@ -1,6 +1,7 @@
 """The covariance-controlled adaptive Langevin thermostat (Shang, Zhu, Leimkuhler & Storkey 2015, algorithm 1).
 
-SGNHT with a further friction that takes away what the noise of the gradients brings, in each direction:
+SGNHT with an additional friction that removes the energy from the noise of the
+gradients, in each direction:
 
     u'     = u + eps * grad - eps/2 V' u - alpha u + N(0, 2 a eps)
     theta' = theta + u'
@@ -27,13 +28,13 @@ from sgmcmc.core.autoregression import friction_at_rest, iterations, matrices
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
 
-SWINGING, SWINGING_ALONE = 0.5, 0.03  # stepsizes, relative to the friction and of a single element, as for SGNHT
+SWINGING, SWINGING_ALONE = 0.5, 0.03  # the largest stepsizes, relative to the friction and absolute, as for SGNHT
 
 
 def ccadl(a: float, covariance: Covariance) -> Dynamics:
     def init(theta: tf.Tensor, given: Given) -> Memory:
         return {
-            "unit_momentum": given.noise,  # u/sqrt(eps), whose distribution stays as it is where eps changes
+            "unit_momentum": given.noise,  # u/sqrt(eps), whose distribution does not change with eps
             "thermostat": tf.constant(a, theta.dtype),
             "covariance": tf.zeros(covariance.shape(theta.shape), theta.dtype),
             "t": tf.zeros([], theta.dtype),

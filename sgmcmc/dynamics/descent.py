@@ -24,7 +24,7 @@ def sgd() -> Dynamics:
 def adam(b1: float = 0.9, b2: float = 0.999, delta: float = 1e-8) -> Dynamics:
     def init(theta: tf.Tensor, given: Given) -> Memory:
         one = tf.ones_like(theta)
-        # The powers are kept element by element, so that gathered rows count their own steps.
+        # The powers are stored for each element, so that gathered rows count their own steps.
         return {"m": tf.zeros_like(theta), "v": tf.zeros_like(theta), "b1_power": one, "b2_power": one}
 
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:

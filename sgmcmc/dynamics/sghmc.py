@@ -1,19 +1,22 @@
 """Stochastic gradient Hamiltonian Monte Carlo (Chen, Fox & Guestrin 2014, eq. 15).
 
-An iteration draws nu ~ N(0, eps) and then makes L leaps, each with a minibatch of its own:
+An iteration draws nu ~ N(0, eps) and then makes L leaps, each with its own minibatch:
 
     theta' = theta + nu
     nu'    = (1 - alpha) nu + eps * grad(theta') + N(0, 2 alpha eps)
 
-alpha is the friction; eps is a squared leapfrog step, and the variance of nu. The kinetic temperature, the mean of
-nu^2/eps, is 1 in the first leap and tends to 1/(1 - alpha/2) in later ones, where the positions are right, unless the
-noise of the gradients heats the chain. Where that noise is estimated, its variance v from the gradients of the
-observations in the minibatch, betaHat = eps v/2 is taken off the friction's noise, N(0, 2 (alpha - betaHat) eps), as
-far as there is any (their section 3.3, and the Fisher information of Ahn, Korattikara & Welling 2012).
+alpha is the friction; eps is a squared leapfrog step, and the variance of nu. The
+kinetic temperature, the mean of nu^2/eps, is 1 in the first leap and tends to
+1/(1 - alpha/2) in later ones, which is right for the positions, unless the noise of the
+gradients heats the chain. If the variance v of that noise is estimated, from the
+gradients of the observations in the minibatch, the injected noise becomes N(0, 2
+max(alpha - betaHat, 0) eps) with betaHat = eps v/2 (their section 3.3, and the Fisher
+information of Ahn, Korattikara & Welling 2012).
 
-On a Gaussian of precision lambda, with gradients of noise variance v, an iteration takes theta to F theta + noise. With
-g_k how far theta has come after k leaps from a momentum of 1 (g_0 = 0, g_1 = 1), and s = 2 alpha eps + eps^2 v, the
-variance of that noise is eps g_L^2 + s (g_0^2 + ... + g_{L-1}^2).
+On a Gaussian of precision lambda, with gradients of noise variance v, an iteration maps
+theta to F theta + noise. Let g_k be the distance after k leaps from theta = 0 with
+momentum 1 (g_0 = 0, g_1 = 1), and s = 2 alpha eps + eps^2 v. The variance of that noise
+is eps g_L^2 + s (g_0^2 + ... + g_{L-1}^2).
 """
 
 from __future__ import annotations

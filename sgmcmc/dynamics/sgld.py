@@ -4,12 +4,15 @@ One update, with eps the stepsize:
 
     theta' = theta + eps/2 * grad + N(0, eps)
 
-Under the posterior the mean of -(theta - m) * grad is 1 for each element. In a chain that has settled E (theta - m)^2
-does not change, so it is there 1 + eps/4 E grad^2 whatever the posterior, with the noise of grad. For a Gaussian that
-is the variance relative to the posterior's. It is known from the gradients alone, far more precisely than from theta.
+Under the posterior the mean of -(theta - m) * grad is 1 for each element. In a chain
+that has settled E (theta - m)^2 is constant, so this mean is 1 + eps/4 E grad^2 for
+every posterior, where grad includes its noise. For a Gaussian this is the variance
+divided by the posterior's. The gradients alone give it, far more precisely than theta
+does.
 
-On a Gaussian of precision lambda, with gradients of noise variance v, theta is an autoregression with the coefficient
-1 - eps lambda/2 and the variance (1 + eps v/4) / (1 - eps lambda/4) / lambda.
+On a Gaussian of precision lambda, with gradients of noise variance v, theta is an
+autoregression with coefficient 1 - eps lambda/2 and variance (1 + eps v/4) / (1 - eps
+lambda/4) / lambda.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ def sgld() -> Dynamics:
 
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
         ratio = 1.0 + tf.reduce_mean(0.25 * given.eps * given.gradient**2)
-        # In brackets: the drift of a step is far smaller than its noise, and must not be rounded away alone.
+        # In brackets: the drift is far smaller than the noise, and would be lost in rounding if added alone.
         theta = theta + (0.5 * given.eps * given.gradient + tf.sqrt(given.eps) * given.noise)
         return theta, {"variance_ratio": ratio}
 

@@ -2,10 +2,12 @@
 
     g_full(centre) + g_S(theta) - g_S(centre),   the same minibatch S in both
 
-g_full is the exact gradient of the log posterior, g_S the plain estimate. The variance of the estimate shrinks with
-the distance of theta from the centre, instead of staying that of the data.
+g_full is the exact gradient of the log posterior, g_S the plain estimate. The variance
+of the estimate becomes smaller as theta approaches the centre; that of the plain
+estimate does not.
 
-A row that moves only when a minibatch gathers it receives g_full as often as it is visited, which is once on average.
+A row that moves only if a minibatch gathers it gets g_full times its visits, which are
+1 on average.
 """
 
 from __future__ import annotations
@@ -31,16 +33,17 @@ def control_variates(model: Model) -> Gradient:
     return Gradient(estimate, prepare, wants_mode=True, terms=differences(model), centred=True)
 
 
-STALE = 2**0.5  # by how much the difference to where a chain once was is larger than that to the mode, at most
+STALE = 2**0.5  # the largest ratio of the difference to an earlier position to that to the mode
 
 
 def differences(
     model: Model, of_chain: Callable[[Tree, Any], Tree] | None = None
 ) -> Callable[[Tree, Tree, Tree, Any], Tree]:
-    """What is left of each observation's gradient, less that at the centre.
+    """Each observation's gradient minus that at the centre.
 
-    Where the chain's memory has what is subtracted, ``of_chain(data, memory)`` is that; before there is a chain the
-    difference to the mode is taken, and more of it.
+    If the chain's memory has the gradients to subtract, ``of_chain(data, memory)``
+    returns them. Before there is a chain, the difference to the mode is used, STALE
+    times as large.
     """
 
     def terms(params: Tree, data: Tree, constants: Tree, memory: Any) -> Tree:

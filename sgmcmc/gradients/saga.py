@@ -1,10 +1,12 @@
 """SAGA (Defazio, Bach & Lacoste-Julien 2014; for sampling Dubey et al. 2016).
 
-A table has of each observation the gradient alpha_i that was seen last. For a minibatch S with weights w_i
+A table has the last computed gradient alpha_i of each observation. For a minibatch S
+with weights w_i the estimate is
 
     grad log p(theta) + sum_{i in S} w_i (grad log p(x_i | theta) - alpha_i) + sum of all alpha_i
 
-and alpha_i is then grad log p(x_i | theta) for the i in S. It begins with the gradients where the chains begin.
+Then alpha_i becomes grad log p(x_i | theta) for the i in S. The table begins with the
+gradients at the start of the chains.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.gradients.control_variates import differences
 from sgmcmc.model import Model
 
-BLOCK = 2**22  # numbers of the table that are worked out at a time
+BLOCK = 2**22  # numbers of the table in one block of its computation
 TABLE, SUM = "table", "sum"  # of each chain, [N, D] and [D]
 
 
@@ -54,7 +56,7 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
             of_data = tf.linalg.matvec(change, batch.weights, transpose_a=True)
         of_data = split(of_data + tf.cast(memory[SUM], model.dtype), elements)
         prior = model.prior_gradient(params)
-        # In float64 before the difference is taken: the sum is that of the table however long the chain is.
+        # The difference is in float64, so that the sum stays that of the table in long chains.
         exact = tf.cast(terms, tf.float64) - tf.cast(memory[TABLE], tf.float64)
         total = memory[SUM] + tf.reduce_sum(_once(exact, batch.indices) if repeats else exact, axis=0)
         return Estimate(
@@ -68,7 +70,7 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
 
 
 def _once(change: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
-    """The changes [n, D] in another order, with zeros for an observation that was there before."""
+    """The changes [n, D], sorted by observation, with zeros for repeated ones."""
     order = tf.argsort(indices)
     sorted_ = tf.gather(indices, order)
     first = tf.concat([tf.ones([1], tf.bool), sorted_[1:] != sorted_[:-1]], axis=0)

@@ -1,9 +1,11 @@
-"""SVRG (Johnson & Zhang 2013; for sampling Dubey et al. 2016): control variates around where the chain was.
+"""SVRG: control variates around an earlier position of the chain.
+
+(Johnson & Zhang 2013; for sampling Dubey et al. 2016.)
 
     g_full(centre) + g_S(theta) - g_S(centre),   the same minibatch S in both
 
-as with control variates around the mode, but every m iterations the chain's position becomes the centre, and g_full is
-worked out there from all data.
+as with control variates around the mode. But every m iterations the chain's position
+becomes the centre, and g_full is computed there from all data.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def svrg(model: Model, elements: Mapping[str, Elements], n_chains: int, every: i
 
     @cache
     def programs() -> tuple[FullPass, Compiled]:
-        """From the positions of all chains side by side, [C, D], to their gradients: of the data, and of the prior."""
+        """Programs for the gradients of log likelihood and log prior at [C, D]."""
 
         def of_data(words: tf.Tensor, flat: tf.Tensor) -> list[Tree]:
             rows = model.data.layout.unpack(words)

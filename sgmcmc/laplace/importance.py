@@ -1,9 +1,11 @@
-"""How large the terms of the observations are, for minibatches that draw the large ones more often.
+"""The sizes of the observations' terms, for minibatches that prefer large ones.
 
-With probabilities in proportion to the root mean square of a term, at draws from the Laplace approximation and in the
-coordinates of the chain, the expected noise of the estimate has the least trace. For control variates, whose terms are
-H_i (theta - centre) to first order, that is the root of tr(H_i Sigma H_i^T) with the Hessians H_i (Putcha, Nemeth &
-Fearnhead 2023, eq. 16). Plain gradients are looked at at the mode alone (eq. 11).
+The expected covariance of the estimate's noise has the smallest trace if the
+probabilities are in proportion to the root mean square of the terms, at draws from the
+Laplace approximation and in the coordinates of the chain. For control variates, whose
+terms are H_i (theta - centre) to first order, this is the root of tr(H_i Sigma H_i^T)
+with the Hessians H_i (Putcha, Nemeth & Fearnhead 2023, eq. 16). For plain gradients
+only the mode is used (eq. 11).
 """
 
 from __future__ import annotations
@@ -55,9 +57,9 @@ def importance(
     around = white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS, posterior.size))) if centred else 0.0
     sizes = rms(mode[None] + around)
     if not np.isfinite(sizes).all():
-        where = "around the mode, as a normal approximation has it" if centred else "at the mode"
+        where = "around the mode, at draws from a normal approximation" if centred else "at the mode"
         raise ValueError(
-            f"logLik must have finite gradients {where}, to weigh observations by; got {first_non_finite(sizes)}. "
-            "A parameter that must be positive can be given as its logarithm."
+            f"logLik must have finite gradients {where}, from which weights are computed; got "
+            f"{first_non_finite(sizes)}. For a parameter that must be positive, use its logarithm."
         )
     return sizes if sizes.any() else np.ones_like(sizes)

@@ -1,15 +1,16 @@
-"""The covariance of the noise of the estimated gradient at draws from the Laplace approximation, before a chain is run.
+"""The covariance of the gradient's noise, at draws from the Laplace approximation.
 
-An estimate from n observations adds up terms t_i, N/n times: the gradients of the observations, or what control
-variates leave of them. With C their covariance over all observations the noise has the covariance
+An estimate from n observations is N/n times the sum of their terms t_i: their
+gradients, or with control variates the differences to the gradients at the centre. With
+C the covariance of the terms over all observations, the noise has the covariance
 
     N^2/n C        drawn with replacement
     N^2/n C (N - n)/(N - 1)        without
 
     1/n (sum_i t_i t_i^T / p_i - s s^T)        drawn with replacement by probabilities p_i, with s the sum of all t_i
 
-on average over the draws, in the whitened coordinates. Where there are many observations, a random subset stands for
-all.
+averaged over the draws, in the whitened coordinates. If there are many observations, a
+random subset represents them all.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.laplace.whitening import Whitening
 
 DRAWS = 16
-FLOPS = 1e11  # of all draws together, N D^2 each; some observations are taken where that is more
+FLOPS = 1e11  # for all draws together, N D^2 each; a subset of the observations is used beyond that
 FEWEST = 2000
 
 Terms = Callable[[Tree, Tree], Tree]
-"""(params, data) -> {name: [n, *shape]}: what each observation adds to the estimated log likelihood gradient."""
+"""(params, data) -> {name: [n, *shape]}: each observation's term in the gradient."""
 
 
 def noise_of_one(
@@ -44,16 +45,18 @@ def noise_of_one(
     probabilities: np.ndarray | None = None,
     by_themselves: bool = False,
 ) -> np.ndarray:
-    """That of an estimate from one observation, [D, D], at draws with `sd` times the sd of the approximation.
+    """The covariance for minibatches of one observation, [D, D].
 
-    `probabilities` are those of the observations, [N], if they are not equally likely; of terms `by_themselves` the
-    mean is noise too.
+    The draws are those of the approximation, `sd` times as far from its centre.
+
+    `probabilities` are those of the observations, [N], if they are not equal. With
+    `by_themselves`, the mean of the terms counts as noise too.
     """
     d, n_data = posterior.size, posterior.model.data.size
     some = some_of(posterior.model.data, int(max(FEWEST, FLOPS / (DRAWS * d**2))), seed)
     root = tf.constant(white.root if white.root.ndim == 2 else np.diag(white.root), posterior.model.dtype)
 
-    # Relative to 1/N; of some observations that stand for all.
+    # The probabilities of the used observations, relative to 1/N.
     relative = (
         np.ones(some.size) if probabilities is None else n_data * probabilities[getattr(some, "indices", slice(None))]
     )
@@ -69,7 +72,7 @@ def noise_of_one(
 
     of_all, rng = FullPass(some, moments, max(16, BLOCK // d)), np.random.default_rng(seed)
     z = rng.normal(size=(DRAWS, d))
-    z /= np.sqrt((z**2).mean(axis=0))  # so few draws have the right second moments, on which the noise depends most
+    z /= np.sqrt((z**2).mean(axis=0))  # exact second moments despite few draws, since the noise depends mostly on them
     total = np.zeros((d, d))
     for theta in centre + white.to_theta(sd * z):
         first, second = of_all.summed([tf.constant(theta, posterior.model.dtype), root], of_each=weights)

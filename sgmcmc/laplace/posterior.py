@@ -1,4 +1,4 @@
-"""The log posterior as a function of all parameters side by side, with its derivatives, by passes over observations."""
+"""The log posterior as a function of one vector, with its derivatives."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ BLOCK = 2**22  # numbers in the largest array of a block
 class Posterior:
     """log p(theta) + N/m times the log likelihood of m observations, and its derivatives, in float64.
 
-    Each block is computed in the float type of the model; blocks are added up in float64, so that the gradient near the
-    mode, a small difference of large sums, is as precise as its terms.
+    Each block is computed in the float type of the model, and blocks are summed in
+    float64. The gradient near the mode, a small difference of large sums, is then as
+    precise as its terms.
 
     Parameters
     ----------
     model : Model
     shapes : mapping of str to tuple of int
-        Of the parameters, which have D elements together.
+        The shapes of the parameters, which have D elements together.
     data : Data, optional
         The m observations; by default all N of the model.
     """
@@ -40,7 +41,7 @@ class Posterior:
         self._factor = model.data.size / self.data.size
 
     def of(self, data: Data) -> Posterior:
-        """The same by other observations."""
+        """The same posterior, estimated from other observations."""
         return Posterior(self.model, {name: e.shape for name, e in self.elements.items()}, data)
 
     def tree(self, theta: np.ndarray) -> Tree:
@@ -52,7 +53,7 @@ class Posterior:
         return np.concatenate([np.ravel(np.asarray(params[name], np.float64)) for name in self.elements])
 
     def split(self, theta: tf.Tensor) -> Tree:
-        """The parameters in a tensor, [D]."""
+        """The parameters {name: [*shape]} in a tensor [D]."""
         return split(theta, self.elements)
 
     def value_and_gradient(self, theta: np.ndarray, title: str = "", verbose: bool = False) -> tuple[float, np.ndarray]:
@@ -71,10 +72,11 @@ class Posterior:
         return product
 
     def squared_gradients(self, theta: np.ndarray) -> np.ndarray:
-        """The sums of squares of the observations' gradients, [D], less the curvature of the prior: all positive.
+        """The sums of squared gradients plus the prior's curvature, [D], at least 0.
 
-        They stand for minus the diagonal of the Hessian where that is out of reach. Of the prior the sums of the rows
-        of its Hessian are taken, which are its diagonal if it is a product over the elements.
+        They approximate minus the diagonal of the Hessian, if that is too expensive.
+        The curvature of the prior is taken from the row sums of its Hessian, which are
+        its diagonal if the prior is a product over the elements.
         """
         (squares,) = self._squared.summed([self._tensor(theta)])
         (prior,) = (x.numpy() for x in self._directed[1](self._tensor(theta), self._tensor(np.ones(self.size))))
@@ -131,7 +133,7 @@ class Posterior:
         return FullPass(self.data, squared, max(16, BLOCK // self.size))
 
     def _programs(self, derived: Callable, block: int) -> tuple[FullPass, Compiled]:
-        """Of the log likelihood of a block, and of the log prior."""
+        """Programs for the log likelihood of a block, and for the log prior."""
 
         def of_data(words: tf.Tensor, *vectors: tf.Tensor) -> list[tf.Tensor]:
             data = self.data.layout.unpack(words)

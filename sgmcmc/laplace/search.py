@@ -1,8 +1,9 @@
-"""The mode, without settings: SciPy's trust regions in whitened coordinates, on more and more observations.
+"""The search for the mode without settings, by SciPy's trust-region method.
 
-Each stage takes ten times the observations of the one before, whitens the coordinates by the curvature where it begins,
-and goes on until a step is short beside the error that so few observations make. The last takes all N; full Newton
-steps end it, which need the gradient alone, since the log posterior itself is too large a number to tell the last
+Each stage uses ten times the observations of the stage before. It whitens the
+coordinates by the curvature at its start, and ends when the steps are short relative to
+the error from using a subset. The last stage uses all N observations. Full Newton steps
+follow. They need only the gradient: the rounding of the log posterior hides the last
 hundredths of a standard deviation.
 """
 
@@ -17,9 +18,9 @@ from sgmcmc.dataset.some import some_of
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.whitening import ROUGH, Whitening, curvature, whitening
 
-FIRST, GROWTH = 1000, 10  # observations of the first stage at least, and how many times more each next one has
+FIRST, GROWTH = 1000, 10  # the fewest observations of the first stage, and the factor from each stage to the next
 NEAR = 0.02  # posterior standard deviations
-STEPS, STUCK = 200, 4  # of a stage; and those in a row that lead nowhere
+STEPS, STUCK = 200, 4  # most steps of a stage; and rejected steps in a row that end it
 NEWTON = 4  # steps at the end
 
 
@@ -44,7 +45,7 @@ def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool)
 
 
 def distance(white: Whitening, gradient: np.ndarray) -> float:
-    """To the mode, by a Newton step, in standard deviations of the Laplace approximation."""
+    """The length of a Newton step to the mode, in posterior standard deviations."""
     return float(np.linalg.norm(white.of_gradient(gradient)))
 
 
@@ -57,12 +58,12 @@ def _sizes(posterior: Posterior) -> list[int]:
 
 
 def _climbed(posterior: Posterior, theta: np.ndarray, white: Whitening, near: float) -> np.ndarray:
-    """Where the trust regions end; the gradient by phi is then below `near`."""
+    """The end of the search, where the gradient by phi is below `near`."""
 
     def value_and_gradient(phi: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = posterior.value_and_gradient(theta + white.to_theta(phi))
         gradient = -white.of_gradient(gradient)
-        # Infinity is a step that the trust region takes back; NaN would count as progress.
+        # The trust region rejects a step to infinity; it would accept one to NaN.
         return (-value, gradient) if np.isfinite(value) and np.isfinite(gradient).all() else (np.inf, gradient)
 
     def product(phi: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -71,10 +72,10 @@ def _climbed(posterior: Posterior, theta: np.ndarray, white: Whitening, near: fl
 
     if not np.isfinite(value_and_gradient(np.zeros_like(theta))[0]):
         raise ValueError(
-            "params must be where the log posterior is finite, for a search for the mode that needs no setting; there "
-            f"it is {posterior.value_and_gradient(theta)[0]}."
+            "params must be a point with a finite log posterior, for an automatic search for the mode; there it is "
+            f"{posterior.value_and_gradient(theta)[0]}."
         )
-    from scipy import optimize  # which takes long to import, and is not always needed
+    from scipy import optimize  # here, since the import is slow and not always needed
 
     stuck = _Stuck(np.zeros_like(theta))
     found = optimize.minimize(
@@ -90,7 +91,7 @@ def _climbed(posterior: Posterior, theta: np.ndarray, white: Whitening, near: fl
 
 
 class _Stuck:
-    """Ends a search whose steps are taken back: the rounding of the log posterior hides what they gain."""
+    """Ends a search after rejected steps: rounding then hides their progress."""
 
     def __init__(self, start: np.ndarray) -> None:
         self._last, self._count = start, 0
@@ -103,7 +104,7 @@ class _Stuck:
 
 
 def _polished(posterior: Posterior, theta: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The end of some Newton steps, so short that the curvature is that of where they begin."""
+    """The point after some short Newton steps, with the curvature at their start."""
     precision = curvature(posterior, theta, seed)
     white = whitening(precision, posterior.model.dtype)
     gradient = posterior.value_and_gradient(theta)[1]

@@ -1,4 +1,4 @@
-"""The largest stepsize whose chain has the right standard deviations, by what is known before it is run."""
+"""The largest stepsize with accurate standard deviations, predicted before the run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sgmcmc.core.types import Dynamics
 
 SMALLEST, LARGEST = 1e-8, 4.0  # stepsizes relative to the fastest direction
 GRID, BISECTIONS = 120, 20
-AIM = 0.8  # of the tolerance: the rest is for what a normal approximation leaves out
+AIM = 0.8  # of the tolerance: the rest allows for the error of the normal approximation
 
 
 class Directions(NamedTuple):
-    """The posterior in the coordinates of the chain: independent directions, [D], and the noise in each.
+    """The precision and the noise in D independent directions.
 
-    `vectors`, [D, D], has the directions in its columns.
+    The directions are the columns of `vectors`, [D, D].
     """
 
     precision: np.ndarray
@@ -25,7 +25,7 @@ class Directions(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """What is expected of a chain at a stepsize."""
+    """The predicted properties of a chain at a stepsize."""
 
     stepsize: float
     ratios: np.ndarray  # the sd of the chain over that of the posterior, of each direction
@@ -38,10 +38,12 @@ class Predicted(NamedTuple):
 
 
 def directions(precision: np.ndarray, noise: np.ndarray) -> Directions:
-    """From both matrices in the coordinates of the chain.
+    """The directions, from the matrices in the coordinates of the chain.
 
-    Where these are white, the directions are those of the noise, and all is exact. Else they are those of the precision
-    H, and for the noise V stands the least c H that exceeds it in all directions, so that what follows is a bound.
+    If the posterior is white in these, the directions are the eigenvectors of the
+    noise, and the prediction is exact. Otherwise they are those of the precision H, and
+    the noise V is replaced by the smallest c H that is at least V in all directions, so
+    that the prediction is a bound.
     """
     values, vectors = np.linalg.eigh(precision)
     if values.max() < (1 + 1e-3) * values.min():
@@ -52,7 +54,7 @@ def directions(precision: np.ndarray, noise: np.ndarray) -> Directions:
 
 
 def predicted(dynamics: Dynamics, where: Directions, stepsize: float) -> Predicted:
-    """What is expected at this stepsize."""
+    """The prediction for this stepsize."""
     assert dynamics.stationary is not None
     stationary = dynamics.stationary(stepsize, where.precision, where.noise)
     ratios = np.sqrt(stationary.variance * where.precision)
@@ -60,19 +62,22 @@ def predicted(dynamics: Dynamics, where: Directions, stepsize: float) -> Predict
 
 
 def largest(dynamics: Dynamics, where: Directions, tolerance: float) -> Predicted:
-    """The largest stepsize whose error is AIM times the tolerance; if none is so good, near the best that there is.
+    """The prediction for the largest stepsize with an error of at most AIM * tolerance.
 
-    The error need not vanish with the stepsize, nor grow with it: few leaps of SGHMC make sds too large, and the size
-    of the steps too small. Without a good stepsize, the largest is taken that adds half the tolerance to the least
-    error.
+    The error may not vanish with the stepsize, nor grow with it: few leaps of SGHMC
+    make sds too large, and large steps make them too small. If no stepsize is good
+    enough, the result is the largest whose error is at most the smallest error plus
+    half the tolerance.
     """
     grid = np.geomspace(SMALLEST, LARGEST, GRID) / where.precision.max()
     errors = np.array([predicted(dynamics, where, eps).error for eps in grid])
-    settling = max(int(np.argmin(np.append(np.isfinite(errors), False))), 1)  # up to where the chain does not settle
+    settling = max(
+        int(np.argmin(np.append(np.isfinite(errors), False))), 1
+    )  # up to the first stepsize at which the chain does not settle
     least = errors[:settling].min()
     allowed = AIM * tolerance if least <= AIM * tolerance else least + tolerance / 2
     within = np.flatnonzero(errors[:settling] <= allowed)
-    # The first stepsizes that are good, to their end: leaps that turn back may seem right again beyond.
+    # The end of the first range of good stepsizes: beyond it, leaps that turn back may appear good again.
     last = next(k for k in range(within[0], GRID) if k + 1 == GRID or errors[k + 1] > allowed)
     low, high = grid[last], grid[min(last + 1, GRID - 1)]
     for _ in range(BISECTIONS):

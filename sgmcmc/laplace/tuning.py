@@ -1,4 +1,4 @@
-"""What `stepsize="auto"` works out before a chain is run: its stepsize, and what is expected of it."""
+"""The stepsize that `stepsize="auto"` finds, and what is expected of it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.stepsize import Directions, Predicted, directions, largest
 from sgmcmc.laplace.whitening import Whitening, whitening
 
-PAYS = 1.8  # times as large a stepsize by twice as large a minibatch
+PAYS = 1.8  # a doubled minibatch pays if it makes the stepsize this many times as large
 
 
 class Tuning(NamedTuple):
-    """What was worked out."""
+    """The stepsize and what is expected of it."""
 
     stepsize: float
-    error: float  # the largest relative error of an sd that is expected, in any direction
+    error: float  # the largest expected relative error of an sd, over all directions
     iterations: float  # per independent draw, in the slowest direction
-    minibatch_size: int  # from which on doubling it does not come near to doubling the stepsize; n, if it does not now
+    minibatch_size: int  # n, doubled as long as that nearly doubles the stepsize
     sds: np.ndarray  # [D]: of each element in the chain, if the posterior is normal
     ratios: np.ndarray  # [D]: these over those of the posterior
 
     def as_tree(self, posterior: Posterior) -> Tree:
-        """As arrays, for a checkpoint."""
+        """The tuning as arrays, for a checkpoint."""
         told = {"stepsize": self.stepsize, "error": self.error, "iterations": self.iterations}
         arrays: dict[str, Any] = {name: np.float64(value) for name, value in told.items()}
         sds, ratios = (
@@ -52,11 +52,12 @@ def tuned(
 ) -> Tuning:
     """The tuning of chains in the coordinates of `root`, for minibatches of n.
 
-    The noise is looked at where the chain will be with all the error that is tolerated.
+    The noise is evaluated at draws that are wider by the tolerance, as those of the
+    chain may be.
     """
     white = whitening(precision, posterior.model.dtype)
     of_one = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, probabilities, by_themselves)
-    # From the coordinates in which the posterior is white, its precision the unit matrix, to those of the chain.
+    # From the coordinates in which the posterior is white, with the unit matrix as precision, to those of the chain.
     change = _solved(white.root, root.root)
     of_one, in_root = change.T @ of_one @ change, change.T @ change
     n_data = posterior.model.data.size
@@ -77,7 +78,7 @@ def tuned(
 
 
 def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
-    """n, doubled for as long as that makes the stepsize PAYS times as large."""
+    """n, doubled as long as the stepsize becomes at least PAYS times as large."""
     size, stepsize = n, chosen.stepsize
     while size < n_data:
         larger = min(2 * size, n_data)
@@ -89,7 +90,7 @@ def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: i
 
 
 def _of_elements(root: Whitening, where: Directions, chosen: Predicted) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviations of the elements of theta in the chain, and these over those of the posterior."""
+    """The sds of theta's elements in the chain, and their ratios to the posterior's."""
     axes = root.to_theta(where.vectors.T)  # [directions, D]
     of_posterior, of_chain = (
         axes**2 / where.precision[:, None],

@@ -1,7 +1,10 @@
-"""Coordinates in which a posterior looks alike in all directions: theta = centre + A phi, with M = A A^T near (-H)^-1.
+"""Coordinates in which the posterior is white: theta = centre + A phi.
 
-H is the Hessian of the log posterior at the centre, from as many observations as pay. With S = diag(-H)^(-1/2) the
-matrix R = S (-H) S has a unit diagonal whatever the units of the parameters, and A = S R^(-1/2).
+M = A A^T is near (-H)^-1.
+
+H is the Hessian of the log posterior at the centre, possibly from a subset of the
+observations. With S = diag(-H)^(-1/2) the matrix R = S (-H) S has a unit diagonal
+for all units of the parameters, and A = S R^(-1/2).
 """
 
 from __future__ import annotations
@@ -14,14 +17,18 @@ import tensorflow as tf
 from sgmcmc.dataset.some import some_of
 from sgmcmc.laplace.posterior import Posterior
 
-DENSE = 2000  # parameters of which the whole matrix is taken at most
-FLOPS = 1e11  # a Hessian of N observations costs N D^2, and some are taken where that is more
-ROUGH = 1e8  # the same where coordinates need be good to a factor only
-FLATTEST = 4.0  # rounding errors: eigenvalues of R below count as none
+DENSE = 2000  # the most elements of the parameters for which the whole matrix is computed
+FLOPS = 1e11  # a Hessian from N observations costs N D^2; a subset is used beyond this
+ROUGH = 1e8  # the same if the coordinates need to be right only up to a factor
+FLATTEST = 4.0  # machine epsilons: eigenvalues of R below count as 0
 
 
 class Whitening(NamedTuple):
-    """A, [D, D] or the diagonal [D]; and how many directions are flat or not concave: the curvature's size counts."""
+    """A, [D, D] or its diagonal [D].
+
+    `not_concave` is the number of directions in which the posterior is flat or not
+    concave.
+    """
 
     root: np.ndarray
     not_concave: int = 0
@@ -31,24 +38,30 @@ class Whitening(NamedTuple):
         return phi @ self.root.T if self.root.ndim == 2 else phi * self.root
 
     def of_gradient(self, gradient: np.ndarray) -> np.ndarray:
-        """A^T gradient: that of the log posterior by phi, for [..., D]."""
+        """A^T gradient, the gradient with respect to phi, for [..., D]."""
         return gradient @ self.root if self.root.ndim == 2 else gradient * self.root
 
 
 def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float = FLOPS) -> np.ndarray:
-    """-H at theta, [D, D]; from D > DENSE on an estimate of its diagonal, [D], by squared gradients."""
+    """-H at theta, [D, D].
+
+    For D > DENSE it is an estimate of the diagonal, [D], from squared gradients.
+    """
     d = posterior.size
     some = posterior.of(some_of(posterior.data, n_rows(d, flops), seed))
     return -some.hessian(theta) if d <= DENSE else some.squared_gradients(theta)
 
 
 def n_rows(d: int, flops: float) -> int:
-    """Observations of which a Hessian costs as much; at least what tells all directions."""
+    """The number of observations for a Hessian of this cost, but not too few."""
     return int(max(1000, 10 * min(d, DENSE), flops / min(d, DENSE) ** 2))
 
 
 def whitening(precision: np.ndarray, dtype: tf.DType, diagonal: bool = False) -> Whitening:
-    """A for this curvature, [D, D] or [D], computed in `dtype`; of a matrix by its diagonal alone, if `diagonal`."""
+    """A for this curvature, [D, D] or [D], computed in `dtype`.
+
+    With `diagonal`, only its diagonal is used.
+    """
     on_diagonal = np.diag(precision) if precision.ndim == 2 else precision
     largest = np.abs(on_diagonal).max(initial=1e-30)
     scale = 1 / np.sqrt(np.maximum(np.abs(on_diagonal), 1e-12 * largest))

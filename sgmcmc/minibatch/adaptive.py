@@ -1,11 +1,13 @@
 """Minibatches that grow with the distance from the centre (Putcha, Nemeth & Fearnhead 2023, eq. 19).
 
-With gradients whose observations' terms have the Lipschitz constants L_i, and probabilities p_i, the noise of the
-estimate from n observations is at most |theta - centre|^2 / n sum_i L_i^2 / p_i. Its bound is kept at V_0 by
+If the gradients of the observations have the Lipschitz constants L_i, and p_i are their
+probabilities, the variance of the noise of an estimate from n observations is at most
+|theta - centre|^2 / n sum_i L_i^2 / p_i. This bound equals V_0 with
 
     n = |theta - centre|^2 (sum_i L_i^2 / p_i) / V_0
 
-observations, rounded up to whole parts of a fixed size; the estimate is the mean of those from the parts.
+observations, rounded up to parts of a fixed size. The estimate is the mean of the
+estimates from the parts.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ import tensorflow as tf
 
 from sgmcmc.core.types import Minibatch, Mode, Tree
 
-PART = 32  # observations at most: to loop over parts costs little beside that many
+PART = 32  # most observations of a part: enough that the loop over the parts costs little
 CENTRE, PER_SQUARE = "centre", "per square"
 
 
 def adaptive(part: Minibatch, n_data: int) -> Minibatch:
-    """From minibatches of the size of a part."""
+    """Minibatches that consist of several of these parts."""
     most = max(n_data // part.size, 1)
 
     def parts(params: Tree, constants: Tree) -> tf.Tensor:
@@ -32,11 +34,11 @@ def adaptive(part: Minibatch, n_data: int) -> Minibatch:
 
 
 def constants(mode: Mode, per_square: float, dtype: tf.DType) -> Tree:
-    """What `parts` is given: the centre, and the observations that are wanted at a distance of 1 from it."""
+    """The constants of `parts`: the centre, and the size at a distance of 1 from it."""
     return {CENTRE: mode.params, PER_SQUARE: tf.constant(per_square, dtype)}
 
 
 def per_square_distance(lipschitz: np.ndarray, probabilities: np.ndarray | None, threshold: float) -> float:
-    """The observations that keep the bound at this threshold, for a distance of 1."""
+    """The size that keeps the bound at this threshold, at a distance of 1."""
     squares = np.asarray(lipschitz, np.float64) ** 2
     return float((squares / (1 / len(squares) if probabilities is None else probabilities)).sum() / threshold)

@@ -1,4 +1,4 @@
-"""Minibatches in which every observation is equally likely; each drawn one weighs N/n."""
+"""Minibatches in which all observations are equally likely, with the weight N/n."""
 
 from __future__ import annotations
 

@@ -1,10 +1,14 @@
-"""Minibatches drawn with replacement from given probabilities p_i; a drawn observation weighs 1/(n p_i).
+"""Minibatches drawn with replacement with probabilities p_i.
 
-The estimate of a sum over the data stays unbiased whatever the p_i > 0 are. Its noise is least if they are in
-proportion to the sizes of the terms (Putcha, Nemeth & Fearnhead 2023, eq. 11 and 12).
+An observation has the weight 1/(n p_i).
 
-A draw costs O(1) by an alias table (Walker 1977): of N bins that are equally likely, bin i holds observation i with
-probability `kept` and another one, its alias, else.
+The estimate of a sum over the data is unbiased for all p_i > 0. Its noise is smallest
+if they are in proportion to the sizes of the terms (Putcha, Nemeth & Fearnhead 2023,
+eq. 11 and 12).
+
+A draw costs O(1) with an alias table (Walker 1977): it chooses one of N equally likely
+bins. Bin i gives observation i with probability `kept`, and otherwise another
+observation, its alias.
 """
 
 from __future__ import annotations
@@ -21,7 +25,10 @@ WORD = 2.0**32
 def weighted(
     n_data: int, size: int, dtype: tf.DType, probabilities: np.ndarray | None = None, floor: float = 0.0
 ) -> Minibatch:
-    """By these probabilities, [N], or by the importance of the observations: then with the share `floor` of uniform."""
+    """Minibatches with these probabilities, [N], or in proportion to the importance.
+
+    In the second case the share `floor` of the draws is uniform.
+    """
 
     def prepare(importance: np.ndarray | None) -> Tree:
         p = probabilities
@@ -30,7 +37,7 @@ def weighted(
             p = (1 - floor) * importance / importance.sum() + floor / n_data
         kept, alias = alias_table(np.asarray(p, np.float64))
         kept = np.round(kept * WORD).clip(1, WORD - 1)
-        # Weights are the inverse of the probabilities that the table has, which are those given but for rounding.
+        # Weights are inverse to the probabilities in the table, which are the given ones up to rounding.
         drawn = kept.copy()
         np.add.at(drawn, alias, WORD - kept)
         return {
@@ -48,22 +55,26 @@ def weighted(
 
 
 def probabilities_of(constants: Tree) -> np.ndarray | None:
-    """Those of the observations, [N], by the constants of minibatches; None where all are equally likely."""
+    """The probabilities of the observations, [N], from the constants of minibatches.
+
+    None if all are equal.
+    """
     inverse = constants.get("inverse")
     return None if inverse is None else 1 / inverse.numpy().astype(np.float64)
 
 
 def alias_table(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The probability that a bin holds its own observation, [N], and the observation that it holds else, int32 [N].
+    """The alias table: the probability of a bin's own observation, and its alias, [N].
 
-    Heavy observations fill the bins of light ones in turn; one whose excess is used up leaves the rest of its own bin
-    to the next. Who fills which bin follows from the running sums of what is missing and of what is in excess
+    Heavy observations fill the bins of light ones in turn. If the excess of a heavy one
+    is used up, the next heavy one fills the rest of its bin. Which one fills which bin
+    follows from the cumulative sums of the missing and of the excess probabilities
     (Hübschle-Schneider & Sanders 2022).
     """
     scaled = p * (len(p) / p.sum())
     kept, alias = np.minimum(scaled, 1.0), np.arange(len(p), dtype=np.int32)
     light, heavy = np.flatnonzero(scaled < 1), np.flatnonzero(scaled >= 1)
-    if not len(light) or not len(heavy):  # all equally likely, but for rounding
+    if not len(light) or not len(heavy):  # all equally likely, up to rounding
         return np.ones(len(p)), alias
     missing, excess = np.cumsum(1 - scaled[light]), np.cumsum(scaled[heavy] - 1)
     before = np.concatenate([[0.0], missing])

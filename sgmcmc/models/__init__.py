@@ -1,5 +1,6 @@
-"""Models with samplers of their own."""
+"""Models for which everything but the data is there."""
 
 from sgmcmc.models.dp.mixture import Mixture
+from sgmcmc.models.lda.topics import Topics
 
-__all__ = ["Mixture"]
+__all__ = ["Mixture", "Topics"]

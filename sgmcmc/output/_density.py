@@ -11,7 +11,7 @@ GRID = 256
 
 
 class Density(NamedTuple):
-    """On equally spaced points, of all chains together and of each."""
+    """Densities on G equally spaced points: of all chains together, and of each."""
 
     grid: np.ndarray  # [G]
     pooled: np.ndarray  # [G]
@@ -21,8 +21,8 @@ class Density(NamedTuple):
 def density(values: np.ndarray) -> Density | None:
     """The densities of values [C, T], which integrate to 1; None if all values are the same.
 
-    The bandwidth is Silverman's rule for the number of independent draws that the chains are worth: the rule for T
-    draws would show the wiggles of a slow chain as if they were features.
+    The bandwidth follows Silverman's rule for the effective sample size. With T in its
+    place, the slow movements of an autocorrelated chain would appear as modes.
     """
     low, high = values.min(), values.max()
     if not low < high:
@@ -53,9 +53,9 @@ def _smooth(counts: np.ndarray, bandwidth: float) -> np.ndarray:
 
 
 def effective_size(values: np.ndarray) -> np.ndarray:
-    """How many independent draws each chain of values [C, T] is worth, by means of sqrt(T) batches.
+    """The effective sample size of each chain, [C], by sqrt(T) batch means of [C, T].
 
-    Between sqrt(T) and T.
+    It lies between sqrt(T) and T.
     """
     n = values.shape[1]
     length = int(np.sqrt(n))
@@ -66,7 +66,7 @@ def effective_size(values: np.ndarray) -> np.ndarray:
 
 
 def joint_density(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Points on two axes and the density [y, x] of values [C, T] of two elements, neither of them constant.
+    """The axes [G] and the density [G, G], rows along y, of two varying elements.
 
     The kernel has the shape of the covariance within chains, so that a narrow ridge stays narrow.
     """
@@ -89,7 +89,7 @@ def joint_density(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 
 
 def highest_density_levels(heights: np.ndarray, shares: tuple[float, ...]) -> list[float]:
-    """Above which height the density lies where these shares of the draws are; ascending."""
+    """The heights whose level sets hold these shares of the mass, ascending."""
     falling = np.sort(heights, axis=None)[::-1]
     mass = np.cumsum(falling)
     found = falling[np.searchsorted(mass, np.array(shares) * mass[-1]).clip(0, falling.size - 1)]

@@ -1,4 +1,4 @@
-"""ArviZ's effective sample sizes, Monte Carlo errors and R-hat of many chains of numbers, [D, C, T]."""
+"""ArviZ's effective sample sizes, Monte Carlo errors and R-hat, for [D, C, T]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ AXES = {"chain_axis": 1, "draw_axis": 2}
 
 
 def diagnostics(x: np.ndarray) -> dict[str, np.ndarray]:
-    """mcse_mean, mcse_sd, ess_bulk, ess_tail and r_hat, each [D]; NaN of too few draws, and of what is not finite."""
+    """mcse_mean, mcse_sd, ess_bulk, ess_tail and r_hat, each [D].
+
+    NaN for fewer than SHORTEST draws, and for numbers that are NaN or infinite.
+    """
     require_arviz("summary")
     from arviz_stats.base import array_stats
 
@@ -35,7 +38,10 @@ def diagnostics(x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def errors_of_means(x: np.ndarray) -> np.ndarray:
-    """The Monte Carlo standard errors of the means, [D], of finite numbers; NaN of too few draws."""
+    """The Monte Carlo standard errors of the means, [D].
+
+    NaN for fewer than SHORTEST draws.
+    """
     from arviz_stats.base import array_stats
 
     if x.shape[-1] < SHORTEST:

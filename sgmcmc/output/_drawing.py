@@ -1,4 +1,4 @@
-"""What is drawn into a panel: lines along the chain, and densities of one element or two."""
+"""What is drawn into a panel: lines along the chain, and densities."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ DOTS = 2000
 
 
 def line(ax: Any, x: np.ndarray, y: np.ndarray, **style: Any) -> None:
-    """A line that looks like that through all points, but of the smallest and largest in each short stretch only."""
+    """A line through the extremes of each short stretch, which looks the same."""
     ax.plot(*_outline(x, y), marker="." if len(x) == 1 else None, **style)
 
 
 def settling(ax: Any, x: np.ndarray, y: np.ndarray, skipped: int, **style: Any) -> None:
-    """The same, but the first so many points are shown only where they fall within the limits that others need."""
+    """The same, but the first `skipped` points do not widen the limits."""
     from matplotlib.lines import Line2D
 
     marker = "." if len(x) == 1 else None
-    ax.add_artist(Line2D(*_outline(x, y), marker=marker, **style))  # unlike add_line, it leaves the limits alone
+    ax.add_artist(Line2D(*_outline(x, y), marker=marker, **style))  # unlike add_line, it does not change the limits
     if skipped < len(x):
         ax.update_datalim([(x[skipped], y[skipped:].min()), (x[-1], y[skipped:].max())])
         ax.autoscale_view()
@@ -46,7 +46,10 @@ def _outline(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def marginal(plt: ModuleType, ax: Any, values: np.ndarray, reference: Reference | None, kind: str = "density") -> None:
-    """The density of all draws as an area, those of several chains and of the reference as lines."""
+    """The density of all draws as an area.
+
+    The densities of each chain and of the reference are lines.
+    """
     found, n_chains = density(values), len(values)
     if found is None:
         ax.axvline(values.flat[0], color=COLOURS[0], linewidth=1.5)
@@ -102,7 +105,7 @@ def regions(ax: Any, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def reference_regions(ax: Any, across: Reference | None, upward: Reference | None) -> None:
-    """The outlines of the largest and smallest of these regions, if draws of both elements are known."""
+    """The outlines of the largest and smallest regions of the reference's draws."""
     x, y = (None if reference is None else reference.values for reference in (across, upward))
     if x is None or y is None or x.shape != y.shape or np.ptp(x) == 0 or np.ptp(y) == 0:
         return
@@ -112,14 +115,14 @@ def reference_regions(ax: Any, across: Reference | None, upward: Reference | Non
 
 
 def dots(ax: Any, x: np.ndarray, y: np.ndarray, palette: list[Any]) -> None:
-    """At most so many draws of each pair of chains as can be seen, evenly spaced."""
+    """Up to DOTS draws of all chains together, evenly spaced."""
     step = -(-x.size // DOTS)
     for u, v, colour in zip(x, y, palette, strict=True):
         ax.plot(u[::step], v[::step], ".", color=colour, markersize=2.5, markeredgewidth=0, alpha=0.7)
 
 
 def extent(values: np.ndarray, reference: Reference | None) -> tuple[float, float]:
-    """The limits of an axis that shows all but one draw in a thousand, and some more."""
+    """The limits of an axis: the central 99.9% of the draws, and a margin."""
     shown = [values] if reference is None or reference.values is None else [values, reference.values]
     ends = [np.quantile(part, [0.0005, 0.9995]) for part in shown]
     low, high = min(e[0] for e in ends), max(e[1] for e in ends)

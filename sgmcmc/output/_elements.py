@@ -22,7 +22,7 @@ class Element(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """What an element is compared with: other draws of it [C, T], or a density and where it is worth drawing."""
+    """What an element is compared with: other draws, [C, T], or a density."""
 
     values: np.ndarray | None = None
     heights: Callable[[np.ndarray], np.ndarray] = np.zeros_like
@@ -30,14 +30,14 @@ class Reference(NamedTuple):
 
 
 class Chains:
-    """Draws, or a plain dict of arrays (T, ...), as the plots read them."""
+    """The draws that the plots read: a `Draws`, or a plain dict of arrays (T, ...)."""
 
     def __init__(self, draws: Any, function: str, argument: str = "draws") -> None:
         self._function, self._argument = function, argument
         if isinstance(draws, Draws):
             if not draws:
                 raise ValueError(
-                    f"{function} needs draws, and none are stored, because reduce= was given without collect=."
+                    f"{function} needs draws, but none are stored, since reduce= was given without collect=."
                 )
             self._arrays: Mapping[str, Any] = draws  # may lie on disk: read by the element
             self._axes = 1 if draws.nChains is None else 2
@@ -66,7 +66,7 @@ class Chains:
         return result
 
     def shape(self, base: str) -> tuple[int, ...]:
-        """Of one draw of the parameter."""
+        """The shape of one draw of the parameter."""
         return tuple(self._arrays[base].shape[self._axes :])
 
     def locate(self, name: Any, argument: str = "names") -> tuple[str, tuple[int, ...]]:
@@ -89,7 +89,10 @@ class Chains:
         return base, tuple(i % n for i, n in zip(index, shape, strict=False))
 
     def places(self, names: str | Sequence[str] | None) -> list[tuple[str, tuple[int, ...]]]:
-        """What these names stand for, each once; None are all."""
+        """The parameters and indices that these names stand for, each once.
+
+        None stands for all.
+        """
         names = list(self._arrays) if names is None else [names] if isinstance(names, str) else names
         if not isinstance(names, Sequence) or not names:
             raise ValueError(
@@ -101,7 +104,7 @@ class Chains:
     def elements(self, names: str | Sequence[str] | None, limit: int) -> tuple[list[Element], int]:
         """The elements of these names, and how many there would be without the limit.
 
-        At least one for each name; beyond the limit the names share it evenly.
+        Each name gets at least one; the names share the limit evenly.
         """
         places = self.places(names)
         if names is not None:
@@ -137,12 +140,12 @@ class Chains:
 
 
 def label(base: str, place: tuple[int, ...]) -> str:
-    """What an element is called."""
+    """The name of an element, such as "theta[0, 1]"."""
     return f"{base}[{', '.join(map(str, place))}]" if place else base
 
 
 def references(reference: Any, chains: Chains, elements: list[Element], function: str) -> list[Reference | None]:
-    """What `reference` holds of each element, under its own name or that of its parameter."""
+    """What `reference` holds for each element, by its name or its parameter's."""
     if reference is None:
         return [None] * len(elements)
     if not isinstance(reference, Mapping):
@@ -220,7 +223,7 @@ def _normal(x: np.ndarray, mean: float, sd: float) -> np.ndarray:
 
 
 def _shares(sizes: list[int], limit: int) -> list[int]:
-    """How many elements of each, one more for each in turn, until the limit is reached or all are in."""
+    """How many elements each name gets, in turn, up to the limit or the sizes."""
     shares = [0] * len(sizes)
     while sum(shares) < min(limit, sum(sizes)):
         for i, size in enumerate(sizes):

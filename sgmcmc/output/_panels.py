@@ -1,4 +1,7 @@
-"""How the plots look: panels, colours, labels. Nothing global is set, and axes that are given keep their style."""
+"""How the plots look: panels, colours, labels.
+
+Nothing global is set, and the caller's axes keep their style.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ COLOURS = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#66ccee", "#ccbb44")  # 
 
 
 def require_matplotlib(function: str) -> ModuleType:
-    """matplotlib.pyplot, or a word on how to get it."""
+    """matplotlib.pyplot, or an ImportError that says how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -21,7 +24,7 @@ def require_matplotlib(function: str) -> ModuleType:
 
 
 def panels(plt: ModuleType, axes: Any, function: str, n: int, shape: tuple[int, int], **figure: Any) -> np.ndarray:
-    """The first `n` axes of a new figure with rows and columns, or those that were given."""
+    """The first `n` axes of a new figure of this shape, or the caller's axes."""
     if axes is not None:
         given = np.array(axes, dtype=object).ravel()
         usable = all(hasattr(ax, "plot") for ax in given)
@@ -42,19 +45,22 @@ def panels(plt: ModuleType, axes: Any, function: str, n: int, shape: tuple[int, 
 
 
 def colours(plt: ModuleType, n: int) -> list[Any]:
-    """One for each chain."""
+    """A colour for each chain."""
     if n <= len(COLOURS):
         return list(COLOURS[:n])
     return list(plt.colormaps["viridis"](np.linspace(0, 0.9, n)))
 
 
 def chain_label(chain: int, n_chains: int) -> str | None:
-    """For the legend."""
+    """The name of a chain in the legend; None for a single chain."""
     return f"chain {chain + 1}" if n_chains > 1 else None
 
 
 def legend(axes: np.ndarray, given: Any) -> None:
-    """One for all panels of our own figure, above them; many chains are not told apart in it."""
+    """One legend above all panels of our own figure.
+
+    It leaves out the chains if they are many.
+    """
     if given is not None:
         return
     entries: dict[str, Any] = {}
@@ -84,15 +90,18 @@ def legend(axes: np.ndarray, given: Any) -> None:
 
 
 def note(ax: Any, shown: int, total: int, where: str = "left") -> None:
-    """Say so if not all is shown."""
+    """Write above the panel how many elements are shown, if it is not all of them."""
     if shown < total:
         ax.set_title(f"{shown:,} of {total:,} elements", loc=where, fontsize="small", color="0.4")
 
 
 def numbers(plt: ModuleType, axis: Any, ticks: int, room: int | None = None) -> str:
-    """Few, even ticks on an axis, with labels for which there is room; the power of ten that these leave out.
+    """Set few, even ticks with labels that fit.
 
-    The room is in characters along the axis; a vertical axis needs none.
+    Return the power of ten that the labels leave out.
+
+    `room` is the number of characters that fit along the axis; None for a vertical
+    axis.
     """
     size = max(abs(end) for end in axis.get_view_interval())
     power = int(np.floor(np.log10(size))) if size > 0 else 0
@@ -116,7 +125,7 @@ def numbers(plt: ModuleType, axis: Any, ticks: int, room: int | None = None) -> 
 
 
 def wrapped(label: str, power: str = "", width: int = 60) -> str:
-    """A name, broken where its parts begin, and a power of ten."""
+    """A name, broken into lines where its parts begin, and a power of ten."""
     lines = [""]
     for part in re.findall(r"\[.*|[^_ .\[]*[_ .]+|[^_ .\[]+", label):
         if lines[-1] and len(lines[-1]) + len(part) > width:
@@ -128,18 +137,18 @@ def wrapped(label: str, power: str = "", width: int = 60) -> str:
 
 
 def iteration_axis(plt: ModuleType, ax: Any, iterations: np.ndarray) -> None:
-    """From the iteration after which the first draw was begun to that of the last."""
+    """Let the axis run from `begin` to the iteration of the last draw."""
     ax.set(xlabel="iteration", xlim=(begin(iterations), iterations[-1]))
     ax.xaxis.set_major_locator(plt.MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
     ax.xaxis.set_major_formatter("{x:,.0f}")
 
 
 def begin(iterations: np.ndarray) -> float:
-    """The iteration after which the first draw was begun."""
+    """The iteration one draw before the first, at least 0."""
     return max(0, iterations[0] - (iterations[1] - iterations[0] if len(iterations) > 1 else iterations[0]))
 
 
 def shade(ax: Any, iterations: np.ndarray, burn_in: int) -> None:
-    """Mark the burn-in, if any of it is shown."""
+    """Shade the burn-in, if any of it is shown."""
     if burn_in > begin(iterations):
         ax.axvspan(begin(iterations), burn_in, color="0.92", linewidth=0, zorder=0, label="burn-in")

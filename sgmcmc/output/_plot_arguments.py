@@ -12,7 +12,7 @@ from sgmcmc.output.draws import Draws
 
 
 def one_quantity(values: Any, name: str | None, iterations: Any) -> tuple[Element, np.ndarray]:
-    """What `plotRunning` is to show, and after which iterations."""
+    """The quantity that `plotRunning` shows, and the iterations of its values."""
     if isinstance(values, Draws | Mapping):
         chains = Chains(values, "plotRunning", "values")
         if name is not None and not isinstance(name, str):
@@ -49,7 +49,7 @@ def one_quantity(values: Any, name: str | None, iterations: Any) -> tuple[Elemen
 
 
 def require_burn_in(function: str, burn_in: Any) -> None:
-    """A number of iterations."""
+    """Refuse a burn-in that is not a number of iterations."""
     if isinstance(burn_in, bool) or not isinstance(burn_in, int | np.integer) or burn_in < 0:
         raise ValueError(
             f"burnIn of {function} must be a number of iterations, an integer of at least 0; got {burn_in!r}."
@@ -57,13 +57,13 @@ def require_burn_in(function: str, burn_in: Any) -> None:
 
 
 def require_limit(function: str, limit: Any) -> int:
-    """How many elements are shown at most."""
+    """`maxPanels`: the largest number of elements to show."""
     if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
         raise ValueError(f"maxPanels of {function} must be an integer of at least 1; got {limit!r}.")
     return int(limit)
 
 
 def require_kind(function: str, kind: Any, known: tuple[str, str]) -> None:
-    """One of two words."""
+    """Refuse a `kind` that is not one of two words."""
     if kind not in known:
         raise ValueError(f"kind of {function} must be {known[0]!r} or {known[1]!r}; got {kind!r}.")

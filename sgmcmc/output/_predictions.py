@@ -1,4 +1,4 @@
-"""What a function of the parameters is on average over the draws, and its quantiles."""
+"""Mean, sd and quantiles over the draws of a function of the parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sgmcmc.dataset.entry import converted
 if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
 
-BLOCK = 2**22  # numbers: in the draws and results that are computed together, and in columns whose quantiles are
+BLOCK = 2**22  # numbers in the draws and results of one block, and in the columns of one call of np.quantile
 
 
 def predictions(
@@ -22,10 +22,10 @@ def predictions(
 ) -> dict[str, np.ndarray]:
     """The results described in `Draws.predict`."""
     if not draws or not len(draws.iterations):
-        raise ValueError("predict needs draws, and there are none.")
+        raise ValueError("predict needs draws; there are none.")
     process.use()
     names = _names(quantiles)
-    params = draws.groups["posterior"]  # [C, T, ...]; may lie on disk
+    params = draws.groups["posterior"]  # [C, T, ...]; may be on disk
     given = () if dataset is None else (_tensors(dataset, draws.settings),)
     specs = {name: tf.TensorSpec(array.shape[2:], tf.as_dtype(array.dtype)) for name, array in params.items()}
     of_block, shape = _compiled(function, specs, given)
@@ -42,7 +42,7 @@ def predictions(
             values = of_block(block, *given).numpy()
             if names:
                 kept.append(values)
-            # Means of blocks, put together without a difference of large sums.
+            # Blocks are combined by their means, not by a difference of large sums, which would cancel.
             added, of_values = count + len(values), values.mean(axis=0, dtype=np.float64)
             shift = of_values - mean
             squares += ((values - of_values) ** 2).sum(axis=0) + shift**2 * count * len(values) / added
@@ -58,7 +58,7 @@ def predictions(
 
 
 def _names(quantiles: Any) -> dict[str, float]:
-    """By what each is called in the results."""
+    """The quantiles by their names in the results, such as "5%"."""
     levels: list[Any] = list(quantiles) if isinstance(quantiles, Iterable) else [None]
     if not all(isinstance(q, float) and 0 < q < 1 for q in levels):
         raise ValueError(f"quantiles of predict must be numbers in (0, 1), or none of them; got {quantiles!r}.")
@@ -66,7 +66,7 @@ def _names(quantiles: Any) -> dict[str, float]:
 
 
 def _tensors(dataset: Any, settings: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Of the types that the sampler gave its own dataset."""
+    """The dataset as tensors, with the types that the sampler gave its own dataset."""
     if not isinstance(dataset, Mapping):
         raise ValueError(f"dataset of predict must be None or a dict of arrays; got {type(dataset).__name__}.")
     integers, dtype = settings.get("integers", ()), np.dtype(settings.get("dtype", "float32"))
@@ -76,7 +76,7 @@ def _tensors(dataset: Any, settings: Mapping[str, Any]) -> dict[str, tf.Tensor]:
 
 
 def _compiled(function: Any, specs: dict[str, tf.TensorSpec], given: tuple) -> tuple[Callable, tuple[int, ...]]:
-    """The function of a block of draws, and the shape of what it gives for one."""
+    """The function for a block of draws, and the shape of its result for one."""
 
     def of_one(params: dict) -> tf.Tensor:
         result = tf.convert_to_tensor(function(params, *given))

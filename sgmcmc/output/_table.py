@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
 
 QUANTILES = {"5%": 0.05, "50%": 0.5, "95%": 0.95}
-BLOCK = 2**20  # draws of all numbers that are looked at together
+BLOCK = 2**20  # numbers times draws in one block
 
 
 def table(
     draws: Draws, names: str | Sequence[str] | None, diagnosed: bool, weights: Mapping[str, np.ndarray] | None = None
 ) -> pd.DataFrame:
-    """A row for each number that the names stand for; with the weights of all draws, [C, T], without diagnostics."""
+    """A row for each number that the names stand for.
+
+    Given weights [C, T] of the draws, without diagnostics.
+    """
     require_arviz("summary")
     import pandas as pd
 
@@ -56,7 +59,7 @@ def _rows(values: np.ndarray, diagnosed: bool, weights: np.ndarray | None) -> di
 
 
 def _weighted(flat: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
-    """Of draws [D, C T] that do not count alike."""
+    """Mean, sd and quantiles of weighted draws [D, C T]."""
     w = weights / weights.sum()
     mean = flat @ w
     quantiles = np.quantile(flat, list(QUANTILES.values()), axis=1, weights=w, method="inverted_cdf")

@@ -22,10 +22,10 @@ def to_arviz(draws: Draws) -> xr.DataTree:
     base = require_arviz("toArviz")
     groups, settings = draws.groups, draws.settings
     if "posterior" not in groups:
-        raise ValueError("toArviz needs draws, and none are stored; with reduce=, collect= says what is stored.")
+        raise ValueError("toArviz needs draws, but none are stored; with reduce=, collect= says what to store.")
     names = [name for members in groups.values() for name in members]
     if bad := reserved_names(names):
-        raise ValueError(f"names for toArviz must be fit for xarray; got {bad}, which it reserves.")
+        raise ValueError(f"names for toArviz must be usable in xarray; got {bad}, which it reserves.")
     some = next(iter(groups["posterior"].values()))
     parameters, shape = settings["parameters"], some.shape[:2]
     stats = _constants(settings, shape) | groups.get("sample_stats", {})
@@ -45,7 +45,10 @@ def to_arviz(draws: Draws) -> xr.DataTree:
 
 
 def _constants(settings: Mapping[str, Any], shape: tuple[int, ...]) -> Tree:
-    """What is the same for every draw, and so was not recorded; a sampler may have none of it."""
+    """Statistics that are the same for every draw, and so are not recorded.
+
+    Possibly none.
+    """
     constants = {}
     stepsizes = [settings.get("stepsize", {}).get(name) for name in settings["parameters"]]
     if all(isinstance(eps, float) for eps in stepsizes):
@@ -73,7 +76,7 @@ def _tree_of_arrays(groups: Tree, coords: Tree) -> xr.DataTree:
 
 
 def require_arviz(function: str) -> ModuleType:
-    """arviz_base, or a word on how to get it."""
+    """arviz_base, or an ImportError that says how to install it."""
     try:
         import arviz_base
         import arviz_stats  # noqa: F401

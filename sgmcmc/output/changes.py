@@ -28,7 +28,7 @@ def changes(at_stepsize: Draws, at_half: Draws) -> pd.DataFrame:
         error = np.hypot(one[f"mcse_{moment}"], half[f"mcse_{moment}"])
         columns[f"{moment}_change"] = (half[moment] - one[moment]) / error
     result = pd.DataFrame(columns)[["mean", "mean_half", "mean_change", "sd", "sd_half", "sd_change"]]
-    found = result[[f"{moment}_change" for moment in MOMENTS]].abs().fillna(0.0)  # of what does not move, none is known
+    found = result[[f"{moment}_change" for moment in MOMENTS]].abs().fillna(0.0)  # 0 for what does not move
     label, column = found.stack().idxmax()
     size, moment = float(found.loc[label, column]), column.removesuffix("_change")
     bound = NormalDist().inv_cdf(1 - FALSE_ALARMS / 2 / found.size)  # Bonferroni's

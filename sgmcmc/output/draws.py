@@ -1,4 +1,4 @@
-"""What a run returns: R's dictionary of arrays, with all that is known of how they came about."""
+"""What a run returns: R's dictionary of arrays, with settings and statistics."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ FORMAT = 1
 
 
 class Draws(dict[str, Any]):
-    """The draws of each parameter: a dict of arrays, (nIters, *shape), or (nChains, nIters, *shape) given `nChains`.
+    """The draws of each parameter, a dict of arrays.
 
-    ``out["theta"]`` is an array; ``out[100:]`` and ``out[::10]`` are the same draws from the hundredth on, and every
-    tenth, with all that belongs to them. With ``storage=`` the arrays are xarray's, and read from disk when used.
+    Each array has shape (T, *shape) for T draws, or (nChains, T, *shape) given
+    `nChains`. ``out["theta"]`` is one array. ``out[100:]`` leaves out the first hundred
+    draws and ``out[::10]`` keeps every tenth, each with its statistics. With
+    ``storage=`` the arrays are xarray's and are read from disk when they are used.
 
     Parameters
     ----------
     groups : dict of dict of array
-        The samplers make draws; `groups` are theirs, ``{"posterior": {name: array}, "sample_stats": ...}``, all with
-        the axes (chain, draw, ...).
+        What a sampler recorded, ``{"posterior": {name: array}, "sample_stats": ...}``.
+        All arrays have the axes (chain, draw, ...).
     nChains : int or None
     iterations : numpy.ndarray or range
     settings : dict
@@ -47,27 +49,47 @@ class Draws(dict[str, Any]):
     seed : int
         The seed in use; the same seed and settings give the same draws.
     settings : dict
-        The arguments as they were understood, by R's names.
+        The arguments of the run after conversion, by R's names.
     nChains : int or None
-        None if there is a single chain without a chain axis.
+        The number of chains, or None for a single chain without a chain axis.
     iterations : numpy.ndarray
         The iteration after which each draw was made, counted from 1.
     sampleStats : dict of numpy.ndarray
-        By ArviZ's names, arrays (nIters,) or (nChains, nIters), or with one more axis for the parameters in order of
-        name: "lp", the log posterior up to a constant, summed over all N, as each iteration estimated it from its
-        minibatch where it took the gradient (for SGLD and SGNHT that is the position before the draw);
-        for SGLD "variance_ratio", 1 + stepsize / 4 times the mean of gradient^2, whose average over a chain is its
-        variance relative to the posterior's, if that is normal;
-        for samplers with momentum "kinetic_temperature", the mean of momentum^2 / stepsize, near 1 in a well-tuned
-        chain, and for SGHMC near 1 / (1 - alpha/2); for SGNHT "thermostat"; if it is a schedule, "step_size".
+        Statistics of each draw, by ArviZ's names. The arrays have shape (T,) for T
+        draws, or (nChains, T) given `nChains`. Those marked [P] have one more axis, for
+        the P parameters in order of name; they are NaN for a parameter without them.
+
+        - "lp": the log posterior up to a constant, summed over all N observations, as
+          the iteration estimated it from its minibatch. It belongs to the position
+          where the last gradient was taken: for SGHMC the draw itself, for all other
+          samplers the position one iteration earlier.
+        - "kinetic_temperature" [P], for samplers with momentum: the mean of
+          momentum^2 / stepsize over the elements. It is near 1 in a well-tuned chain,
+          for SGHMC near 1 / (1 - alpha/2).
+        - "thermostat" [P], for SGNHT, CCAdL and BADODAB: the thermostat xi.
+        - "variance_ratio" [P]: a number whose average over a chain estimates the
+          variance of the chain divided by the posterior's, if the posterior is normal.
+          For SGLD it is 1 + stepsize/4 times the mean of gradient^2 over the elements,
+          for SGNHT 1 - xi/2, for BAOAB 1 + (kinetic_temperature - 1) (1 - alpha/2)^2,
+          and for CCAdL 1 - (xi + stepsize/2 * v)/2 with v the mean of the estimated
+          variances of the gradient's noise.
+        - "step_size" [P], if a stepsize is a schedule: the stepsizes of the iteration.
+        - "exploring" [P], if a schedule explores: 1 in iterations without noise, else
+          0.
+        - "minibatch_size" and "observations", for minibatches of an adaptive size: the
+          number of observations that all minibatches of the iteration have together,
+          and the sum of these numbers over all iterations so far.
     gradients : dict of numpy.ndarray or None
-        With ``gradients=True``, the gradient of the log posterior at each draw, estimated from a minibatch of its own.
+        With ``gradients=True``, the gradient of the log posterior at each draw,
+        estimated from a separate minibatch; the shapes are those of the draws.
     reduced : dict
-        With ``reduce=``, the results of the reducers under their names.
+        With ``reduce=``, the results of the reducers by name.
     timings : dict of str to float
-        Seconds: "sampling" with compilation, "total", and "modeSearch" where there was a search.
+        Seconds: "sampling" (which includes compilation), "total", and "modeSearch" if
+        the run searched for the mode.
     divergence : dict or None
-        In what a `DivergenceError` carries: the iteration, the chain and the parameter.
+        For the draws of a `DivergenceError`: its iteration, chain and parameter. None
+        otherwise.
 
     Examples
     --------
@@ -107,7 +129,7 @@ class Draws(dict[str, Any]):
 
     @property
     def groups(self) -> Tree:
-        """All arrays as ArviZ groups them, ``{"posterior": {name: array}, ...}``, with the axes (chain, draw, ...)."""
+        """All arrays in ArviZ's groups, {"posterior": {name: [C, T, ...]}, ...}."""
         posterior = {name: self._with_chain_axis(name, array) for name, array in self.items()}
         return ({"posterior": posterior} if posterior else {}) | self._others
 
@@ -115,7 +137,7 @@ class Draws(dict[str, Any]):
         if self.nChains is not None:
             return array
         on_disk = self._on_disk.get(name)
-        # An axis given to an array on disk would read all of it.
+        # Adding an axis to an array on disk would read all of it.
         return on_disk if on_disk is not None and not isinstance(array, np.ndarray) else np.asarray(array)[None]
 
     @property
@@ -131,7 +153,7 @@ class Draws(dict[str, Any]):
 
     @property
     def sampleStats(self) -> dict[str, Any]:
-        """What the chain tells of itself; see the class."""
+        """The statistics of each draw; see the class."""
         return self._public(self._others.get("sample_stats", {}))
 
     @property
@@ -141,18 +163,18 @@ class Draws(dict[str, Any]):
 
     @property
     def gradients(self) -> dict[str, Any] | None:
-        """The estimated gradients, if they were asked for; see the class."""
+        """The estimated gradients, if the run stored them; see the class."""
         return self._public(self._others["gradients"]) if "gradients" in self._others else None
 
     def _public(self, members: Tree) -> dict[str, Any]:
         return {name: array[0] if self.nChains is None else array for name, array in members.items()}
 
     def __getitem__(self, key: Any) -> Any:
-        """The array of a parameter; given a slice, the draws that it selects."""
+        """The array of a parameter, or given a slice the draws that it selects."""
         if not isinstance(key, slice):
             return super().__getitem__(key)
         if key.step is not None and key.step < 1:
-            raise ValueError(f"draws stay in order: the step of a slice of them must be positive; got {key.step}.")
+            raise ValueError(f"the step of a slice of draws must be positive; got {key.step}.")
         groups = {
             group: {name: array[:, key] for name, array in members.items()} for group, members in self.groups.items()
         }
@@ -167,19 +189,19 @@ class Draws(dict[str, Any]):
         )
 
     def __setitem__(self, name: str, array: Any) -> None:
-        """An array of one's own beside the draws, or in place of some: of as many draws as the others."""
+        """Add or replace an array, which must have as many draws as the others."""
         array = array if hasattr(array, "shape") else np.asarray(array)
         lead = (len(self.iterations),) if self.nChains is None else (self.nChains, len(self.iterations))
         if tuple(array.shape[: len(lead)]) != lead:
             raise ValueError(
                 f"out[{name!r}] must have shape ({', '.join(map(str, lead))}, ...), as many draws as the others; got "
-                f"{tuple(array.shape)}. Draws are dropped from all together: out = out.burnIn(k) drops those of the "
-                f"first k iterations, out = out[k:] the first k."
+                f"{tuple(array.shape)}. To drop draws, drop them from all arrays: out = out.burnIn(k) drops those of "
+                "the first k iterations, out = out[k:] the first k draws."
             )
         super().__setitem__(name, array)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """As of a dict; each array is checked as one that is assigned."""
+        """Like dict.update; each array is checked like one that is assigned."""
         for name, array in dict(*args, **kwargs).items():
             self[name] = array
 
@@ -188,7 +210,7 @@ class Draws(dict[str, Any]):
         return self
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """As of a dict; the array is checked as one that is assigned."""
+        """Like dict.setdefault; the array is checked like one that is assigned."""
         if name not in self:
             self[name] = default
         return self[name]
@@ -205,12 +227,12 @@ class Draws(dict[str, Any]):
         return self[:]
 
     def burnIn(self, k: int) -> Draws:
-        """Without the draws of the first `k` iterations of the run.
+        """The draws without those of the first `k` iterations of the run.
 
         Parameters
         ----------
         k : int
-            Iterations, counted as `nIters` and `iterations` are, whatever was thinned.
+            A number of iterations, counted like `nIters`: thinning does not change it.
 
         Returns
         -------
@@ -230,27 +252,33 @@ class Draws(dict[str, Any]):
         names : str or sequence of str, optional
             Parameters, or parts such as "beta[0]" and "W[3, 2]"; by default all.
         diagnostics : bool, default True
-            Whether to compute those of ArviZ, some milliseconds for each element: without them, a table of tens of
-            thousands takes seconds.
+            Whether to compute ArviZ's diagnostics, which take some milliseconds for
+            each element. Without them, a table of tens of thousands of elements takes
+            seconds.
         weighted : bool, default False
-            Whether each draw counts as its stepsize, for stepsizes that change (Teh, Thiery and Vollmer 2016); draws of
-            an exploring schedule do not count. The table then has mean, sd and quantiles only: ArviZ's diagnostics know
-            no weights.
+            Whether each draw has its stepsize as its weight, for stepsizes that change
+            (Teh, Thiery and Vollmer 2016). Draws while a schedule explores have the
+            weight 0. The table then has mean, sd and quantiles only, since ArviZ's
+            diagnostics have no weights.
 
         Returns
         -------
         pandas.DataFrame
-            With a row for each element and the columns mean, sd, 5%, 50%, 95%, mcse_mean, mcse_sd, ess_bulk, ess_tail
-            and r_hat. For samplers with momentum also the kinetic temperature of the parameter with a 99% band, and
-            the one that is right (`temperature_right`). And variance_ratio with a band: what the gradients or the
-            momenta tell of the chain's variance relative to that of a normal posterior, however long the chain. With
-            ``stepsize="auto"``, `expected_sd_ratio`: the chain's sd over the posterior's, as expected before the run.
-            What `collect` made has those of the parameter that is off most.
+            A row for each element, with the columns mean, sd, 5%, 50%, 95%, mcse_mean,
+            mcse_sd, ess_bulk, ess_tail and r_hat. Samplers with momentum add the mean
+            kinetic temperature of the parameter with a 99% band, and the temperature of
+            a well-tuned chain (`temperature_right`). If the sampler records it,
+            `variance_ratio` with a 99% band estimates the chain's variance divided by
+            the posterior's, if that is normal. With ``stepsize="auto"``,
+            `expected_sd_ratio` is the chain's sd divided by the posterior's, as
+            expected before the run. In rows of what `collect` returned, temperature and
+            variance ratio are those of the parameter that is farthest from the right
+            value.
 
         Raises
         ------
         ValueError
-            If a name is none of a parameter, or nothing is stored.
+            If a name is not one of a parameter or element, or if no draws are stored.
         ImportError
             If ArviZ is not installed.
         """
@@ -264,30 +292,33 @@ class Draws(dict[str, Any]):
         dataset: Mapping[str, Any] | None = None,
         quantiles: Sequence[float] = (0.05, 0.5, 0.95),
     ) -> dict[str, np.ndarray]:
-        """Mean, sd and quantiles of a function of the parameters over all draws, such as predictions of new data.
+        """Mean, sd and quantiles over all draws of a function of the parameters.
 
         Parameters
         ----------
         function : callable
-            ``function(params)``, or given a dataset ``function(params, dataset)``, in TensorFlow operations: from one
-            draw, with the names and shapes of `params`, to a tensor of any shape, such as a probability for each row of
-            the dataset.
+            ``function(params)``, or given a dataset ``function(params, dataset)``, in
+            TensorFlow operations. It takes one draw, with the names and shapes of
+            `params`, and returns a tensor of any shape, such as a prediction for each
+            row of the dataset.
         dataset : dict of str to array_like, optional
-            Handed to the function whole, with the types that the sampler gave its own dataset.
+            Passed to the function as a whole, with the types that the sampler gave its
+            own dataset.
         quantiles : sequence of float, optional
-            In (0, 1). For these the results of all draws are held in memory; without any, ``()``, those of a block.
-            ``out[::10].predict(...)`` takes every tenth draw.
+            Numbers in (0, 1). They need the results of all draws in memory; with
+            ``()``, only those of a block are held. ``out[::10].predict(...)`` takes
+            every tenth draw.
 
         Returns
         -------
         dict of numpy.ndarray
-            "mean", "sd" and the quantiles as "5%", "50%", "95%", each of the shape of the function's result; over all
-            chains together.
+            "mean", "sd" and the quantiles as "5%", "50%", "95%", each with the shape of
+            the function's result. All chains count together.
 
         Raises
         ------
         ValueError
-            If there are no draws, or an argument is invalid; the message names it.
+            If there are no draws, or if an argument is invalid; the message names it.
 
         Examples
         --------
@@ -309,14 +340,17 @@ class Draws(dict[str, Any]):
         return predictions(self, function, dataset, quantiles)
 
     def ksd(self, scale: float | Mapping[str, Any] = 1.0) -> float:
-        """The kernel Stein discrepancy of the draws from the posterior, from the gradients at them.
+        """The kernel Stein discrepancy of the draws, by their gradients.
 
-        It is smaller the better the draws represent the posterior, whether a stepsize is too large or a chain too
-        short, and compares runs with each other: the number alone has no scale. The kernel is the inverse multiquadric
-        ``(1 + |x - y|^2)^(-1/2)`` of `theta` divided by `scale`. It sees best what happens at distances of about 1, so
-        give the standard deviations of the posterior, roughly, and the same for all runs that are compared. Noise of
-        the gradients adds a constant, so these should be of equally large minibatches, and as many draws. All pairs of
-        draws are looked at: ``out[::10].ksd()`` of every tenth takes a hundredth of the time.
+        It is small if the draws represent the posterior; a stepsize that is too large
+        and a chain that is too short both increase it. The number alone has no scale:
+        use it to compare runs. The kernel is the inverse multiquadric
+        ``(1 + |x - y|^2)^(-1/2)`` of the draws divided by `scale`. It is most sensitive
+        to differences at distances of about 1, so give rough standard deviations of the
+        posterior, the same for all runs that are compared. The noise of the gradients
+        adds a constant, so compare runs with equal minibatch sizes and equal numbers of
+        draws. The time grows with the square of the number of draws:
+        ``out[::10].ksd()`` uses every tenth draw and takes a hundredth of the time.
 
         Parameters
         ----------
@@ -326,7 +360,8 @@ class Draws(dict[str, Any]):
         Returns
         -------
         float
-            Of all chains together; the sum over all elements of all parameters.
+            The sum over all elements of all parameters, for the draws of all chains
+            together.
 
         Raises
         ------
@@ -359,12 +394,14 @@ class Draws(dict[str, Any]):
         return of_draws(self, scale)
 
     def toArviz(self) -> xr.DataTree:
-        """The draws as ArviZ and xarray know them.
+        """The draws as a tree of xarray datasets, the form that ArviZ uses.
 
         Returns
         -------
         xarray.DataTree
-            With the groups `posterior` and `sample_stats`; in the latter also the stepsize and the minibatch size.
+            With the groups `posterior` and `sample_stats`, and `gradients` if they are
+            stored. `sample_stats` also has the stepsize and the minibatch size if these
+            are constant.
 
         Raises
         ------
@@ -376,12 +413,12 @@ class Draws(dict[str, Any]):
         return to_arviz(self)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one file, an npz archive without pickled objects; `load` reads it.
+        """Write everything to one file, an npz archive without pickled objects.
 
         Parameters
         ----------
         path : str or Path
-            Ends in ".npz".
+            The name of the file, which ends in ".npz".
         """
         path = _path(path, "save", ".npz")
         if not path.absolute().parent.is_dir():
@@ -407,7 +444,8 @@ class Draws(dict[str, Any]):
         Parameters
         ----------
         path : str or Path
-            Of the file, ".npz", or the store, ".zarr"; of a store, `reduced` and `timings` are not read.
+            The name of the file, ".npz", or of the store, ".zarr". From a store,
+            `reduced` and `timings` are not read.
 
         Returns
         -------
@@ -416,12 +454,15 @@ class Draws(dict[str, Any]):
         Raises
         ------
         ValueError
-            If it is neither, or if something is missing or damaged, which is named. Draws in a store are read when
-            they are used: what is missing or damaged by then is an OSError that names the file.
+            If `path` is neither, or if something is missing or damaged; the message
+            names it. Draws in a store are read when they are used: if a file is missing
+            or damaged by then, an OSError names it.
         """
         path = _path(path, "load", ".npz", ".zarr")
         if not path.exists():
-            raise ValueError(f"path of load must be what save or storage= made; got {str(path)!r}, where nothing is.")
+            raise ValueError(
+                f"path of load must be what save or storage= made; got {str(path)!r}, which does not exist."
+            )
         try:
             return cls(**(_of_store(path) if path.suffix == ".zarr" else _of_file(path)))
         except ImportError:
@@ -438,7 +479,7 @@ class Draws(dict[str, Any]):
 
 
 def _remade(arrays: Tree, attributes: Mapping[str, Any]) -> Draws:
-    """Draws as they were pickled or copied."""
+    """The draws that `__reduce__` took apart, for pickle and copy."""
     draws = Draws.__new__(Draws)
     dict.update(draws, arrays)
     vars(draws).update(attributes)
@@ -467,7 +508,7 @@ def _of_file(path: Path) -> dict[str, Any]:
 
 
 def _require_unpacked(path: Path) -> None:
-    """Refuse an archive that could become larger than its file; `save` writes none."""
+    """Refuse an archive that unpacks to more than its file; `save` never compresses."""
     with zipfile.ZipFile(path) as archive:
         size = sum(member.file_size for member in archive.infolist())
     if size > path.stat().st_size:

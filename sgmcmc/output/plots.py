@@ -38,24 +38,28 @@ def plotTrace(
     maxPanels: int = 8,
     axes: Any = None,
 ) -> np.ndarray:
-    """Draws along the chain, and the estimated log posterior above them.
+    """Trace plots of the draws, with the estimated log posterior above them.
 
-    A long chain is drawn by its smallest and largest value in each short stretch, which looks the same.
+    For a long chain, only the smallest and the largest value of each short stretch are
+    drawn. The plot looks the same.
 
     Parameters
     ----------
     draws : Draws or dict of array
-        What a sampler returned, or a dict of arrays (T, ...), T draws each, of any other chain.
+        What a sampler returned, or a dict of arrays (T, ...) with T draws of any other
+        chain.
     names : str or sequence of str, optional
-        Of parameters or of their elements: "theta", "theta[0]", "theta[0, 1]". By default all parameters.
+        Names of parameters or of their elements: "theta", "theta[0]", "theta[0, 1]". By
+        default all parameters.
     burnIn : int, default 0
-        Iterations to be shaded.
+        Number of iterations to shade.
     logPosterior : bool, default True
         Whether to show ``draws.logPosterior`` in the first panel. A plain dict has none.
     maxPanels : int, default 8
-        So many elements at most are shown, unless more are named one by one; the parameters share the panels evenly.
+        The largest number of elements to show, shared evenly by the parameters.
+        Elements that are named one by one are all shown.
     axes : Axes or array of Axes, optional
-        To draw into, one for each panel. By default those of a new figure.
+        The axes to draw into, one for each panel. By default those of a new figure.
 
     Returns
     -------
@@ -117,27 +121,31 @@ def plotRunning(
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The running mean of a quantity, such as a log loss that `collect` gave, to see whether it has settled.
+    """The running mean of a quantity, to see whether it has settled.
 
-    The mean of all draws since the end of the burn-in, up to each draw. Within the burn-in it is the mean since the
-    start, drawn pale.
+    At each draw the plot shows the mean of all draws since the end of the burn-in.
+    Within the burn-in it shows the mean since the start, in a paler colour. A typical
+    quantity is a log loss that `collect` returned.
 
     Parameters
     ----------
     values : Draws or dict of array or array
         What a sampler returned, a dict of arrays (T, ...), or the quantity itself, (T,) or (nChains, T).
     name : str, optional
-        Of one number in draws: "logLoss", "theta[0]". Not needed if it is the only one.
+        The name of one number in the draws: "logLoss", "theta[0]". Not needed if it is
+        the only one.
     burnIn : int, default 0
-        Iterations that are left out of the mean, and shaded.
+        Number of iterations that are left out of the mean and shaded.
     iterations : array, optional
-        After which iteration each value of an array was found; by default 1, 2, ... Draws know theirs.
+        The iteration after which each value of an array was computed, by default 1, 2,
+        ... A `Draws` has its own.
     reference : float, optional
         The true value, drawn as a line across.
     label : str, optional
-        For the legend; all chains then have one colour, so that several samplers can be compared in one `ax`.
+        The entry of the legend. All chains then have one colour, so that one `ax` can
+        compare several samplers.
     ax : Axes, optional
-        To draw into. By default that of a new figure.
+        The axes to draw into. By default those of a new figure.
 
     Returns
     -------

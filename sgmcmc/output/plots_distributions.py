@@ -23,26 +23,30 @@ def plotMarginals(
     maxPanels: int = 12,
     axes: Any = None,
 ) -> np.ndarray:
-    """The distribution of single elements, of each chain and of all together.
+    """The distribution of single elements, for each chain and for all chains together.
 
-    Densities are kernel estimates from all draws. Their bandwidth allows for autocorrelation: it is Silverman's for as
-    many independent draws as the chains are worth.
+    Densities are kernel estimates from all draws. Their bandwidth follows Silverman's
+    rule for the effective sample size, so that it allows for autocorrelation.
 
     Parameters
     ----------
     draws : Draws or dict of array
-        What a sampler returned, without its burn-in, or a dict of arrays (T, ...), T draws each.
+        What a sampler returned, without its burn-in, or a dict of arrays (T, ...) with
+        T draws.
     names : str or sequence of str, optional
-        Of parameters or of their elements: "theta", "theta[0]", "theta[0, 1]". By default all parameters.
+        Names of parameters or of their elements: "theta", "theta[0]", "theta[0, 1]". By
+        default all parameters.
     reference : Draws or dict, optional
-        What to compare with, by names of parameters or elements: draws of another sampler, an array (T, ...); or a
-        tuple (mean, sd) of a normal distribution; or a function that gives the density at an array of points.
+        What to compare with, by names of parameters or elements: draws of another
+        sampler, an array (T, ...); or a tuple (mean, sd) of a normal distribution; or a
+        function that returns the density at an array of points.
     kind : {"density", "histogram"}, default "density"
-        A histogram is one of all chains together.
+        A histogram shows all chains together.
     maxPanels : int, default 12
-        So many elements at most are shown, unless more are named one by one; the parameters share the panels evenly.
+        The largest number of elements to show, shared evenly by the parameters.
+        Elements that are named one by one are all shown.
     axes : Axes or array of Axes, optional
-        To draw into, one for each panel. By default those of a new figure.
+        The axes to draw into, one for each panel. By default those of a new figure.
 
     Returns
     -------
@@ -105,23 +109,28 @@ def plotPairs(
     Parameters
     ----------
     draws : Draws or dict of array
-        What a sampler returned, without its burn-in, or a dict of arrays (T, ...), T draws each.
+        What a sampler returned, without its burn-in, or a dict of arrays (T, ...) with
+        T draws.
     names : str or sequence of str, optional
-        Of parameters or of their elements: "theta", "theta[0]", "theta[0, 1]". By default all parameters.
+        Names of parameters or of their elements: "theta", "theta[0]", "theta[0, 1]". By
+        default all parameters.
     reference : Draws or dict, optional
-        What to compare with, as for `plotMarginals`. Draws of another sampler are also shown for pairs, by lines
-        around the regions that hold 50% and 95%.
+        What to compare with, as for `plotMarginals`. For pairs, draws of another
+        sampler appear as lines around the regions of highest density that hold 50% and
+        95% of them.
     kind : {"contours", "scatter"}, default "contours"
-        With "scatter", up to 2000 draws, evenly spaced, in the colours of their chains.
+        "scatter" shows up to 2000 draws, evenly spaced, in the colours of their chains.
     maxPanels : int, default 5
-        So many elements at most are shown, unless more are named one by one; the parameters share the panels evenly.
+        The largest number of elements to show, shared evenly by the parameters.
+        Elements that are named one by one are all shown.
     axes : array of Axes, optional
-        To draw into, a square with a row and a column for each element. By default those of a new figure.
+        The axes to draw into, a square with a row and a column for each element. By
+        default those of a new figure.
 
     Returns
     -------
     numpy.ndarray of matplotlib.axes.Axes
-        A square; what is above the diagonal is invisible.
+        A square array; the axes above the diagonal are invisible.
 
     Raises
     ------

@@ -7,8 +7,8 @@ and Mackey (2017), each coordinate j has the Stein kernel
 
     KSD = sum_j sqrt( mean of k_j over all pairs of draws )
 
-The mean of k_j over independent pairs is 0 for draws from the posterior, and above 0 for other draws. Unless it is said
-otherwise, c = 1 and beta = -1/2.
+The mean of k_j over independent pairs is 0 for draws from the posterior, and above 0
+for other draws. By default c = 1 and beta = -1/2.
 """
 
 from __future__ import annotations
@@ -21,16 +21,22 @@ import numpy as np
 if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
 
-BLOCK_NUMBERS = 2**20  # pairs of draws that are looked at together
+BLOCK_NUMBERS = 2**20  # pairs of draws in one block
 
 
 def discrepancy(x: np.ndarray, s: np.ndarray) -> float:
-    """KSD of draws [T, D] with these gradients [T, D], exact or unbiased; in blocks, in memory O(T)."""
+    """The KSD of draws [T, D] with gradients [T, D], exact or unbiased.
+
+    The sum runs in blocks, with memory O(T).
+    """
     return float(by_coordinate(x, s).sum())
 
 
 def by_coordinate(x: np.ndarray, s: np.ndarray, c: float = 1.0, beta: float = -0.5) -> np.ndarray:
-    """The terms of the sum that is the KSD, [D]; infinite unless all is finite."""
+    """The terms of the KSD by coordinate, [D].
+
+    Infinite if a number is NaN or infinite.
+    """
     x, s = np.asarray(x, np.float64), np.asarray(s, np.float64)
     if not (np.isfinite(x).all() and np.isfinite(s).all()):
         return np.full(x.shape[1], np.inf)
@@ -66,7 +72,7 @@ def of_draws(draws: Draws, scale: float | Mapping[str, Any]) -> float:
     if other := [name for name in names if shapes[name] != tuple(gradients[name].shape)]:
         raise ValueError(f"ksd needs the draws of all parameters, without collect; got none of {other}.")
     if not len(draws.iterations):
-        raise ValueError("ksd needs draws, and there are none.")
+        raise ValueError("ksd needs draws; there are none.")
     lead = 1 if draws.nChains is None else 2
     return float(of_arrays({name: draws[name] for name in names}, gradients, lead, scale).sum())
 

@@ -1,4 +1,4 @@
-"""Tables that sum up draws."""
+"""Tables that summarise draws."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
 
 
-UNKNOWN = tuning.Band(np.nan, np.nan, np.nan)  # of a parameter whose dynamics tells nothing of itself
+UNKNOWN = tuning.Band(np.nan, np.nan, np.nan)  # for a parameter whose dynamics records no statistic
 
 
 def summary(
@@ -25,9 +25,9 @@ def summary(
 ) -> pd.DataFrame:
     """The table described in `Draws.summary`."""
     if not draws:
-        raise ValueError("summary needs draws, and none are stored; with reduce=, collect= says what is stored.")
+        raise ValueError("summary needs draws, but none are stored; with reduce=, collect= says what to store.")
     if not len(draws.iterations):
-        raise ValueError("summary needs draws, and there are none.")
+        raise ValueError("summary needs draws; there are none.")
     if weighted:
         return table(draws, names, False, weights_of(draws))
     result = table(draws, names, diagnosed)
@@ -37,19 +37,22 @@ def summary(
 
 
 def weights_of(draws: Draws) -> dict[str, np.ndarray]:
-    """How much each draw of each array counts, [C, T]: as its stepsize (Teh, Thiery & Vollmer 2016, eq. 5).
+    """The weights of the draws of each array, [C, T], which are their stepsizes.
+
+    See Teh, Thiery & Vollmer 2016, eq. 5.
 
     Raises
     ------
     ValueError
-        If draws that `collect` made are of parameters with different stepsizes, or none has a weight.
+        If `collect` made draws from parameters with different stepsizes, or if all
+        weights are 0.
     """
     stats, parameters = draws.groups.get("sample_stats", {}), draws.settings["parameters"]
     lead = next(iter(draws.groups["posterior"].values())).shape[:2]
     eps = np.asarray(stats["step_size"], np.float64) if "step_size" in stats else np.ones((*lead, len(parameters)))
     if "exploring" in stats:
         explores = np.nan_to_num(np.asarray(stats["exploring"], np.float64)).any(axis=-1, keepdims=True)
-        eps = eps * ~explores  # where one parameter climbs, no draw of them all is of the posterior
+        eps = eps * ~explores  # while one parameter explores, the joint draw is not from the posterior
     of_parameters = {name: eps[..., k] for k, name in enumerate(parameters)}
     weights = {}
     for name in draws:
@@ -65,7 +68,7 @@ def weights_of(draws: Draws) -> dict[str, np.ndarray]:
 
 
 def _of_tuning(draws: Draws, labels: list[str]) -> dict[str, list[float]]:
-    """The columns that tell how well the sampler is tuned, with a value for each of these rows."""
+    """The columns on the tuning of the sampler, with a value for each of these rows."""
     averages, settings = tuning.of_draws(draws), draws.settings
     columns: dict[str, list[float]] = {}
     if hot := tuning.temperatures(averages, settings):

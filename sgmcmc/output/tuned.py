@@ -25,34 +25,40 @@ class Judged(NamedTuple):
 
 
 def best(judged: Sequence[Judged]) -> int | None:
-    """The candidate with the least discrepancy in the last rung that any passed; none, if all diverged."""
+    """The best candidate of the last rung; None if all diverged.
+
+    It has the smallest discrepancy of those that never diverged and got farthest.
+    """
     lost = {row.candidate for row in judged if not np.isfinite(row.ksd)}
     passed = [row for row in judged if row.candidate not in lost]
     return min(passed, key=lambda row: (-row.rung, row.ksd)).candidate if passed else None
 
 
 class Tuned:
-    """The settings that a search chose, and all that it tried.
+    """The settings that a search chose, and the candidates that it tried.
 
     Parameters
     ----------
     sampler : str
-        `tune` makes these objects.
+        The name of the sampler. Only `tune` makes these objects.
     candidates : sequence of dict
     judged : sequence
     seed : int
     scale : dict, optional
-        The preconditioner to which the stepsizes are relative, if one was given.
+        The preconditioner to which the stepsizes are relative, if `tune` was given one.
 
     Attributes
     ----------
     settings : dict
-        The best, as arguments of the sampler: ``sgld(logLik, dataset, params, **tuned.settings)``.
+        The best settings, as arguments of the sampler:
+        ``sgld(logLik, dataset, params, **tuned.settings)``.
     seed : int
-        The seed in use; the same seed and arguments choose the same.
+        The seed in use; the same seed and arguments give the same choice.
     table : pandas.DataFrame
-        A row for each candidate in each rung: its number, its settings, the `rung` (from 1), the `gradients` of single
-        observations evaluated for it there, its `ksd` (infinite if it diverged), and whether it was `kept`.
+        A row for each candidate in each rung: the number of the candidate, its
+        settings, the `rung` (from 1), the number of `gradients` of single observations
+        that it took there, its `ksd` (infinite if it diverged), and whether it was
+        `kept` for the next rung.
 
     Examples
     --------
@@ -88,15 +94,16 @@ class Tuned:
         )
 
     def plot(self, axes: Any = None) -> np.ndarray:
-        """The kernel Stein discrepancy of what was tried against the stepsize, a line for each rung.
+        """The kernel Stein discrepancy against the stepsize, a line for each rung.
 
-        There is a panel for each combination of the other settings. Candidates that diverged are crosses at the top; a
-        ring marks the choice. Of a dict of stepsizes the geometric mean is shown.
+        There is a panel for each combination of the other settings. Crosses at the top
+        are candidates that diverged, and a ring marks the choice. For a dict of
+        stepsizes, the geometric mean is shown.
 
         Parameters
         ----------
         axes : Axes or array of Axes, optional
-            To draw into, one for each panel. By default those of a new figure.
+            The axes to draw into, one for each panel. By default those of a new figure.
 
         Returns
         -------

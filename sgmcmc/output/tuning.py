@@ -1,7 +1,8 @@
-"""What a chain tells of its own tuning: its kinetic temperature, and its variance relative to the posterior's.
+"""The tuning of a chain: its temperature, and its variance over the posterior's.
 
-Both are averages of statistics that are recorded beside the draws, {name: [stretches of the chain, parameters]}. Their
-bands take the averages of stretches for independent and normal.
+Both are averages of statistics that are recorded with the draws, {name: [stretches of
+the chain, parameters]}. Their bands assume that the averages of stretches are
+independent and normal.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ Averages = Mapping[str, np.ndarray]
 STATISTICS = ("kinetic_temperature", "thermostat", "variance_ratio")
 BATCHES = 20
 NORMAL_QUANTILE = 2.5758  # 0.995
-TOO_HOT = 0.1  # of the kinetic temperature, relative
-SURE = 1.6  # margins, which an average that is right exceeds once in 10,000 times at most
-TOO_NARROW, TOO_WIDE = 0.9, 1.4  # variance ratios; the largest stepsizes that the guide advises, and 5 leaps, give 1.25
-UNLIKE = 0.25  # of an sd, relative: where the posterior is not as it was expected to be
+TOO_HOT = 0.1  # the largest relative error of the kinetic temperature without a warning
+SURE = 1.6  # half widths of the 99% band, which a right average exceeds at most once in 10,000 times
+TOO_NARROW, TOO_WIDE = 0.9, 1.4  # variance ratios; the guide's largest stepsizes with 5 leaps give 1.25
+UNLIKE = 0.25  # relative error of an sd beyond which the posterior is not as expected
 FEW = 100  # independent draws of all chains together, below which averages say little
-SHORT, LONG = 1000, 100_000  # iterations of which nothing is said; draws to which one that is longer is cut
+SHORT, LONG = 1000, 100_000  # fewer iterations give no warning; of more draws the last are used
 
 
 class Band(NamedTuple):
@@ -37,15 +38,18 @@ class Band(NamedTuple):
 
 
 def of_draws(draws: Draws) -> Averages:
-    """The averages of 20 stretches of each chain; none if there are fewer draws than that."""
+    """The averages of BATCHES stretches of each chain, [C * BATCHES, P].
+
+    Empty if there are fewer draws.
+    """
     stats = draws.groups.get("sample_stats", {})
-    if "exploring" in stats:  # cold on purpose
+    if "exploring" in stats:  # an exploring chain has no noise, and so no temperature to judge
         return {}
     return {name: _stretches(stats[name]) for name in STATISTICS if name in stats and stats[name].shape[1] >= BATCHES}
 
 
 def of_second_half(draws: Draws) -> Averages:
-    """Of half the draws, but at least as many as there are stretches, and of no more than LONG."""
+    """The averages of the last half of the draws, from BATCHES to LONG of them."""
     return of_draws(draws[-min(max(len(draws.iterations) // 2, BATCHES), LONG) :])
 
 
@@ -62,10 +66,12 @@ def temperatures(averages: Averages, settings: Mapping[str, Any]) -> dict[str, B
 
 
 def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str, Band]:
-    """The variance of each parameter relative to the posterior's; exact for a Gaussian as the stepsize falls.
+    """The chain's variance divided by the posterior's, for each parameter.
 
-    As the dynamics tells it, or of SGHMC as `_ratio_of_leaps` does. Empty for rules that tell neither, and for
-    reshuffled minibatches: their noise depends on where the epoch has been before, and most of it cancels.
+    It is exact for a Gaussian as the stepsize tends to 0. The dynamics records it; for
+    SGHMC `_ratio_of_leaps` computes it. Empty for a dynamics without either, and for
+    reshuffled minibatches: their noise depends on the earlier minibatches of the epoch,
+    and most of it cancels.
     """
     temperature = averages.get("kinetic_temperature")
     if settings.get("subsampling") == "reshuffled":
@@ -80,10 +86,10 @@ def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str
 
 
 def right_temperature(settings: Mapping[str, Any], name: str) -> float:
-    """What the kinetic temperature is, as the stepsize falls, if the gradients have no noise.
+    """The kinetic temperature for a small stepsize and gradients without noise.
 
-    1 where a thermostat holds it; for SGHMC, from 1 at the start of an iteration, T' = (1 - alpha)^2 T + 2 alpha in
-    each leap, which tends to 1/(1 - alpha/2).
+    It is 1 for a thermostat. For SGHMC it begins each iteration at 1, and each leap
+    makes it T' = (1 - alpha)^2 T + 2 alpha, which tends to 1/(1 - alpha/2).
     """
     if "L" not in settings:
         return 1.0
@@ -92,11 +98,15 @@ def right_temperature(settings: Mapping[str, Any], name: str) -> float:
 
 
 def _ratio_of_leaps(temperature: np.ndarray, alpha: float, L: int) -> np.ndarray:
-    """The variance ratio of SGHMC as the stepsize falls, from the temperature after the last of L leaps.
+    """The variance ratio of SGHMC for a small stepsize, by its temperature.
 
-    What is added to the momentum in leap j moves theta by w_j = sum_{i < L - j} (1 - alpha)^i times as much until the
-    iteration ends. With s eps the variance that friction and gradient add in a leap, so that the temperature is
-    q + s (1 - q)/(alpha (2 - alpha)) with q = (1 - alpha)^(2 L), E (theta - m)^2 stays as it is in an iteration if
+    `temperature` is that after the last of L leaps.
+
+    A change of the momentum in leap j moves theta by w_j = sum_{i < L - j}
+    (1 - alpha)^i times that change by the end of the iteration. Let s eps be the
+    variance that friction and gradient add to the momentum in a leap. The temperature
+    is then q + s (1 - q)/(alpha (2 - alpha)) with q = (1 - alpha)^(2 L). An iteration
+    leaves E (theta - m)^2 unchanged if
 
         2 curvature Var sum_{j = 1}^{L - 1} w_j = w_0^2 + s sum_{j = 1}^{L - 1} w_j^2.
     """
@@ -107,7 +117,7 @@ def _ratio_of_leaps(temperature: np.ndarray, alpha: float, L: int) -> np.ndarray
 
 
 def _bands(values: np.ndarray | None, settings: Mapping[str, Any]) -> dict[str, Band]:
-    """Of each parameter of which this is told, [stretches, parameters]."""
+    """The bands of the parameters, from averages [stretches, parameters]."""
     names = settings["parameters"]
     if values is None or values.shape[1] != len(names):
         return {}
@@ -118,15 +128,19 @@ def _bands(values: np.ndarray | None, settings: Mapping[str, Any]) -> dict[str, 
 
 
 def _t_quantile(degrees: int) -> float:
-    """The 0.995 quantile of Student's t by the expansion of Cornish and Fisher; within 0.1% from 15 degrees on."""
+    """The 0.995 quantile of Student's t.
+
+    The Cornish-Fisher expansion, which is right to 0.1% from 15 degrees on.
+    """
     z = NORMAL_QUANTILE
     return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 
 def warn(averages: Averages, settings: Mapping[str, Any]) -> None:
-    """Say so if the temperature of a parameter, or else its variance, is off what is right, and not by little.
+    """Warn if the temperature of a parameter, or else its variance, is clearly wrong.
 
-    A thermostat brings the temperature to 1 in time, whatever the tuning, and so it says nothing of the variance.
+    A thermostat brings the temperature to 1 for any tuning, so with one the variance is
+    the check.
     """
     hot, wide = temperatures(averages, settings), variance_ratios(averages, settings)
     for name in settings["parameters"]:
@@ -138,7 +152,7 @@ def warn(averages: Averages, settings: Mapping[str, Any]) -> None:
 
 
 def warn_of_length(settings: Mapping[str, Any]) -> None:
-    """Say so if a run whose stepsize was found is too short for what it expects."""
+    """Warn if a run with stepsize="auto" is too short."""
     expected = settings.get("expected")
     if expected is None:
         return
@@ -149,12 +163,12 @@ def warn_of_length(settings: Mapping[str, Any]) -> None:
             more = f", or minibatchSize up to {expected['minibatchSize']}, which allows a larger stepsize"
         warn_user(
             f"this run has about {iterations / expected['iterations']:.0f} independent draws in its slowest direction, "
-            f"{expected['iterations']:.0f} iterations for each; {FEW} at least are wanted. Increase nIters{more}."
+            f"{expected['iterations']:.0f} iterations for each; it should have at least {FEW}. Increase nIters{more}."
         )
 
 
 def warn_of_shape(draws: Draws) -> None:
-    """Say so if the chain is wider or narrower than it was expected to be, and long enough to tell."""
+    """Warn if the chain is much wider or narrower than expected, and long."""
     expected = draws.settings.get("expected")
     if expected is None or set(draws) != set(expected["sd"]):
         return
@@ -168,26 +182,26 @@ def warn_of_shape(draws: Draws) -> None:
     name = max(ratios, key=lambda name: abs(np.log(ratios[name])))
     if abs(ratios[name] - 1) > UNLIKE:
         warn_user(
-            f"an sd of {name!r} in this chain is {ratios[name]:.2g} times what was expected before it: the posterior "
-            "is not near the normal distribution with the curvature at its mode, or the chain has not settled. What "
-            "stepsize='auto' promises does not hold then: see checkStepsize and tune."
+            f"an sd of {name!r} in this chain is {ratios[name]:.2g} times the sd expected before the run: the "
+            "posterior is not close to the normal distribution with the curvature at its mode, or the chain has not "
+            "settled. In both cases stepsize='auto' does not keep its tolerance: see checkStepsize and tune."
         )
 
 
 def _iterations(settings: Mapping[str, Any]) -> int:
-    """After the burn-in, of all chains together."""
+    """The number of iterations after the burn-in, over all chains."""
     return (settings["nIters"] - settings["burnIn"]) * (settings["nChains"] or 1)
 
 
 def _of_temperature(band: Band, name: str, thermostat: bool, settings: Mapping[str, Any]) -> str | None:
     right = right_temperature(settings, name)
     off = abs(band.mean - right)
-    # What the user tolerates of an sd is twice as much of a variance, and the positions feel half of the momentum's.
+    # A tolerance of an sd is twice that of a variance, and the positions show half of the momentum's error.
     too_hot = max(TOO_HOT, 4 * settings["tolerance"]) if "expected" in settings else TOO_HOT
     if off <= too_hot * right or off <= SURE * (band.high - band.mean):
         return None
     if thermostat:
-        remedy = "its thermostat has not settled; run longer"
+        remedy = "its thermostat has not settled: run longer"
         if band.mean > 1:
             remedy += ", or make the gradients less noisy: increase minibatchSize"
     elif band.mean > right:
@@ -204,7 +218,7 @@ def _of_temperature(band: Band, name: str, thermostat: bool, settings: Mapping[s
 
 
 def _of_variance(band: Band, name: str, settings: Mapping[str, Any], exactly: bool) -> str | None:
-    # What gradients tell holds at any stepsize, and so does what was promised.
+    # A ratio from the gradients is exact at any stepsize, so the tolerance of the run applies to it.
     too_wide = (1 + settings["tolerance"]) ** 2 if exactly and "expected" in settings else TOO_WIDE
     if band.high < TOO_NARROW:
         remedy = "the friction of its thermostat makes it so; decrease a or stepsize, or increase minibatchSize"

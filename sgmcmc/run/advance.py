@@ -1,4 +1,4 @@
-"""A chain from here to there: stretches of the loop, with pauses short enough for Ctrl-C and a check for divergence."""
+"""Run a chain in short stretches, and check for divergence after each."""
 
 from __future__ import annotations
 
@@ -21,31 +21,34 @@ Failure = Callable[[int, int, str, bool], DivergenceError]
 
 
 class Storage(Protocol):
-    """What becomes of the rows."""
+    """Where the rows are stored."""
 
     stored: int
-    """How many have been kept."""
+    """The number of rows stored so far."""
     leaves: list[tf.Tensor]
-    """Those of the state last reached."""
+    """The leaves of the last state."""
 
     def append(self, rows: list[np.ndarray], count: int) -> None:
-        """Keep the first `count` of the rows, leaves [>= count, C, ...] in order of their groups and names."""
+        """Store the first `count` rows, [>= count, C, ...], by group and name."""
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
-        """The chain has come to this iteration, whose state has these leaves, and all rows before it are appended."""
+        """Take note of the state after this iteration.
+
+        All rows before it have been appended.
+        """
 
     def commit(self) -> None:
-        """Make sure that what was appended is not lost."""
+        """Make sure that the appended rows cannot be lost."""
 
     def close(self) -> None:
-        """The run is over."""
+        """End the run."""
 
     def result(self) -> Tree:
-        """What has been kept, {group: {name: [C, stored, ...]}}."""
+        """The stored rows, {group: {name: [C, stored, ...]}}."""
 
 
 class Made(NamedTuple):
-    """A stretch that was run."""
+    """A finished stretch and its outcome."""
 
     stretch: Stretch
     outcome: Outcome
@@ -72,7 +75,7 @@ def stretches(
         outcome = loop.advance(leaves, stretch)
         if not _is_finite(outcome):
             at, error = _divergence(loop, leaves, stretch, failure)
-            if at - 1 > done:  # again, for the state before
+            if at - 1 > done:  # again up to there, for the last finite state
                 stretch = plan.stretch(done, at - 1, loop.capacity)
                 yield Made(stretch, loop.advance(leaves, stretch))
             raise error
@@ -93,7 +96,7 @@ def run(
 ) -> list[tf.Tensor]:
     """Follow the plan, with progress shown, and return the leaves of the last state.
 
-    A KeyboardInterrupt is left to the caller, who finds in `storage` every stretch completed before.
+    A KeyboardInterrupt reaches the caller; `storage` then has every completed stretch.
 
     Raises
     ------
@@ -114,10 +117,10 @@ def run(
 
 
 def _divergence(loop: Loop, before: list[tf.Tensor], stretch: Stretch, failure: Failure) -> tuple[int, DivergenceError]:
-    """The first iteration of the stretch after which something was not finite, and the error that says so.
+    """The first iteration after which a number is NaN or infinite, and its error.
 
-    What is not finite once is remembered to the end of its stretch, and runs repeat exactly, so the iteration is found
-    by bisection at no cost to chains that do not diverge.
+    The loop reports it only at the end of a stretch. Since runs repeat exactly,
+    bisection finds the iteration, at no cost to chains that do not diverge.
     """
 
     def until(end: int) -> Outcome:
@@ -135,7 +138,7 @@ def _is_finite(outcome: Outcome) -> bool:
 
 
 def _culprit(loop: Loop, outcome: Outcome) -> tuple[int, str, bool]:
-    """The chain and parameter to name, and whether it is the density alone that is not finite."""
+    """The chain and the parameter to name, and whether only the density is bad."""
     for name, of_chains in loop.finite(outcome.leaves).items():
         if not of_chains.all():
             return int(np.argmin(of_chains)), name, False
@@ -145,5 +148,5 @@ def _culprit(loop: Loop, outcome: Outcome) -> tuple[int, str, bool]:
 
 
 def warn_interrupted(stored: int, n_rows: int) -> None:
-    """Say that a result is shorter than was asked for."""
-    warn_user(f"interrupted: returning the {stored} draws of {n_rows} made so far.")
+    """Warn that the result of an interrupted run is shorter than requested."""
+    warn_user(f"interrupted: returning the first {stored} of {n_rows} draws.")

@@ -1,6 +1,7 @@
 """Averages of statistics over consecutive stretches of a chain of any length, in constant memory.
 
-There are SLOTS stretches at most. When all are full, neighbours become one, twice as long.
+There are at most SLOTS stretches. When all are full, pairs of neighbours are merged,
+and stretches are twice as long from then on.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import tensorflow as tf
 from sgmcmc.core.types import Tree
 
 SLOTS = 64
-FEWEST = 16  # stretches that tell how far they scatter
+FEWEST = 16  # stretches that are enough to estimate their spread
 
 
 def begin(sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Of statistics with so many numbers each."""
+    """The empty averages, for statistics {name: how many numbers it has}."""
     sums = {name: tf.zeros([SLOTS, size], tf.float64) for name, size in sizes.items()}
     return {"count": tf.constant(0, tf.int64), "length": tf.constant(1, tf.int64), "sums": sums}
 
 
 def extended(averages: dict[str, Any], row: Tree) -> dict[str, Any]:
-    """With one more row, {name: [C, size]}; chains are averaged."""
+    """The averages with one more row, {name: [C, size]}, averaged over the chains."""
     count, length = averages["count"], averages["length"]
     full = tf.equal(count, SLOTS * length)
     length = tf.where(full, 2 * length, length)
@@ -39,9 +40,9 @@ def extended(averages: dict[str, Any], row: Tree) -> dict[str, Any]:
 
 
 def of_second_half(averages: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The averages of the stretches that are full, without the first half of them, {name: [stretches, size]}.
+    """The averages of the second half of the full stretches, {name: [stretches, size]}.
 
-    None at all if they are too few.
+    Empty if there are fewer than FEWEST.
     """
     length = int(averages["length"])
     whole = int(averages["count"]) // length

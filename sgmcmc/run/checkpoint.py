@@ -1,6 +1,7 @@
-"""A chain as bytes, and back: all that is needed to go on exactly where it stood.
+"""A chain as bytes, and back: everything that is needed to continue it exactly.
 
-What never changes, the beginning, is kept apart from the state, so that it is written once.
+The beginning never changes. It is separate from the state, so that it is written only
+once.
 """
 
 from __future__ import annotations
@@ -22,24 +23,27 @@ FORMAT = 1
 
 
 class Checkpoint(NamedTuple):
-    """A point on the way of a chain."""
+    """The state of a chain after some iterations."""
 
     iteration: int
-    stored: int  # rows recorded by then
-    leaves: list[np.ndarray]  # of the state, and of what accumulated, as the loop has them
+    stored: int  # rows recorded so far
+    leaves: list[np.ndarray]  # of the state and of the accumulators, in the order of the loop
 
     def encode(self) -> bytes:
-        """Bytes, whose number depends on the shapes and types of the leaves only, on any machine."""
+        """The bytes.
+
+        Their number depends only on the shapes and types of the leaves.
+        """
         return _packed([np.array([self.iteration, self.stored], np.int64), *self.leaves])
 
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
-        """What `encode` made.
+        """The inverse of `encode`.
 
         Raises
         ------
         ValueError
-            If it is something else.
+            If these are not the bytes of a checkpoint.
         """
         try:
             progress, *leaves = _unpacked(data)
@@ -49,35 +53,35 @@ class Checkpoint(NamedTuple):
         return cls(iteration, stored, leaves)
 
     def tensors(self, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """The leaves, which must have the shapes and types of these.
+        """The leaves as tensors, which must have the shapes and types of `like`.
 
         Raises
         ------
         ValueError
-            If they have not.
+            If a shape or a type differs.
         """
         expected = [(tuple(leaf.shape), leaf.dtype.as_numpy_dtype) for leaf in like]
         found = [(leaf.shape, leaf.dtype.type) for leaf in self.leaves]
         if found != expected:
-            raise ValueError("its state has other shapes than that of this sampler")
+            raise ValueError("the shapes of its state are not those of this sampler")
         return [tf.constant(leaf) for leaf in self.leaves]
 
 
 class Beginning(NamedTuple):
-    """What is settled before the first iteration."""
+    """What is computed before the first iteration."""
 
-    settings: dict[str, Any]  # by which it is known whose chain it is
-    found: Tree  # the constants that were worked out
+    settings: dict[str, Any]  # which identify the chain
+    found: Tree  # the constants that were computed
     mode: Mode | None
 
     @classmethod
     def of(cls, settings: dict[str, Any], prepared: Prepared) -> Beginning:
-        """That of these chains."""
+        """The beginning of these chains."""
         found = {key: prepared.constants.get(key, {}) for key in FOUND} | {TUNING: prepared.tuning}
         return cls(settings, found, prepared.mode)
 
     def encode(self) -> bytes:
-        """As bytes."""
+        """The beginning as bytes."""
         mode = {"params": self.mode.params, "gradient": self.mode.gradient} if self.mode else {}
         tree = {"found": self.found, "mode": mode}
         leaves = with_paths(tree)
@@ -87,12 +91,13 @@ class Beginning(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Beginning:
-        """What `encode` made.
+        """The inverse of `encode`.
 
         Raises
         ------
         ValueError
-            If it is something else, or of another version of the package.
+            If these are not the bytes of a beginning, or if another version of the
+            package wrote them.
         """
         try:
             text, *arrays = _unpacked(data)
@@ -111,7 +116,10 @@ class Beginning(NamedTuple):
 
 
 def _packed(arrays: list[np.ndarray]) -> bytes:
-    """One after the other in NumPy's format; an archive would have lengths that depend on Python's version."""
+    """The arrays in NumPy's format, joined.
+
+    The length of an archive would depend on Python's version.
+    """
     buffer = io.BytesIO()
     for array in arrays:
         np.lib.format.write_array(buffer, np.asarray(array), version=(1, 0), allow_pickle=False)

@@ -1,4 +1,4 @@
-"""What a sampler takes from the curvature at the mode: its preconditioner, and the stepsize if it is to find one."""
+"""What the curvature at the mode determines: preconditioner, weights and stepsize."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sgmcmc.model import Model
 
 
 class Found(NamedTuple):
-    """Trees of arrays, empty where nothing is wanted."""
+    """Trees of arrays, empty if not needed."""
 
     preconditioner: Tree
     minibatch: Tree
@@ -35,16 +35,18 @@ FAR = 0.1  # posterior standard deviations
 
 @dataclass(frozen=True)
 class Curvature:
-    """What is wanted of it.
+    """What the curvature is used for.
 
     Parameters
     ----------
     preconditioner : {"dense", "diagonal"}, numpy.ndarray or None
-        An array is the root A of the preconditioner, [D, D] or its diagonal [D], and nothing is to be worked out.
+        An array is the root A of the preconditioner, [D, D] or its diagonal [D];
+        nothing is then computed.
     tolerance : float or None
-        The error of standard deviations that the stepsize may make; None if the stepsize is given.
+        The largest relative error of a standard deviation that the stepsize may cause;
+        None if the stepsize is given.
     weighs : bool
-        Whether minibatches want to know the importance of the observations.
+        Whether minibatches need the importance of the observations.
     """
 
     preconditioner: str | np.ndarray | None = None
@@ -53,7 +55,7 @@ class Curvature:
 
     @property
     def at_mode(self) -> bool:
-        """Whether the mode is wanted."""
+        """Whether the mode is needed."""
         return isinstance(self.preconditioner, str) or self.tolerance is not None or self.weighs
 
     def worked_out(
@@ -69,7 +71,7 @@ class Curvature:
         seed: int,
         verbose: bool,
     ) -> Found:
-        """What was worked out."""
+        """Compute what is needed."""
         posterior, seed = Posterior(model, shapes), random.child_seed(seed, Purpose.CURVATURE)
         if not self.at_mode:
             given = self.preconditioner
@@ -114,9 +116,9 @@ class Curvature:
         )
         if tuning.error > self.tolerance:
             warn_user(
-                f"no stepsize makes {of} keep tolerance={self.tolerance}: with its other settings sds are "
-                f"expected to be up to {tuning.error:.0%} off, and hardly less with a smaller stepsize. For sghmc more "
-                "leaps help, such as L=20, for sgnht and ccadl a smaller a."
+                f"no stepsize of {of} keeps tolerance={self.tolerance}: with its other settings the expected error of "
+                f"an sd is up to {tuning.error:.0%}, and hardly smaller with a smaller stepsize. For sghmc use more "
+                "leaps, such as L=20, for sgnht and ccadl a smaller a."
             )
         far = distance(white, posterior.flat(mode.gradient))
         return Found(constants, of_minibatch, tuning.as_tree(posterior) | {"distance": far})
@@ -132,14 +134,15 @@ class Curvature:
 def _warn(of: str, posterior: Posterior, white: Whitening, far: float) -> None:
     if white.not_concave:
         warn_user(
-            f"the log posterior is not concave at the mode that {of} found, or flat, in {white.not_concave} of "
-            f"{posterior.size} directions; there the size of the curvature is taken. The search may have stopped "
-            "early, or the posterior be improper or have several modes: a preconditioner or a stepsize from one point "
-            "says little of it."
+            f"the log posterior is not concave at the mode that {of} found, or is flat, in {white.not_concave} of "
+            f"{posterior.size} directions; there the absolute value of the curvature is used. The search may have "
+            "stopped early, or the posterior may be improper or have several modes: a preconditioner or a stepsize "
+            "from one point may then not fit it."
         )
     elif far > FAR:
         warn_user(
             f"the search for the mode of {of} stopped about {far:.2g} posterior standard deviations away from it; "
-            "search longer, with another optStepsize, or by optStepsize='auto'. If it was that, rounding or a kink of "
-            "the posterior is in the way, or observations that matter were not among those that told the curvature."
+            "search longer, with another optStepsize, or with optStepsize='auto'. If it already is 'auto', rounding "
+            "or a kink of the posterior may have stopped the search, or the observations that gave the curvature "
+            "were not typical."
         )

@@ -1,9 +1,10 @@
-"""What iterations need that depends on their numbers alone, made in blocks before the chain is there.
+"""Inputs of iterations that depend only on their numbers, computed in blocks.
 
-Blocks begin at multiples of their length K whoever asks for them, so that the bits of a draw do not depend on how a
-chain is run. One compiled program draws the indices, weights and noise of a block. The observations are then fetched by
-a thread, two blocks ahead of the chain; in the same thread as the chain, where there is but one processor; or in the
-program itself, where the data live on a GPU.
+Blocks always begin at multiples of their length K, so that the bits of a draw do not
+depend on how a chain is run. One compiled program draws the indices, weights and noise
+of a block. Then a thread fetches the observations, two blocks ahead of the chain. With
+one processor, the thread of the chain fetches them; if the data are on a GPU, the
+program itself does.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from sgmcmc.dataset.layout import aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.run.prepared import Prepared
 
-BLOCK_BYTES = 2**22  # what a processor's caches hold beside the rest
-SHORT_BLOCK, SHORT_BLOCK_BYTES = 8, 2**24  # to call a program costs as much as some iterations, so few are too few
+BLOCK_BYTES = 2**22  # fits into a processor's caches with the rest
+SHORT_BLOCK, SHORT_BLOCK_BYTES = 8, 2**24  # calling a program costs as much as some iterations: blocks need several
 LONGEST_BLOCK = 1024
-SHORTEST_BLOCK = 2  # from a block of one nothing is cut, and XLA then fuses, and rounds, what follows otherwise
+SHORTEST_BLOCK = 2  # a block of one is not sliced, so XLA would fuse, and round, the next operations differently
 AHEAD = 2  # blocks
 
 
@@ -39,7 +40,7 @@ class Fetch(enum.Enum):
 
 
 def choose(data: Data) -> Fetch:
-    """The quickest way that there is."""
+    """The fastest possible way."""
     if isinstance(data, InMemory) and on_gpu():
         return Fetch.IN_PROGRAM
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -54,8 +55,8 @@ class Feed:
     prepared : Prepared
     fetch : Fetch, optional
     length : int, optional
-        Iterations in a block; by default as many as take about 4 MB, or half of the state, which each call of the
-        loop copies.
+        Iterations in a block. By default a block takes about 4 MB, or half the size of
+        the state, which each call of the loop copies.
     """
 
     def __init__(self, prepared: Prepared, fetch: Fetch | None = None, length: int | None = None) -> None:
@@ -77,26 +78,26 @@ class Feed:
     def block(self, number: int) -> list[tf.Tensor]:
         """The draws, the indices and the packed observations at them, in order of their names.
 
-        They are good until another block is asked for. What fails in the thread is raised here.
+        They are valid until the next call. Errors in the thread are raised here.
         """
         if self._current is None or self._current[0] != number:
-            self._current = None  # its buffers may be overwritten from here on, even if what follows fails
+            self._current = None  # from here on its buffers may be overwritten, even if the next line fails
             self._current = (number, self._made(number) if self.fetch is Fetch.AHEAD else self._make(number))
         return self._current[1]
 
     def begin(self, number: int) -> None:
-        """Let the thread, if there is one, begin with this block."""
+        """Start the thread, if there is one, with this block."""
         if self.fetch is Fetch.AHEAD:
             self._submit(number)
 
     def close(self) -> None:
-        """End the thread; a block that is asked for later begins another."""
+        """End the thread; a later request starts another one."""
         if self._thread is not None:
             self._thread.shutdown(wait=True, cancel_futures=True)
         self._thread, self._coming, self._current = None, {}, None
 
     def structure(self, leaves: list[tf.Tensor]) -> tuple[Supply, dict[str, tf.Tensor]]:
-        """The leaves of a block by name: what was supplied, and the packed observations."""
+        """The leaves of a block by name: the supply, and the packed observations."""
         draws, indices = self._names
         n, m = len(draws), len(indices)
         return (
@@ -109,7 +110,7 @@ class Feed:
         return self._coming.pop(number).result()
 
     def _submit(self, number: int) -> None:
-        """Have this block and those behind it made."""
+        """Have the thread make this block and the following ones."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "sgmcmc-feed")
         if number not in self._coming:
@@ -121,7 +122,7 @@ class Feed:
     def _abandon(self) -> None:
         for future in self._coming.values():
             future.cancel()
-        wait(self._coming.values())  # so that nobody writes to the slots
+        wait(self._coming.values())  # so that nothing writes to the slots any more
         self._coming.clear()
 
     def _make(self, number: int) -> list[tf.Tensor]:
@@ -147,7 +148,7 @@ class Feed:
         return [*draws, *indices, *(tf.gather(table, at) for at in indices)]
 
     def _new_slot(self) -> list[tuple[np.ndarray, tf.Tensor]]:
-        """Room for the observations of a block, as an array and as a tensor of the same memory."""
+        """Memory for the observations of a block, shared by arrays and tensors."""
         slot = []
         for spec in self.specs[len(self._names[0]) + len(self._names[1]) :]:
             *lead, width = spec.shape
@@ -157,14 +158,14 @@ class Feed:
 
 
 def _specs(one: Supply, length: int, width: int) -> list[tf.TensorSpec]:
-    """Of the leaves of a block, from what one iteration is supplied with."""
+    """The specs of the leaves of a block, from the supply of one iteration."""
     draws, indices = ([tree[name] for name in sorted(tree)] for tree in (one.draws, one.indices))
     specs = [tf.TensorSpec([length, *x.shape[1:]], x.dtype) for x in (*draws, *indices)]
     return [*specs, *(tf.TensorSpec([length, *x.shape[1:], width], tf.int64) for x in indices)]
 
 
 def _length(one: Supply, width: int, state_bytes: int) -> int:
-    """A power of two."""
+    """The number of iterations in a block, a power of two."""
     of_iteration = max(_n_bytes(_specs(one, 1, width)), 1)
     limits = (max(BLOCK_BYTES, state_bytes // 2), SHORT_BLOCK_BYTES)
     usual, short = (2 ** int(np.log2(max(limit / of_iteration, 1))) for limit in limits)

@@ -1,7 +1,8 @@
-"""A Gibbs step of the user's after each iteration of another transition: the product of two transitions.
+"""The user's own Gibbs step after each iteration of another transition.
 
-Where the step draws some parameters from their distribution given the others, the posterior stays as it is (thesis
-section 4.7; Chen, Fox & Guestrin 2014, for the precisions of a network's weights).
+If the step draws some parameters from their distribution given the others, the
+posterior is unchanged (thesis section 4.7; Chen, Fox & Guestrin 2014, for the
+precisions of a network's weights).
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from sgmcmc.core.streams import seeds
 from sgmcmc.core.types import Dynamics, State, Supplied, Supply, Transition, Tree
 from sgmcmc.kernel import MINIBATCH
 
-SEED = "gibbs"  # the draws of an iteration that seed the step
+SEED = "gibbs"  # the name of the random seeds of the step in the supply
 
 
 class GibbsStep(NamedTuple):
-    """``update(params, data, seed) -> {name: tensor}`` for one chain, of the parameters that it `moves`."""
+    """``update(params, data, seed) -> {name: tensor}`` for one chain.
+
+    `moves` are the names.
+    """
 
     update: Callable[[Tree, Tree, tf.Tensor], Tree]
     moves: frozenset[str]

@@ -1,8 +1,10 @@
-"""Successive halving: many settings of a sampler for a short time, and the best of them for longer.
+"""Successive halving: many settings for a short time, and the best for longer.
 
-In each rung all candidates that are left get as many gradients, and the best 1/eta of them go on from where they stand
-with eta times as many, as in MAMBA (Coullon, South & Nemeth 2023), which does so by seconds. Counted are gradients of
-single observations, so that the same seed chooses the same. Half of them move a chain; the other half judge it.
+In each rung all remaining candidates get equally many gradients. The best 1/eta of them
+continue from their states with eta times as many. This is as in MAMBA (Coullon, South &
+Nemeth 2023), except that MAMBA counts seconds. Here the count is that of gradients of
+single observations, so that the same seed gives the same choice. Half of the gradients
+move a chain; the other half judge it.
 """
 
 from __future__ import annotations
@@ -35,19 +37,19 @@ FEWEST_POSITIONS, MOST_POSITIONS = 20, 1000
 
 
 class Group(NamedTuple):
-    """Candidates that differ in their stepsizes alone: the chains of one program."""
+    """Candidates that differ only in their stepsizes: the chains of one program."""
 
     sampler: ProductSampler
     stepsizes: list[Mapping[str, float]]
 
     @property
     def cost(self) -> int:
-        """Gradients of an iteration, of single observations."""
+        """The number of gradients of single observations in an iteration."""
         return self.sampler.minibatch.size * self.sampler.leaps
 
 
 class Standing(NamedTuple):
-    """The candidates of a group that are left, and where they stand."""
+    """The remaining candidates of a group, and their states."""
 
     members: list[int]
     state: State | None = None  # None before the first rung
@@ -58,7 +60,7 @@ Chain = tuple[np.ndarray, np.ndarray]
 
 
 class Rung(NamedTuple):
-    """What each candidate gets."""
+    """What each candidate gets in a rung."""
 
     gradients: int  # to move it
     positions: int  # at which it is judged
@@ -66,7 +68,7 @@ class Rung(NamedTuple):
 
 
 def sizes_of_rungs(n_candidates: int, eta: int) -> list[int]:
-    """How many candidates each rung has; a single one that is left is not run again."""
+    """How many candidates each rung has; the last remaining one does not run again."""
     sizes = [n_candidates]
     while sizes[-1] // eta > 1:
         sizes.append(sizes[-1] // eta)
@@ -74,28 +76,33 @@ def sizes_of_rungs(n_candidates: int, eta: int) -> list[int]:
 
 
 def rungs_of(groups: Sequence[Group], n_gradients: int, eta: int) -> list[Rung]:
-    """What candidates get in the rungs, from what all together get; fewer positions than FEWEST are too few."""
+    """The rungs, for this number of gradients of all candidates together."""
     sizes = sizes_of_rungs(sum(len(group.stepsizes) for group in groups), eta)
     unit = n_gradients / sum(size * eta**r for r, size in enumerate(sizes))
     rungs, largest = [], min(groups[0].sampler.data.size, block_size(groups[0].sampler.data))
     for r in range(len(sizes)):
         gradients = int(unit * eta**r / 2)
-        wanted = int(np.clip(gradients // largest, POSITIONS, MOST_POSITIONS))  # more, if all data judge each of them
+        wanted = int(
+            np.clip(gradients // largest, POSITIONS, MOST_POSITIONS)
+        )  # more, if each of them is judged by all data
         positions = min(wanted, *(gradients // group.cost // 2 for group in groups))
         rungs.append(Rung(gradients, positions, int(np.clip(gradients // max(positions, 1), 1, largest))))
     return rungs
 
 
 def fewest_gradients(groups: Sequence[Group], eta: int) -> int:
-    """How many all must get together so that the first rung has enough positions."""
+    """The smallest number of gradients with enough positions in the first rung."""
     sizes = sizes_of_rungs(sum(len(group.stepsizes) for group in groups), eta)
     dearest = max(group.cost for group in groups)
     return 4 * FEWEST_POSITIONS * dearest * sum(size * eta**r for r, size in enumerate(sizes))
 
 
 def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbose: bool) -> list[Judged]:
-    """Every candidate after every rung that it was in; they are numbered through the groups."""
-    prepared = groups[0].sampler.prepare(verbose)  # the mode, where it is wanted, is sought once
+    """The judgement of every candidate in every rung.
+
+    Candidates are numbered through the groups.
+    """
+    prepared = groups[0].sampler.prepare(verbose)  # searches for the mode once, if it is needed
     beginning = Beginning({}, {key: prepared.constants[key] for key in FOUND}, prepared.mode)
     left = [Standing(list(range(len(group.stepsizes)))) for group in groups]
     firsts = np.cumsum([0, *(len(group.stepsizes) for group in groups)])
@@ -139,9 +146,12 @@ def _kept(standing: Standing, kept: set[int], first: int) -> Standing:
 def _raced(
     group: Group, standing: Standing, rung: Rung, beginning: Beginning, seed: int
 ) -> tuple[Standing, list[Chain]]:
-    """The candidates of a group after a rung, and the positions and gradients of each; NaN of those that diverged."""
+    """The candidates of a group after a rung, and the positions and gradients of each.
+
+    NaN if it diverged.
+    """
     stepsizes = [group.stepsizes[member] for member in standing.members]
-    # They look at the same observations, which is quicker, and is no advantage to any.
+    # They use the same observations, which is faster and favours none.
     sampler = replace(group.sampler, n_chains=len(stepsizes), starts=None, shared_minibatch=True, seed=seed)
     prepared = sampler.prepared(beginning.found, beginning.mode)
     each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(sampler.start)], sampler.dtype)  # [P, C]
@@ -158,7 +168,8 @@ def _raced(
 def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State, Tree, np.ndarray]:
     """The last state, positions in the second half {name: [K, C, ...]}, and which chains were finite throughout, [C].
 
-    Unlike a run, it goes on when a chain diverges: no chain knows of the others.
+    Unlike a normal run, it continues if a chain diverges, since this does not affect
+    the others.
     """
     transition = prepared.transition
     loop = Loop(prepared, Recorder(lambda constants, state, supplied: {"posterior": transition.params(state)}))

@@ -1,8 +1,10 @@
-"""By what a chain is known: its settings, and functions by how they are written and by what they give.
+"""What identifies a chain: its settings, and the graphs and values of its functions.
 
-A function is told twice. Its graph has all that it does, to the last constant; but the same function may be written in
-another way, or by another version of TensorFlow. What it gives at some points, the probes, differs by rounding between
-machines. So other values are another function, and another graph with the same values is a reason to warn.
+A function is described in two ways. Its graph contains everything that it does, but the
+same function may be written differently, or traced by another version of TensorFlow.
+Its values at some points, the probes, differ by rounding between machines. So different
+values mean another function, which is an error; a different graph with the same values
+is a warning.
 """
 
 from __future__ import annotations
@@ -18,17 +20,17 @@ import tensorflow as tf
 from sgmcmc.core.fingerprint import fingerprint
 from sgmcmc.core.warn import warn_user
 
-OTHER = 1e-3  # differences, relative to the values, beyond which two functions are not the same
-ROUNDING = {"float32": 1e-5, "float64": 1e-10}  # and what rounding may make of one
+OTHER = 1e-3  # the relative difference from which on two functions are different
+ROUNDING = {"float32": 1e-5, "float64": 1e-10}  # the relative difference that rounding may cause
 
 
 def told(values: Sequence[Any], function: Callable[..., Any], *specs: Any) -> dict[str, Any]:
-    """A function as JSON, by what it gave at the probes and by its graph for arguments of these shapes and types."""
+    """A function as JSON: its values at the probes, and its graph's fingerprint."""
     return {"probes": [float(value) for value in values], "graph": _graph(function, *specs)}
 
 
 def summed(tree: Any) -> list[float]:
-    """A number for each array: a sum in which all elements weigh differently."""
+    """A number for each array: a sum with a different weight for each element."""
     sums = []
     for x in tf.nest.flatten(tree):
         values = np.ravel(np.asarray(x, np.float64))
@@ -37,7 +39,10 @@ def summed(tree: Any) -> list[float]:
 
 
 def _graph(function: Callable[..., Any], *specs: Any) -> str | None:
-    """A fingerprint of all that the function does; None if it calls Python, of which a graph says nothing."""
+    """A fingerprint of the graph.
+
+    None if it calls Python, which a graph does not show.
+    """
     traced = tf.function(lambda *arguments: function(*arguments), autograph=False).get_concrete_function(*specs)
     definition = traced.graph.as_graph_def()
     bodies = [definition.node, *(one.node_def for one in definition.library.function)]
@@ -45,23 +50,26 @@ def _graph(function: Callable[..., Any], *specs: Any) -> str | None:
         return None
     digest = hashlib.sha256(fingerprint(traced.graph).encode())
     held = [value for value, _ in traced.graph.captures if value.dtype not in (tf.resource, tf.variant)]
-    for value in (*held, *traced.variables):  # what the function closes over, and does not have written in it
+    for value in (*held, *traced.variables):  # values that the function closes over are not in its graph
         digest.update(np.ascontiguousarray(value).data)
     return digest.hexdigest()[:16]
 
 
 def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: str) -> None:
-    """Refuse to go on with settings `here` from what was made with those `there`, named by `then`.
+    """Refuse to continue with settings `here` a chain with settings `there`.
+
+    `then` says when they were set.
 
     Raises
     ------
     ValueError
-        Naming the first setting that differs.
+        If a setting differs; the message names the first.
 
     Warns
     -----
     UserWarning
-        Naming each function that has another graph, or gives other values by more than rounding.
+        For each function that has another graph, or whose values differ by more than
+        rounding.
     """
     here, there = json.loads(json.dumps(here)), json.loads(json.dumps(there))
     for key in {**here, **there}:
@@ -75,7 +83,7 @@ def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: s
         if not _alike(now, before, rounding):
             found = f"gives values that differ by more than rounding, {before!r} then and {now!r} now"
         elif _graphs(now) != _graphs(before):
-            found = "is another program, though it gives the same values at some points"
+            found = "is another program, although it gives the same values at some points"
         else:
             continue
         warn_user(
@@ -88,7 +96,7 @@ def _alike(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         if "probes" in a and "probes" in b:
             size = max(1.0, *(abs(y) for y in b["probes"] if np.isfinite(y)))
-            # A small value may be a difference of large ones.
+            # A small value may be the difference of large ones.
             return _close(a["probes"], b["probes"], tolerance, tolerance * 1e-3 * size)
         if "schedule" in a and "schedule" in b:
             same = a.get("explorationFraction") == b.get("explorationFraction")

@@ -1,4 +1,4 @@
-"""How well positions represent the posterior: gradients there on subsamples, and the kernel Stein discrepancy."""
+"""How well positions represent the posterior, by the kernel Stein discrepancy."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from sgmcmc.run.product import ProductSampler
 def gradients_at(sampler: ProductSampler, found: Tree, positions: Tree, size: int, seed: int) -> np.ndarray:
     """The estimated gradients at {name: [K, C, ...]}, [K, C, D].
 
-    Each of the K is estimated for all C chains from the same `size` observations, so that their noise, which is in
-    every comparison, is nearly the same for all; with control variates where the sampler has them.
+    At each of the K positions, all C chains use the same `size` observations, so that
+    the noise is nearly the same for all chains. The estimate uses control variates if
+    the sampler does.
     """
     data, names = sampler.data, sorted(positions)
     model = sampler.model.giving_rows(frozenset())
@@ -55,17 +56,19 @@ def gradients_at(sampler: ProductSampler, found: Tree, positions: Tree, size: in
 
 
 def flattened(positions: Tree) -> np.ndarray:
-    """{name: [K, C, ...]} as [K, C, D], in the order of the gradients."""
+    """The positions {name: [K, C, ...]} as [K, C, D], in the order of the gradients."""
     arrays = [positions[name] for name in sorted(positions)]
     return np.concatenate([x.reshape(*x.shape[:2], -1) for x in arrays], axis=2).astype(np.float64)
 
 
 def widths(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """The standard deviation of the posterior in each coordinate, roughly, from positions and gradients, [K, D] each.
+    """Rough posterior standard deviations, [D], from positions and gradients [K, D].
 
-    Of a normal posterior the covariance of position and gradient, divided by the variance of the position, is -1 over
-    the variance of the posterior, however far a chain has come and however hot it is. The median over the chains is
-    taken. Where a posterior curves the other way, it is the median of their own standard deviations.
+    For a normal posterior, the covariance of position and gradient divided by the
+    variance of the position is -1 over the variance of the posterior, even for a chain
+    that has not settled or is too hot. The result is the median over the chains. In
+    coordinates where most covariances are positive, it is the median of the chains' own
+    standard deviations.
     """
     spreads, curved = [], []
     for x, s in chains:
@@ -81,10 +84,12 @@ def widths(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def discrepancies(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[float]:
-    """The kernel Stein discrepancy of each of these chains, infinite of one that is not finite.
+    """The kernel Stein discrepancy of each chain.
 
-    Coordinates are divided by the standard deviation of the posterior times the root of their number, the same for all
-    chains, so that the kernel sees any posterior at a distance of about 1.
+    Infinite if a number of it is NaN or infinite.
+
+    Coordinates are divided by the standard deviation of the posterior times the root of
+    D, the same for all chains, so that typical distances between draws are about 1.
     """
     finite = [(x, s) for x, s in chains if np.isfinite(x).all() and np.isfinite(s).all()]
     if not finite:

@@ -1,7 +1,8 @@
 """The one compiled loop of the package.
 
-One-call chains run long stretches of it, stepping calls it with a few iterations; both run the same compiled program,
-on the same blocks of supplies, so both give the same bits.
+A run in one call makes long stretches of it, and a session makes a few iterations at a
+time. Both use the same compiled program and the same blocks of supplies, so both give
+the same bits.
 """
 
 from __future__ import annotations
@@ -29,27 +30,27 @@ LARGE_STATE = 2**24  # bytes
 
 
 class Outcome(NamedTuple):
-    """What a call of the loop gives."""
+    """The results of a call of the loop."""
 
     leaves: list[tf.Tensor]  # the new state
-    rows: list[tf.Tensor]  # what was recorded, flat: [more than were due, C, ...]
-    log_density: np.ndarray  # [C]: the last estimate of the log posterior; NaN if anything was not finite on the way
+    rows: list[tf.Tensor]  # the recorded rows, flat: [at least as many as were due, C, ...]
+    log_density: np.ndarray  # [C]: the last estimate of the log posterior; NaN if a number was not finite on the way
 
 
 class Loop:
     """Iterations of one transition, compiled on first use.
 
-    Between calls a state is the flat list of its leaves, and those of what the recorder has accumulated, which
-    TensorFlow passes much faster than a structure.
+    Between calls the state and the recorder's accumulators are one flat list of leaves,
+    which TensorFlow passes much faster than a structure.
 
     Parameters
     ----------
     prepared : Prepared
         Its state has the structure, shapes and types that all others share.
     recorder : Recorder
-        What is kept of the states.
+        What to keep of the states.
     fetch : Fetch, optional
-        Who fetches the observations; by default whoever does it quickest.
+        Who fetches the observations; by default the fastest.
     block_length : int, optional
         Iterations in a block of supplies.
     """
@@ -70,23 +71,29 @@ class Loop:
         row_bytes = sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_specs))
         self.capacity = int(np.clip(MAX_BYTES // max(row_bytes, 1), 1, min(MAX_ROWS, self.feed.length)))
         self._compiled, self._begun = Compiled(self._advance), False
-        self.alone = OneThread()  # what a call is given is written in place
-        # Written in place where that can be: to make a tensor of a few numbers takes as long as an iteration.
+        self.alone = OneThread()  # the arguments of a call are written in place, so only one thread may call
+        # Written in place if possible: making a tensor of a few numbers takes as long as an iteration.
         self._orders = aligned_zeros(1, N_ORDERS)
         self._shared_orders = None if on_gpu() else shared_tensor(self._orders)
 
     @property
     def shortest(self) -> int:
-        """Iterations in a call that is worth its cost: of a large state, which each call copies, a whole block."""
+        """The fewest iterations worth a call.
+
+        A whole block if the state is large, since each call copies it.
+        """
         return self.feed.length if self.feed.state_bytes > LARGE_STATE else 1
 
     def flatten(self, state: State, accumulated: list[tf.Tensor] | None = None) -> list[tf.Tensor]:
-        """The leaves of a state, the parameters as users know them, and those accumulated; without any, as at first."""
+        """The leaves of a state and of the accumulators.
+
+        For a single chain the parameters have no chain axis.
+        """
         leaves = [*tf.nest.flatten(state), *(accumulated or tf.nest.flatten(self._example[1]))]
         return self._with_axis_changed(leaves, lambda theta: theta[0])
 
     def unflatten(self, leaves: list[tf.Tensor]) -> tuple[State, Any]:
-        """The state of these leaves, and what accumulated."""
+        """The state of these leaves, and the accumulators."""
         leaves = self._with_axis_changed(list(leaves), lambda theta: theta[None])
         return tf.nest.pack_sequence_as(self._example, leaves)
 
@@ -95,17 +102,17 @@ class Loop:
         return {name: theta.numpy() for name, theta in self._transition.params(self.unflatten(leaves)[0]).items()}
 
     def finite(self, leaves: list[tf.Tensor]) -> dict[str, np.ndarray]:
-        """Which parameters are finite, with all that is remembered of them, {name: [C]}."""
+        """Which parameters and their memories are finite, {name: [C]}."""
         return {
             name: of_chains.numpy() for name, of_chains in self._transition.finite(self.unflatten(leaves)[0]).items()
         }
 
     def param_positions(self) -> dict[str, int]:
-        """Where the parameters stand among the leaves."""
+        """The positions of the parameters among the leaves."""
         return dict(self._positions)
 
     def call_end(self, iteration: int) -> int:
-        """Where a call that begins here must end: its block of supplies does, or the state is renewed."""
+        """Where a call must end: at the end of its block, or at a renewal."""
         ends = [(iteration // every + 1) * every for every in (self.feed.length, self._transition.every) if every]
         return min(ends)
 
@@ -131,14 +138,15 @@ class Loop:
         return self.flatten(self._transition.renew(state), tf.nest.flatten(accumulated))
 
     def _begin(self, leaves: list[tf.Tensor], number: int) -> None:
-        """Trace this program while the feed's is compiled."""
+        """Trace this program while the thread compiles that of the feed."""
         self._begun = True
         self.feed.begin(number)
         orders = tf.TensorSpec(self._orders.shape, tf.int64)
         self._compiled.trace([*leaves, *self._flat_constants, *self._table, *self.feed.specs, orders])
 
     def _advance(self, *arguments: tf.Tensor) -> list[tf.Tensor]:
-        n, c, n_rows = self._n_leaves, len(self._flat_constants), self.capacity + 1  # the last is for what is not due
+        # The last of the rows is scratch for states that are not due.
+        n, c, n_rows = self._n_leaves, len(self._flat_constants), self.capacity + 1
         state, accumulated = self.unflatten(list(arguments[:n]))
         first, last, *_ = tf.unstack(tf.cast(arguments[-1][0], tf.int32))
         buffers = tf.nest.map_structure(
@@ -210,14 +218,14 @@ class Loop:
 
 
 class Supplies(NamedTuple):
-    """What one iteration is supplied with, cut from a block when it is used."""
+    """The inputs of one iteration, sliced from a block when they are used."""
 
     k: tf.Tensor  # where the iteration stands in the block
     iteration: tf.Tensor
     supply: Supply
     rows: dict[str, tf.Tensor]
     layout: Layout
-    table: list[tf.Tensor]  # all observations, if some are fetched that the state determines
+    table: list[tf.Tensor]  # all observations, if the state determines which are fetched
 
     def indices(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
         """See `Supplied`."""
@@ -233,13 +241,13 @@ class Supplies(NamedTuple):
         if on_gpu():
             return self.layout.unpack(self._cut(block, leap))
         n_batches, n = block.shape[2:4]
-        # Of one minibatch the shape is what a chain sees, so that no reshape comes between it and its use.
+        # One minibatch gets the shape that a chain uses, so that no reshape comes between.
         lead = [n] if n_batches == 1 else [n_batches, n]
 
         def cut() -> Tree:
             return self.layout.unpack(tf.reshape(self._cut(block, leap), [*lead, self.layout.width]))
 
-        # A slice that XLA can fuse into the matrix products that use it makes scalar loops of them.
+        # If XLA fuses this slice into matrix products, they become slow scalar loops.
         data = written(cut, self.k < 0, self.layout.specs(lead))
         return {name: x[None] for name, x in data.items()} if n_batches == 1 else data
 
@@ -255,7 +263,7 @@ class Supplies(NamedTuple):
 
 
 def _table(prepared: Prepared) -> list[tf.Tensor]:
-    """What the loop is given of all observations, packed."""
+    """All observations, packed, if the loop needs them."""
     if not prepared.transition.fetches:
         return []
     assert isinstance(prepared.data, InMemory)
@@ -263,10 +271,12 @@ def _table(prepared: Prepared) -> list[tf.Tensor]:
 
 
 def _same(x: tf.Tensor) -> tf.Tensor:
-    """x, as XLA knows, but TensorFlow does not.
+    """x itself, in a form that XLA simplifies but TensorFlow does not.
 
-    What a call is given goes round the loop by this. If TensorFlow saw that it is the same in every round, it would
-    have XLA take it for a constant wherever an operation of the user's makes a shape or a place depend on it, as the
-    gradient of tf.vectorized_map does: compiled anew for each call, and kept by a key in memory that is written to.
+    The arguments of a call pass through the loop by this. If TensorFlow saw that they
+    do not change, XLA would treat them as constants wherever a shape or an index in the
+    user's code depends on them, as in the gradient of tf.vectorized_map. It would then
+    compile again for each call, and keep the program under a key in memory that is
+    overwritten.
     """
     return tf.reshape(tf.reshape(x, [-1, 1]), x.shape)

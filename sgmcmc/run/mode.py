@@ -1,4 +1,4 @@
-"""The search for the posterior mode, from which control variates start, and the gradient there."""
+"""The search for the posterior mode, and the exact gradient there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sgmcmc.storage.memory import Memory
 
 
 class ModeSearch(NamedTuple):
-    """How the mode is sought: a dynamics that climbs, its stepsize, for how many minibatches, with progress or not."""
+    """A search by a dynamics that climbs, for a number of minibatches."""
 
     climb: Dynamics
     stepsize: float
@@ -36,7 +36,7 @@ class ModeSearch(NamedTuple):
 
 
 class AutomaticSearch(NamedTuple):
-    """A search that needs no setting, with progress or not."""
+    """A search without settings, and whether to show progress."""
 
     verbose: bool = True
 
@@ -51,7 +51,7 @@ def find_mode(
 ) -> Mode:
     """The last point of the search from `start`, and the exact gradient there.
 
-    The search is a chain like any other, of a dynamics without noise.
+    A search with a stepsize is a chain whose dynamics has no noise.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def find_mode(
 def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, seed: int, verbose: bool) -> Tree:
     shapes = {name: tuple(theta.shape) for name, theta in start.items()}
     climb = dict.fromkeys(start, search.climb)
-    if minibatch.wants_importance:  # which is known at the mode only
+    if minibatch.wants_importance:  # the importance is known only at the mode
         minibatch = without_replacement(model.data.size, minibatch.size)
     model = model.giving_rows(moving_by_rows(model, minibatch, climb, shapes))
     transition = build(Product(model, minibatch, plain(model), climb, {}, shapes))

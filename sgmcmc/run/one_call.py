@@ -29,7 +29,7 @@ from sgmcmc.storage.zarr import ZarrStore, create
 
 
 class Saved(NamedTuple):
-    """What a store holds besides the draws."""
+    """What a store has besides the draws."""
 
     checkpoint: Checkpoint
     beginning: Beginning
@@ -43,13 +43,13 @@ class Run:
     ----------
     sampler : Sampler
     n_iterations : int
-        In all, with those before `saved`.
+        The total number, including those before `saved`.
     keep : Keep
     verbose : bool
     path : Path or None
-        Of a Zarr store; None keeps the draws in memory.
+        The path of a Zarr store; None keeps the draws in memory.
     saved : Saved or None
-        Where the store at `path` left off; None for a new run.
+        The last checkpoint of the store at `path`; None for a new run.
     """
 
     sampler: Sampler
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def plan(self) -> Plan:
-        """Which iterations are made, and which recorded."""
+        """Which iterations run, and which are recorded."""
         return Plan(self.n_iterations, self.keep.thin, self.keep.burn_in)
 
     @property
@@ -71,11 +71,14 @@ class Run:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What tells the store of this run from others, as JSON; without `n_iterations`, since it may be continued."""
+        """What identifies the store of this run, as JSON.
+
+        Without `n_iterations`, since it may be continued.
+        """
         return self.sampler.identity | self.keep.identity(self.sampler.probes)
 
     def draws(self) -> Draws:
-        """Run, and return what was kept; after Ctrl-C what was kept until then, with a warning.
+        """Run, and return the draws; after Ctrl-C those made so far, with a warning.
 
         Raises
         ------
@@ -120,16 +123,16 @@ class Run:
         return draws
 
     def _watched(self, prepared: Prepared) -> dict[str, int]:
-        """The statistics of each parameter that are stored with no draw, but tell how well the sampler is tuned."""
+        """The statistics to average, since a run without draws does not store them."""
         if self.keep.stores:
             return {}
         told = prepared.transition.stats(prepared.constants, prepared.state, tf.constant(1, tf.uint32))
-        if "exploring" in told:  # cold on purpose
+        if "exploring" in told:  # an exploring chain has no noise, and so no temperature to judge
             return {}
         return {name: told[name].shape[1] for name in tuning.STATISTICS if name in told}
 
     def _averages(self, loop: Loop, storage: advance.Storage, draws: Draws) -> tuning.Averages:
-        """Of the second half of the chain."""
+        """The averages over the second half of the chain."""
         if self.keep.stores:
             return tuning.of_second_half(draws)
         accumulated = loop.unflatten(storage.leaves)[1]
@@ -201,13 +204,13 @@ class Run:
                 with unheard_warnings():
                     warn_user(
                         f"the result of reduce[{label!r}] of {self.sampler.name} must be a dict of arrays; it raised "
-                        f"{reason(error)}. What it has accumulated is returned in its place."
+                        f"{reason(error)}. Its accumulator is returned in its place."
                     )
         return reduced
 
 
 def _of_each_chain(result: Any, accumulator: Any, several: bool) -> Tree:
-    """What a reducer gives for each chain, [C, ...] if there are several."""
+    """The result of a reducer for each chain, [C, ...] if there are several."""
     arrays = tf.nest.map_structure(lambda x: x.numpy(), accumulator)
     n_chains = tf.nest.flatten(arrays)[0].shape[0]
     of_chains = [tf.nest.map_structure(lambda x, c=c: x[c], arrays) for c in range(n_chains)]

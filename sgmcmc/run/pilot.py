@@ -1,4 +1,7 @@
-"""How much of an adaptive minibatch a distance from the centre needs: by a bound of the noise, or by a pilot chain."""
+"""How the size of an adaptive minibatch depends on the distance to the centre.
+
+A bound on the noise determines it, or a pilot chain.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,17 @@ QUANTILE = 0.95
 
 
 class Sizing(NamedTuple):
-    """What is known of the sizes before the mode is.
+    """What is known of the sizes before the mode is known.
 
     Parameters
     ----------
     pilot : Minibatch
-        Those of the pilot chain, of a fixed size.
+        The minibatches of the pilot chain, of a fixed size.
     threshold : float or None
-        The bound of the noise; None to have a pilot chain tell it.
+        The bound on the variance of the noise; None if a pilot chain sets it.
     lipschitz : numpy.ndarray or None
-        The Lipschitz constants of the observations' gradients, [N], which go with a threshold.
+        The Lipschitz constants of the observations' gradients, [N], if there is a
+        threshold.
     """
 
     pilot: Minibatch
@@ -47,8 +51,11 @@ class Sizing(NamedTuple):
 def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree, mode: Mode, verbose: bool) -> float:
     """The size of a minibatch at a distance of 1 from the mode; elsewhere it goes with the squared distance.
 
-    A threshold that a pilot chain sets, the bound of its noise at the 95% quantile of its squared distances, has the
-    bound's constants cancel: at that distance the minibatch has the pilot's size.
+    It is proportional to the squared distance.
+
+    A pilot chain sets the threshold to the bound on its noise at the 95% quantile of
+    its squared distances. The constants of the bound then cancel: at that distance the
+    minibatch has the size of the pilot's.
     """
     if sizing.threshold is not None:
         assert sizing.lipschitz is not None

@@ -1,4 +1,4 @@
-"""Which iterations to make, in stretches that end where a block of supplies does, and which of them to record."""
+"""Which iterations to run, in stretches within a block, and which to record."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ STRETCH_SECONDS = 0.1
 
 
 class Stretch(NamedTuple):
-    """Iterations to be made in one call of the loop."""
+    """The iterations of one call of the loop."""
 
-    begin: int  # how many have been made before
-    end: int  # how many have been made after it
+    begin: int  # how many iterations there are before it
+    end: int  # how many there are after it
     due: int  # the first count of iterations after which a row is recorded; beyond `end` if none is
     n_rows: int
     thin: int  # iterations from one recorded row to the next
@@ -20,7 +20,10 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Recorded is the last of every `thin` iterations after the first `burn_in`; nothing, if `thin` is None."""
+    """Records the last of every `thin` iterations after the first `burn_in`.
+
+    Nothing if `thin` is None.
+    """
 
     n_iterations: int
     thin: int | None = 1
@@ -32,7 +35,7 @@ class Plan:
         return self._rows_by(self.n_iterations)
 
     def stretch(self, begin: int, end: int, capacity: int) -> Stretch:
-        """From `begin` to `end` at most, and to no more rows than `capacity`."""
+        """The stretch from `begin` to at most `end`, with at most `capacity` rows."""
         end = min(end, self.n_iterations)
         if self.thin is None:
             return Stretch(begin, end, end + 1, 0, 1)
@@ -46,14 +49,19 @@ class Plan:
 
 
 class Pace:
-    """How long stretches are: short ones keep the bar and Ctrl-C alive, long ones cost less; the draws are the same."""
+    """The length of stretches: short ones keep Ctrl-C responsive, long ones cost less.
+
+    The draws are the same.
+    """
 
     def __init__(self, longest: int, shortest: int = 1) -> None:
         self.length, self._longest, self._shortest = shortest, longest, shortest
 
     def adapt(self, made: int, elapsed: float) -> None:
-        """Learn that `made` iterations took `elapsed` seconds."""
+        """Adapt the length, given that `made` iterations took `elapsed` seconds."""
         if elapsed > 2 * STRETCH_SECONDS:
             self.length = max(made // 2, self._shortest)
-        elif elapsed < STRETCH_SECONDS / 2 and 2 * made > self.length:  # the ends of blocks cut stretches short
+        elif (
+            elapsed < STRETCH_SECONDS / 2 and 2 * made > self.length
+        ):  # stretches at the end of a block are shorter and tell nothing
             self.length = min(2 * self.length, self._longest)

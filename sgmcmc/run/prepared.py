@@ -1,4 +1,4 @@
-"""The stage between the choices and the chain: the mode is known, and nothing has been run."""
+"""The stage before the chain: the mode is known, and no iteration has run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from sgmcmc.core.types import Mode, State, Transition, Tree
 from sgmcmc.dataset.data import Data
 
-TUNING = "tuning"  # beside the constants, in what is found before a chain begins
+TUNING = "tuning"  # the key of the tuning among the constants that are computed before a chain begins
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,17 @@ class Prepared:
     ----------
     transition : Transition
     constants : Tree
-        What the transition is given besides the state, such as what the gradient estimator worked out at the mode.
+        The constants of the transition, such as what the gradient estimator computed at
+        the mode.
     state : State
         The state before the first iteration.
     data : Data
     n_chains : int or None
-        None is a single chain whose draws have no chain axis.
+        None for a single chain whose draws have no chain axis.
     mode : Mode or None
-        The mode, where it was sought.
+        The mode, if there was a search.
     tuning : Tree
-        What was worked out of the stepsize, where it was to be found.
+        The result of stepsize="auto"; else empty.
     """
 
     transition: Transition
@@ -43,7 +44,7 @@ class Prepared:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was worked out of the stepsize, as users know it, and as JSON."""
+        """The result of stepsize="auto" by users' names, as JSON."""
         if not self.tuning:
             return {}
         told = {
@@ -56,5 +57,5 @@ class Prepared:
 
     @property
     def chains(self) -> int:
-        """How many run side by side."""
+        """The number of chains."""
         return self.n_chains or 1

@@ -44,11 +44,11 @@ class ProductSampler(Sampler):
     search : ModeSearch, AutomaticSearch or None
         How to find the mode, if the gradient estimator or the curvature wants it; `start` is then where it begins.
     curvature : Curvature
-        What is taken from the curvature there.
+        What the curvature there is used for.
     sizing : Sizing or None
-        What the size of the minibatches adapts to, if it is not fixed.
+        How the size of the minibatches adapts, if it is not fixed.
     gibbs : GibbsStep or None
-        A step of the user's after each iteration.
+        The user's own step after each iteration.
     """
 
     model: Model
@@ -61,12 +61,12 @@ class ProductSampler(Sampler):
 
     @property
     def leaps(self) -> int:
-        """Gradients in one iteration."""
+        """The number of gradients in one iteration."""
         return next(iter(self.dynamics.values())).leaps
 
     @property
     def searches(self) -> bool:
-        """Whether the mode is sought before the chains begin."""
+        """Whether a search for the mode comes before the chains."""
         return self.search is not None
 
     @property
@@ -76,7 +76,7 @@ class ProductSampler(Sampler):
 
     @property
     def n_stats(self) -> int:
-        """How many numbers are recorded beside each draw of a chain."""
+        """How many statistics are recorded with each draw of a chain."""
         told = (
             1
             + (2 if self.minibatch.parts else 0)
@@ -87,9 +87,9 @@ class ProductSampler(Sampler):
         return told + len(keys) * len(self.start)
 
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
-        """Chains about to begin; where the mode is wanted at the mode or around it, which is sought here.
+        """Chains about to begin. If the mode is needed, this searches for it, and they begin at or around it.
 
-        `monitored` chains can tell the estimated gradient at a draw.
+        `monitored` chains can estimate the gradient at a draw.
         """
         mode = None
         if self.search is not None:
@@ -125,7 +125,7 @@ class ProductSampler(Sampler):
         return self.prepared(found, mode, monitored)
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """Chains about to begin, from what is worked out before, as `constants` knows it, and from the mode."""
+        """Chains about to begin, given the constants that were computed before and the mode."""
         chains = range(self.n_chains or 1)
         transition = build(
             Product(
@@ -153,7 +153,7 @@ class ProductSampler(Sampler):
         return prepared
 
     def _warn_of_lost_noise(self, prepared: Prepared) -> None:
-        """Where a search has led, or by a preconditioner; without either it is said at set-up."""
+        """Warn at the mode, or with a preconditioner; in other cases the set-up has warned."""
         root = prepared.constants["preconditioner"]
         if prepared.mode is None and not root:
             return
@@ -168,7 +168,7 @@ class ProductSampler(Sampler):
 
     @cached_property
     def functions(self) -> dict[str, Any]:
-        """The functions of the user, told by what they give and by their graphs."""
+        """The functions of the user as JSON: their values at the probes and their graphs."""
         data = self.model.data
         some = some_rows(data, PROBE_ROWS)
         log_lik = [self.model.log_lik(point, some) for point in self.probes]
@@ -180,7 +180,9 @@ class ProductSampler(Sampler):
         if self.gibbs is not None:
             seed = tf.constant([1, 2])
             some = some_rows(data, self.minibatch.size)
-            updated = [self.gibbs.update(point, some, seed) for point in self.probes[:2]]  # others may leave the domain
+            updated = [
+                self.gibbs.update(point, some, seed) for point in self.probes[:2]
+            ]  # further points may be outside the domain
             gibbs = told(summed(updated), self.gibbs.update, params, rows, tf.TensorSpec([2], tf.int32))
         return {
             "gibbs": gibbs,

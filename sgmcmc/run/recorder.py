@@ -1,4 +1,4 @@
-"""What the loop keeps of the states it passes through: rows to be stored, and sums that grow in constant memory."""
+"""What the loop keeps of the states: rows to be stored, and sums in constant memory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from sgmcmc.run import batch_means
 from sgmcmc.run.identity import summed, told
 
 Collect = Callable[[Tree], Tree]
-"""From the parameters of one chain to what is kept of them, {name: [...]}."""
+"""A function from the parameters of one chain to what is stored, {name: [...]}."""
 
 
 class Recorder(NamedTuple):
     """How a state becomes a row.
 
-    ``record(constants, state, supplied) -> {group: {name: [C, ...]}}`` is stored, given what the last iteration was
-    supplied with; ``init()`` and ``update(accumulated, constants, state, supplied)`` keep a nest of tensors that the
-    loop carries along.
+    ``record(constants, state, supplied) -> {group: {name: [C, ...]}}`` is the row to
+    store; `supplied` are the inputs of the last iteration. ``init()`` and
+    ``update(accumulated, constants, state, supplied)`` maintain a nest of tensors, the
+    accumulators.
     """
 
     record: Callable[[Tree, State, Supplied], Tree]
@@ -31,11 +32,11 @@ class Recorder(NamedTuple):
 
 
 NOTHING = Recorder(lambda constants, state, supplied: {})
-"""Of a chain of which only the end is wanted."""
+"""For a chain of which only the last state is needed."""
 
 
 class Accumulated(NamedTuple):
-    """What the loop carries along."""
+    """The accumulators that the loop carries along."""
 
     reduced: dict[str, Any]  # of each reducer, [C, ...]
     averages: dict[str, tf.Tensor]  # of the statistics, by stretches; empty if rows of them are stored
@@ -43,22 +44,23 @@ class Accumulated(NamedTuple):
 
 @dataclass(frozen=True)
 class Keep:
-    """What is kept of a chain.
+    """What to keep of a chain.
 
     Parameters
     ----------
     draw : mapping of str to tf.TensorSpec
-        What is observed of one chain: its parameters, or what `collect` makes of them.
+        The specs of one draw of one chain: its parameters, or what `collect` returns.
     thin : int, default 1
-        Of every so many iterations the last is kept.
+        The last of every `thin` iterations is kept.
     burn_in : int, default 0
-        After so many iterations at the start.
+        Iterations at the start that are not kept.
     collect : callable, optional
-        Observed in place of the parameters.
+        What to store in place of the parameters.
     reducers : mapping of str to Reducer, optional
-        What accumulates of the draws; without `collect` or `gradients`, nothing is then stored.
+        The reducers of the draws; with them, nothing is stored without `collect` or
+        `gradients`.
     gradients : bool, default False
-        Whether the estimated gradient is stored too.
+        Whether to store the estimated gradients too.
     """
 
     draw: Mapping[str, tf.TensorSpec]
@@ -70,12 +72,15 @@ class Keep:
 
     @property
     def stores(self) -> bool:
-        """Whether anything is stored, or draws are only reduced."""
+        """Whether rows are stored, or draws only reduced."""
         return self.collect is not None or not self.reducers or self.gradients
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All of this as users know it, as JSON; functions by what they give."""
+        """These settings by users' names, as JSON.
+
+        Functions by the shapes of their results.
+        """
         return {
             "thin": self.thin,
             "burnIn": self.burn_in,
@@ -85,7 +90,10 @@ class Keep:
         }
 
     def identity(self, probes: list[Tree]) -> dict[str, Any]:
-        """What tells a run that keeps the same from others, as JSON; functions by what they make of these positions."""
+        """What identifies what a run keeps, as JSON.
+
+        Functions by their values at these positions.
+        """
         position = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in probes[0].items()}
         observed = [self.collect(point) if self.collect else point for point in probes]
         reducers = {}
@@ -108,7 +116,8 @@ class Keep:
     def recorder(self, transition: Transition, n_chains: int, watched: Mapping[str, int] | None = None) -> Recorder:
         """What the loop does with the states of this transition.
 
-        `watched` are statistics, with how many numbers each has, of which averages accumulate beside the reducers.
+        `watched` are statistics, {name: how many numbers it has}, whose averages
+        accumulate with the reducers.
         """
         observe = over_chains(self.collect, n_chains) if self.collect else dict
 

@@ -1,4 +1,4 @@
-"""What all samplers are to the runs, the storage and the sessions: choices, and where chains begin."""
+"""The interface of all samplers to runs, storage and sessions: choices, and where chains begin."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Sampler(ABC):
         Where the chain begins.
     seed : int
     n_chains : int or None
-        None is a single chain whose draws have no chain axis.
+        None for a single chain whose draws have no chain axis.
     starts : float, mapping of str to numpy.ndarray, or None
-        Where the chains begin if not all at `start`, or at the mode: at points scattered around it with this standard
-        deviation, or at these, {name: [C, ...]}.
+        Where the chains begin if not all at `start` or at the mode: at normal points around it with this standard
+        deviation, or at these positions, {name: [C, ...]}.
     shared_minibatch : bool
-        Whether all chains look at the same observations.
+        Whether all chains use the same observations.
     settings : mapping of str to Any
         All of this as the user knows it, as JSON.
     """
@@ -67,39 +67,39 @@ class Sampler(ABC):
 
     @abstractmethod
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
-        """Chains about to begin; `monitored` ones can tell the estimated gradient at a draw."""
+        """Chains about to begin; `monitored` ones can estimate the gradient at a draw."""
 
     @abstractmethod
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """The same, from what `prepare` had worked out."""
+        """The same, from what `prepare` has computed."""
 
     @property
     @abstractmethod
     def n_stats(self) -> int:
-        """How many numbers are recorded beside each draw of a chain."""
+        """How many statistics are recorded with each draw of a chain."""
 
     @property
     @abstractmethod
     def functions(self) -> dict[str, Any]:
-        """The functions of the user, told by what they give and by their graphs."""
+        """The functions of the user as JSON: their values at the probes and their graphs."""
 
     @property
     def leaps(self) -> int:
-        """Minibatches in one iteration."""
+        """The number of minibatches in one iteration."""
         return 1
 
     @property
     def searches(self) -> bool:
-        """Whether the mode is sought before the chains begin."""
+        """Whether a search for the mode comes before the chains."""
         return False
 
     @property
     def wants_mode(self) -> bool:
-        """Whether the mode is one of the fields that users know."""
+        """Whether the mode is a public field of the sampler."""
         return False
 
     def first_positions(self) -> dict[str, np.ndarray]:
-        """Where the chains begin as far as it is known without a search, in the shape of a draw."""
+        """Where the chains begin, as far as known without a search, in the shape of a draw."""
         if self.n_chains is None:
             return dict(self.start)
         return {name: theta.numpy() for name, theta in self.chain_starts(dict(self.start)).items()}
@@ -122,12 +122,12 @@ class Sampler(ABC):
         return DivergenceError(iteration, chain, parameter, of_density)
 
     def with_seed(self, seed: int) -> Self:
-        """The same with another seed."""
+        """The same sampler with another seed."""
         return replace(self, seed=seed, settings=dict(self.settings) | {"seed": seed})
 
     @property
     def probes(self) -> list[Tree]:
-        """Points at and around where chains begin, at which functions are told from others."""
+        """Points at and around the start of the chains, at which functions are compared."""
         rng = np.random.default_rng(0)
         directions = {name: rng.normal(size=theta.shape).astype(theta.dtype) for name, theta in self.start.items()}
         return [
@@ -140,7 +140,7 @@ class Sampler(ABC):
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What tells a chain of this sampler from others, as JSON."""
+        """What identifies a chain of this sampler, as JSON."""
         known = {
             "dataset": self.data.checksum(),
             "params": {name: [list(theta.shape), checksum(theta)] for name, theta in self.start.items()},

@@ -1,4 +1,4 @@
-"""A chain run step by step: the only mutable state of the package."""
+"""A chain that runs step by step: the only mutable state of the package."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 class Session:
     """The state of a chain, or of several side by side, between steps.
 
-    The position is read from `variables` before each step and written back after it, so that users may compute with
-    them, and assign to them; by raw operations, because the methods of tf.Variable take longer than a step does.
+    Each step reads the position from `variables` and writes it back, so that users can
+    compute with them and assign to them. It uses raw operations, because the methods of
+    tf.Variable take longer than a step.
 
     Parameters
     ----------
@@ -30,9 +31,9 @@ class Session:
     leaves : list of tf.Tensor
         The state to begin with.
     variables : mapping of str to tf.Variable
-        One for each parameter; they are given the position of that state.
+        One for each parameter; they are set to the position of that state.
     iteration : int, default 0
-        How many iterations led to it.
+        The number of iterations before that state.
     """
 
     def __init__(
@@ -51,18 +52,18 @@ class Session:
 
     @property
     def iteration(self) -> int:
-        """How many iterations have been made."""
+        """The number of iterations so far."""
         return self._at[1]
 
     def step(self, n_steps: int = 1) -> None:
-        """Make `n_steps` iterations, or none: after an error everything is as it was.
+        """Run `n_steps` iterations; after an error the session is unchanged.
 
         Raises
         ------
         DivergenceError
-            If the state is no longer finite.
+            If the state becomes NaN or infinite.
         RuntimeError
-            If another thread is using a session of this sampler, or in a forked process.
+            If another thread uses a session of this sampler, or in a forked process.
         """
         with self._loop.alone:
             leaves, done = self._current(), self.iteration
@@ -72,7 +73,7 @@ class Session:
             self._write()
 
     def standing(self) -> tuple[list[tf.Tensor], int]:
-        """The leaves of the state, at the position that the variables now hold, and the iterations made."""
+        """The leaves at the position in the variables, and the iteration count."""
         with self._loop.alone:
             return self._current(), self.iteration
 
@@ -91,7 +92,10 @@ class Session:
             return {name: variable.numpy() for name, variable in self.variables.items()}
 
     def _write(self) -> None:
-        """Give the variables the position, if they do not have it yet: an interrupt may have come in between."""
+        """Write the position to the variables, unless they have it.
+
+        An interrupt may come between a step and this.
+        """
         leaves, iteration, written = self._at
         if not written:
             for name, position in self._positions.items():
@@ -100,7 +104,7 @@ class Session:
 
 
 def saved(session: Session, prepared: Prepared, settings: dict[str, Any]) -> bytes:
-    """Where a session stands, with what was settled before it began, and a checksum of both."""
+    """The state and the beginning of a session as bytes, with a checksum of both."""
     leaves, iteration = session.standing()
     state = Checkpoint(iteration, 0, [leaf.numpy() for leaf in leaves]).encode()
     beginning = Beginning.of(settings, prepared).encode()
@@ -109,12 +113,12 @@ def saved(session: Session, prepared: Prepared, settings: dict[str, Any]) -> byt
 
 
 def restored(data: bytes, path: str) -> tuple[Checkpoint, Beginning]:
-    """What `saved` gave.
+    """The inverse of `saved`.
 
     Raises
     ------
     ValueError
-        If the file at `path` holds something else, or is damaged.
+        If the file at `path` has other contents, or is damaged.
     """
     digest, contents = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
     try:
@@ -127,5 +131,5 @@ def restored(data: bytes, path: str) -> tuple[Checkpoint, Beginning]:
 
 
 def not_a_session(path: str, error: ValueError) -> ValueError:
-    """The error that says so."""
+    """The error for a file that is not a session."""
     return ValueError(f"path of restoreSess must be a file that saveSess wrote; got {path!r} ({error}).")

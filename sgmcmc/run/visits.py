@@ -16,7 +16,7 @@ from sgmcmc.model import Model
 def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tree:
     """{name: [rows]} of the parameters that move by rows, by one pass over all data in blocks.
 
-    Which rows are gathered must depend on the data alone, as it does where they are indices in the dataset.
+    The gathered rows must depend only on the data, such as by indices in the dataset.
     """
     names, data = sorted(model.by_rows), model.data
     if not names:
@@ -35,6 +35,6 @@ def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tre
         if not count.all():
             warn_user(
                 f"no observation gathers {int((count == 0).sum())} of the rows of {name!r}, such as row "
-                f"{int(np.argmin(count))}, and logPrior does not see them: they stay where they begin."
+                f"{int(np.argmin(count))}, and logPrior does not use them: they stay where they begin."
             )
     return {name: tf.constant(np.maximum(count, 1), model.dtype) for name, count in counts.items()}

@@ -1,4 +1,4 @@
-"""Whether a stepsize can be found: what `stepsize="auto"` asks of the other arguments."""
+"""What `stepsize="auto"` requires of the other arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sgmcmc.samplers.subsampling import adaptive
 def require_automatic(
     choices: Choices, model: Model, dynamics: Mapping[str, Dynamics], settings: Mapping[str, Any]
 ) -> None:
-    """Refuse what makes the stepsize impossible to find.
+    """Refuse arguments with which no stepsize can be found.
 
     Raises
     ------
@@ -26,30 +26,31 @@ def require_automatic(
     if size > MOST:
         raise choices.refuse(
             "stepsize",
-            f"be a number where params have more than {MOST} elements, such as tune finds",
+            f"be a number if params have more than {MOST} elements; tune can find one",
             f"'auto' for {size}",
         )
     if any(one.stationary is None for one in dynamics.values()):
         raise choices.refuse(
-            "stepsize", "be given for dynamics without stationary, which tells where they settle", "'auto'"
+            "stepsize", "be given for dynamics without stationary, from which 'auto' knows where they settle", "'auto'"
         )
     if of == "sample" and len({id(one) for one in dynamics.values()}) > 1:
-        raise choices.refuse("stepsize", "be given where parameters have dynamics of their own", "'auto'")
+        raise choices.refuse("stepsize", "be given if parameters have different dynamics", "'auto'")
     for name, value in settings.items():
         if isinstance(value, Mapping) and len(set(value.values())) > 1:
-            raise choices.refuse(name, "be one number where the stepsize is 'auto'", value)
+            raise choices.refuse(name, "be one number if the stepsize is 'auto'", value)
     estimated = {one.covariance for one in dynamics.values()} - {None}
     if estimated and size > 1 and (estimated != {"full"} or len(choices.start) > 1):
         raise choices.refuse(
             "stepsize",
-            "be a number where not all of the covariance of the gradient's noise is estimated, so that what is left "
-            "heats some directions and cools others; it can be found for one array of params and covariance='full'",
+            "be a number unless params are one array and covariance='full': otherwise part of the covariance of the "
+            "gradient's noise is not estimated, which heats some directions and cools others",
             "'auto'",
         )
     if isinstance(choices.minibatchSize, adaptive):
         raise choices.refuse("stepsize", "be a number for minibatches of an adaptive size", "'auto'")
     if model.by_rows:
         raise ValueError(
-            f"stepsize of {of} must be a number where rows of params move alone, each by a clock of its own, here "
-            f"{sorted(model.by_rows)}; got 'auto'. With preconditioner='diagonal' all rows move, and it can be found."
+            f"stepsize of {of} must be a number if a minibatch moves only some rows of params, here of "
+            f"{sorted(model.by_rows)}; got 'auto'. With preconditioner='diagonal' all rows move, and 'auto' is "
+            "possible."
         )

@@ -15,18 +15,19 @@ import tensorflow as tf
 from sgmcmc.dataset.entry import described, n_masked
 
 LAST_STEP = 2**32
+EXACT = 2**53  # up to here a float is one integer
 
 Rule = tuple[Callable[[float], bool], str]
-"""Which numbers are allowed, and how to say it."""
+"""Which numbers are allowed, and how a message says so."""
 
 POSITIVE: Rule = (lambda x: x > 0, "a positive number")
 STEPSIZE: Rule = (lambda eps: eps > 0, "a positive number or a schedule such as polynomial(h, a, b)")
 FRICTION: Rule = (lambda alpha: 0 < alpha <= 1, "a number in (0, 1]")
-DIFFUSION: Rule = (lambda a: 0 < a < 0.5, "a positive number below 0.5, from where on its chains have no equilibrium")
+DIFFUSION: Rule = (lambda a: 0 < a < 0.5, "a positive number below 0.5, since chains have no equilibrium from 0.5 on")
 
 
 def require_number(label: str, of: str, value: Any, rule: Rule) -> float:
-    """One number that the rule allows."""
+    """The value as a float, if it is one number that the rule allows."""
     allowed, must = rule
     scalar = isinstance(value, Real | np.number) and not isinstance(value, bool)
     if not scalar and isinstance(value, np.ndarray | tf.Tensor) and np.ndim(value) == 0 and not n_masked(value):
@@ -37,27 +38,36 @@ def require_number(label: str, of: str, value: Any, rule: Rule) -> float:
 
 
 def require_flag(argument: str, of: str, value: Any) -> bool:
-    """True or False, as bool or NumPy bool."""
+    """The value as a bool, if it is a Python or NumPy bool."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{argument} of {of} must be True or False; got {value!r}.")
     return bool(value)
 
 
 def is_integer(value: Any) -> bool:
-    """Of a Python or NumPy integer type."""
+    """Whether the value has a Python or NumPy integer type."""
     return isinstance(value, Integral | np.integer) and not isinstance(value, bool)
 
 
 def require_count(argument: str, of: str, value: Any, at_least: int, why: str = "") -> int:
-    """An integer; floats such as 1e4 that are one are welcome."""
+    """The value as an int; whole floats such as 1e4 are allowed."""
     whole = is_integer(value) or (isinstance(value, float) and np.isfinite(value) and value == int(value))
     if not whole or value < at_least:
         raise ValueError(f"{argument} of {of} must be an integer of at least {at_least}{why}; got {value!r}.")
     return int(value)
 
 
+def require_seed(of: str, seed: Any) -> int:
+    """A seed that is given; R's numbers are doubles."""
+    if not (is_integer(seed) and 0 <= seed < 2**64) and not (
+        isinstance(seed, float) and seed.is_integer() and 0 <= seed < EXACT
+    ):
+        raise ValueError(f"seed of {of} must be None or an integer from 0 to 2**64 - 1; got {seed!r}.")
+    return int(seed)
+
+
 def require_counter(argument: str, of: str, n_iterations: int, leaps: int) -> None:
-    """Not more gradients than can be told apart."""
+    """Refuse more gradients than the counter of the random numbers has values."""
     if n_iterations * leaps >= LAST_STEP:
         raise ValueError(
             f"{argument} of {of} must make fewer than 2**32 steps in all, since random numbers would repeat; "

@@ -1,4 +1,4 @@
-"""What users pass to make a sampler that goes by gradients, checked and converted."""
+"""The arguments of a sampler that uses gradients, checked and converted."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from sgmcmc.samplers.subsampling import preferential
 
 @dataclass
 class Choices(CommonChoices):
-    """The choices that every product of model, minibatch, gradient and dynamics has.
+    """The choices of model, minibatch, gradient and dynamics.
 
-    Each is checked when it is first wanted.
+    Each is checked on first use.
     """
 
     logLik: Callable
@@ -47,12 +47,12 @@ class Choices(CommonChoices):
 
     @cached_property
     def step_of_user(self) -> GibbsStep | None:
-        """`gibbs`, after a trial."""
+        """`gibbs`, checked by a trial."""
         return None if self.gibbs is None else checked_gibbs(self)
 
     @property
     def moved_otherwise(self) -> frozenset[str]:
-        """Those that `gibbs` moves."""
+        """The parameters that need no stepsize: those that `gibbs` moves."""
         return self.moved_by_user
 
     @property
@@ -98,7 +98,7 @@ class Choices(CommonChoices):
 
     @cached_property
     def model(self) -> Model:
-        """The posterior, after a trial of the user's functions on abstract inputs and on few observations."""
+        """The posterior, after a trial of the user's functions on abstract inputs and a few observations."""
         process.use()
         if not callable(self.logLik):
             raise self.refuse("logLik", "be a function of (params, dataset)", repr(self.logLik))
@@ -119,7 +119,7 @@ class Choices(CommonChoices):
         return model
 
     def _require_in_range(self) -> None:
-        """Of data elsewhere, as they come."""
+        """Check indices now for data in memory, and for other data when they are read."""
         attempting = attempt(self.sampler, self.logLik, self.start)
         if isinstance(self.data, InMemory):
             require_in_range(attempting, self.data)
@@ -127,7 +127,7 @@ class Choices(CommonChoices):
             self.data.watch(attempting)
 
     def _checksum_of_matrix(self) -> str:
-        """Of the matrix as it was given: its root is rounded otherwise on another machine."""
+        """The checksum of the given matrix; rounding of its root depends on the machine."""
         given = self.preconditioner
         entries = given if isinstance(given, Mapping) else {"": given}
         return "matrix " + " ".join(checksum(np.asarray(entries[name], np.float64)) for name in sorted(entries))

@@ -1,4 +1,4 @@
-"""What users pass to make any sampler, checked and converted: here camelCase becomes snake_case."""
+"""The arguments that all samplers share, checked and converted: here camelCase becomes snake_case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sgmcmc.core.precision import require_held
 from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
-from sgmcmc.samplers._checks import STEPSIZE, Rule, is_integer, require_count, require_flag, require_number
+from sgmcmc.samplers._checks import STEPSIZE, Rule, require_count, require_flag, require_number, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches
 from sgmcmc.samplers.subsampling import adaptive
@@ -25,8 +25,7 @@ Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
-EXACT = 2**53  # up to here a float is one integer
-SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations by which schedules are compared
+SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations at which schedules are compared
 
 
 @dataclass
@@ -65,12 +64,7 @@ class CommonChoices:
         """`seed`, or a fresh one."""
         if self.seed is None:
             return random.fresh_seed()
-        seed: Any = self.seed  # R's numbers are doubles
-        if not (is_integer(seed) and 0 <= seed < 2**64) and not (
-            isinstance(seed, float) and seed.is_integer() and 0 <= seed < EXACT
-        ):
-            raise self.refuse("seed", "be None or an integer from 0 to 2**64 - 1", repr(self.seed))
-        return int(self.seed)
+        return require_seed(self.sampler, self.seed)
 
     @cached_property
     def start(self) -> dict[str, np.ndarray]:
@@ -121,7 +115,7 @@ class CommonChoices:
         if not wanted <= set(value) <= self.start.keys():
             raise self.refuse(argument, f"have the keys of params, {sorted(wanted)}", f"keys {sorted(map(str, value))}")
         each = {name: check(f"{argument}[{name!r}]", value[name]) for name in self.start if name in value}
-        unused = next(iter(each.values()))  # by parameters that gibbs moves
+        unused = next(iter(each.values()))  # for parameters that gibbs moves
         return {name: each.get(name, unused) for name in self.start}
 
     def _stepsize(self, label: str, value: Any) -> float | Schedule:
@@ -131,7 +125,7 @@ class CommonChoices:
         return value
 
     def _try_schedule(self, label: str, schedule: Schedule) -> None:
-        """At iteration 0, as the compiled loop will call it; whether it stays allowed is for its author to know."""
+        """Try a schedule at iteration 0, as the compiled loop calls it; later values are not checked."""
         allowed, must = STEPSIZE
         traced = tf.function(lambda k: tf.convert_to_tensor(schedule(k), dtype_hint=self.float_type), autograph=False)
         try:
@@ -181,12 +175,12 @@ class CommonChoices:
 
     @cached_property
     def data(self) -> Data:
-        """`dataset`, in memory or where it is."""
+        """`dataset`, in memory or on disk."""
         return checked_dataset(self.sampler, self.dataset, self.integers, np.dtype(self.float_type.as_numpy_dtype))
 
     @property
     def reshuffled(self) -> bool:
-        """Whether the minibatches of an epoch have no observation twice, so that their noises depend on each other."""
+        """Whether the minibatches of an epoch share no observation, so that their noises are dependent."""
         return isinstance(self.subsampling, str) and self.subsampling == "reshuffled"
 
     @cached_property
@@ -214,7 +208,7 @@ class CommonChoices:
 
 
 def _described(stepsize: float | Schedule, dtype: tf.DType) -> Any:
-    """A number, or what tells one schedule from another in any process."""
+    """A number, or values that identify a schedule in any process."""
     if not callable(stepsize):
         return stepsize
     values = {"schedule": [_value_at(stepsize, tf.constant(k, dtype)) for k in SCHEDULE_AT]}
@@ -224,5 +218,5 @@ def _described(stepsize: float | Schedule, dtype: tf.DType) -> Any:
 def _value_at(schedule: Schedule, iteration: tf.Tensor) -> float | None:
     try:
         return float(schedule(iteration))
-    except Exception:  # such as a table that is not as long
+    except Exception:  # such as a table that is shorter
         return None

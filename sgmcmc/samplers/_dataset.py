@@ -13,16 +13,16 @@ from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry, Takes, is_on_disk
 from sgmcmc.dataset.entry import converted, described, integer_type, numeric
 from sgmcmc.dataset.memory import InMemory
 
-PROBED = 2  # observations by which the entries of a dataset of the user's own are known
+PROBED = 2  # observations that show the entries of a user's dataset object
 
 
 def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
-    """The data, with every entry of the type that it is to have.
+    """The data, with every entry converted to its type.
 
     Raises
     ------
     ValueError
-        Naming what is wrong with which entry.
+        If an entry is invalid; the message names it.
     """
     if isinstance(dataset, tf.data.Dataset | Iterator):
         raise ValueError(
@@ -32,8 +32,8 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
         )
     if hasattr(dataset, "columns") and hasattr(dataset, "to_numpy"):
         raise ValueError(
-            f"dataset of {of} must be a dict of arrays; got {described(dataset)}. {{'X': frame}} hands it to logLik as "
-            f"one matrix, {{name: frame[name] for name in frame.columns}} its columns."
+            f"dataset of {of} must be a dict of arrays; got {described(dataset)}. {{'X': frame}} passes it to logLik "
+            f"as one matrix, {{name: frame[name] for name in frame.columns}} as columns."
         )
     if isinstance(dataset, Takes) and not isinstance(dataset, Mapping) and not hasattr(dataset, "shape"):
         return _of_object(of, dataset, integers, dtype)

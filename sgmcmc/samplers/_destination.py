@@ -1,4 +1,4 @@
-"""Where draws go, memory or disk, and whether there is room."""
+"""Where draws are stored, in memory or on disk, and whether there is room."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> 
     Raises
     ------
     MemoryError
-        With the size and the ways out.
+        With the size, and what to do instead.
     """
     name, n_chains = run.sampler.name, run.sampler.n_chains or 1
     free = psutil.virtual_memory().available
-    sums = 2 * n_chains * _bytes(tf.nest.flatten(accumulators))  # the loop holds the old beside the new
+    sums = 2 * n_chains * _bytes(tf.nest.flatten(accumulators))  # the loop holds the old sums and the new ones
     if sums > free:
         raise MemoryError(
             f"reduce of {name} must keep sums that fit into memory; got {sums / GB:.1f} GB, while {free / GB:.1f} GB "
-            f"are free. Reduce less of each draw with collect."
+            f"are free. Use collect to reduce less of each draw."
         )
     if on_disk or not run.keep.stores:
         return
     needed = sums + run.plan.n_rows * n_chains * _bytes_of_row(run)
     if needed > free:
         ways = [
-            *(["store fewer with thin"] if run.keep.thin == 1 else ["thin more"]),
-            *([] if run.keep.collect else ["store less of each with collect"]),
-            *([] if run.keep.reducers else ["add them up with reduce"]),
+            *(["store fewer draws with thin"] if run.keep.thin == 1 else ["use a larger thin"]),
+            *([] if run.keep.collect else ["store less of each draw with collect"]),
+            *([] if run.keep.reducers else ["store only sums with reduce"]),
             "write them to disk with storage='run.zarr'",
-            f"go step by step with {name}Setup",
+            f"run step by step with {name}Setup",
         ]
         raise MemoryError(
             f"nIters of {name} must leave draws that fit into memory; got {run.plan.n_rows} draws, which need "
@@ -55,7 +55,7 @@ def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> 
 
 
 def _bytes_of_row(run: Run) -> int:
-    """Of one chain."""
+    """Bytes of one recorded row of one chain."""
     sampler = run.sampler
     gradients = sum(theta.nbytes for theta in sampler.start.values()) if run.keep.gradients else 0
     return _bytes(run.keep.draw.values()) + sampler.n_stats * sampler.dtype.size + gradients
@@ -66,17 +66,19 @@ def _bytes(specs: Any) -> int:
 
 
 def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
-    """The same run into the store `storage`, from its checkpoint if it exists.
+    """The same run with the store `storage`, from its checkpoint if it exists.
 
     Raises
     ------
     ValueError
-        If it cannot be a store, or the run is none that goes on with it.
+        If `storage` cannot be a store, or if this run cannot continue it.
     """
     name, path = run.sampler.name, _path(run.sampler.name, storage)
     stored = [*run.keep.draw, *(run.sampler.start if run.keep.gradients else ())] if run.keep.stores else []
     if bad := reserved_names(stored):
-        raise ValueError(f"names of draws of {name} must be fit for storage; got {bad}, which xarray or Zarr reserves.")
+        raise ValueError(
+            f"names of draws of {name} must be usable in storage; got {bad}, which xarray or Zarr reserves."
+        )
     run = replace(run, path=path)
     if not path.exists():
         _require_writable(name, path)
@@ -90,8 +92,8 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
         saved = Saved(Checkpoint.decode(state), Beginning.decode(beginning))
     except Exception as error:
         raise ValueError(
-            f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is none or damaged "
-            f"({reason(error)})."
+            f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is not one, or "
+            f"damaged ({reason(error)})."
         ) from error
     if not seeded:
         run = replace(run, sampler=run.sampler.with_seed(saved.beginning.settings["seed"]))

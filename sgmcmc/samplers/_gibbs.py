@@ -1,4 +1,4 @@
-"""The argument `gibbs`: a step of the user's, after a trial on abstract tensors."""
+"""The argument `gibbs`: the user's own step, after a trial on abstract tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
     Raises
     ------
     ValueError
-        If it is no function, raises, or returns what is no new value of some of the parameters.
+        If `gibbs` is not a function, if it raises, or if it does not return new values
+        of some of the parameters.
     """
     function, name = choices.gibbs, choices.sampler
     if not callable(function):
@@ -41,7 +42,7 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
             f"gibbs of {name} must be a function of (params, dataset, seed) in TensorFlow operations; it raised "
             f"{type(error).__name__}: {error}"
         ) from error
-    require_pure(f"gibbs of {name}", traced.graph, "seed is for tf.random.stateless_normal and its like.")
+    require_pure(f"gibbs of {name}", traced.graph, "Use seed with tf.random.stateless_normal and similar functions.")
     returned = traced.structured_outputs
     for key, value in returned.items():
         like = params[key]

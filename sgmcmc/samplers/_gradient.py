@@ -1,4 +1,4 @@
-"""The argument `gradient`: from what a user asks for to an estimator, and to the search that it wants."""
+"""The argument `gradient`: the estimator, and the search that it needs."""
 
 from __future__ import annotations
 
@@ -30,22 +30,23 @@ GB = 1e9
 
 
 class Chosen(NamedTuple):
-    """An estimator, as far as it is known before the model is."""
+    """What is known of an estimator before the model is known."""
 
     search: ModeSearch | AutomaticSearch | None
     settings: dict[str, Any]  # as the user knows them
     made: Callable[[Model, Mapping[str, Elements]], Gradient]
-    by_rows: bool = True  # whether rows may move alone that a minibatch gathers
-    by_terms: bool = False  # whether it looks at the terms of observations one by one
+    by_rows: bool = True  # whether only the rows that a minibatch gathers may move
+    by_terms: bool = False  # whether it needs the terms of single observations
 
 
 def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
-    """What `gradient` asks for, for so many gradients in an iteration.
+    """The estimator that `gradient` asks for, with `leaps` gradients in each iteration.
 
     Raises
     ------
     ValueError
-        If it is none of the estimators, or does not go with the other arguments.
+        If `gradient` is not an estimator, or cannot be combined with the other
+        arguments.
     MemoryError
         If SAGA's table does not fit.
     """
@@ -53,8 +54,8 @@ def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
     if isinstance(choices.minibatchSize, adaptive) and not isinstance(asked, controlVariates):
         raise choices.refuse(
             "minibatchSize",
-            "be a number without control variates around the mode, since it is the distance from their centre that an "
-            "adaptive size goes with",
+            "be a number without control variates around the mode, since an adaptive size depends on the distance "
+            "from their centre",
             "adaptive",
         )
     match asked:
@@ -65,7 +66,7 @@ def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
         case saga():
             _require_room(choices, n_chains)
             if choices.reshuffled:
-                # The observations to come would be those whose gradients are old: the estimate would be biased.
+                # Within an epoch, only observations with old gradients would be left: the estimate would be biased.
                 raise choices.refuse("subsampling", "draw each minibatch afresh, for saga()", "'reshuffled'")
             repeats = not choices.minibatches.minibatch.without_replacement
             return Chosen(
@@ -111,7 +112,10 @@ def _every(choices: Choices, every: int | None, leaps: int) -> int:
 
 
 def _require_room(choices: Choices, n_chains: int) -> None:
-    """For the tables of all chains, those they begin with, those before and those after a call, and the first one."""
+    """Refuse tables of SAGA that do not fit into memory.
+
+    There are three for each chain (start, before and after a call), and the first one.
+    """
     size = sum(theta.size for theta in choices.start.values())
     one = choices.data.size * size * np.dtype(choices.float_type.as_numpy_dtype).itemsize
     needed, free = (3 * n_chains + 1) * one, psutil.virtual_memory().available

@@ -1,7 +1,8 @@
-"""Indices in the data that point outside of what they index.
+"""Indices in the data that are out of range.
 
-XLA gathers without a word from wherever such an index comes to lie. TensorFlow's own operations on the CPU refuse; so
-a log likelihood that gathers is tried with them, on all observations.
+For such an index XLA silently gathers some other row. TensorFlow's own operations on
+the CPU raise an error, so a log likelihood that gathers is tried with them on all
+observations.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Try = Callable[[Mapping[str, np.ndarray]], None]
 
 
 def attempt(of: str, log_lik: Callable, start: Mapping[str, np.ndarray]) -> Try:
-    """What tries the log likelihood on some observations."""
+    """A function that tries the log likelihood on some observations."""
 
     def tried(observations: Mapping[str, np.ndarray]) -> None:
         with tf.device("CPU:0"):
@@ -42,7 +43,7 @@ def attempt(of: str, log_lik: Callable, start: Mapping[str, np.ndarray]) -> Try:
 
 
 def gathers(log_lik: Callable, params: Tree, rows: Tree) -> bool:
-    """Whether it uses indices, given specs of its arguments."""
+    """Whether the log likelihood uses indices, given specs of its arguments."""
     graph = tf.function(log_lik, autograph=False).get_concrete_function(params, rows).graph
     return any(GATHERING.fullmatch(operation) for operation in operations(graph))
 

@@ -1,4 +1,4 @@
-"""The arguments `minibatchSize` and `subsampling`: which observations are looked at, and how many."""
+"""The arguments `minibatchSize` and `subsampling`."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ SHARE = (lambda x: 0 <= x <= 1, "a number from 0 to 1")
 class Minibatches(NamedTuple):
     """What the two arguments ask for."""
 
-    n: int  # observations; of an adaptive size those of the pilot chain
+    n: int  # observations; for an adaptive size, those of the pilot chain
     minibatch: Minibatch
     sizing: Sizing | None  # what an adaptive size adapts to
     settings: dict[str, Any]  # as the user knows them, and as JSON
 
 
 def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype: tf.DType) -> Minibatches:
-    """Minibatches of so many of N observations.
+    """The minibatches that `size` and `subsampling` ask for, from N observations.
 
     Raises
     ------
     ValueError
-        If there is no such size, or no such way to draw them.
+        If one of the arguments is invalid.
     """
     made, drawn = _of_any_size(of, subsampling, n_data, dtype)
     if not isinstance(size, adaptive):
@@ -61,7 +61,7 @@ def _refused(of: str, argument: str, must: str, got: Any) -> ValueError:
 
 
 def _number(of: str, argument: str, size: Any, n_data: int, least: int = 0) -> int:
-    """Observations; a proportion gives at least so many."""
+    """The number of observations; a proportion gives at least `least`."""
     must = f"be an integer in [1, N] or a proportion in (0, 1) of N = {n_data} observations"
     number = float(size) if isinstance(size, Real | np.floating | np.integer) and not isinstance(size, bool) else np.nan
     if 0 < number < 1:
@@ -75,7 +75,7 @@ def _number(of: str, argument: str, size: Any, n_data: int, least: int = 0) -> i
 
 
 def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tuple[Callable[[int], Minibatch], str]:
-    """From a size to the minibatches, and how they are told apart."""
+    """A function from a size to minibatches, and a name that identifies it."""
     if isinstance(subsampling, str):
         if subsampling not in SUBSAMPLING:
             names = ", ".join(repr(name) for name in SUBSAMPLING)

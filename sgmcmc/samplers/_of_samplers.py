@@ -34,7 +34,7 @@ def require_sampler(of: str, sampler: Any) -> str:
     """The name of one of the samplers that run in one call."""
     try:
         known = sampler in SETUPS
-    except TypeError:  # what cannot be a key
+    except TypeError:  # not hashable
         known = False
     if not known:
         names = ", ".join(function.__name__ for function in SETUPS)

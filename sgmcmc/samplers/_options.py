@@ -1,4 +1,4 @@
-"""The options of the samplers, said once: their types, defaults and texts; and how they get into signatures and help.
+"""The options of the samplers, each in one place, and how they get into signatures and help.
 
 A public function names R's arguments itself and takes the rest as ``**options: Unpack[...]``. `public` then gives it
 the whole signature, for `inspect` and `help`, checks what it is called with against that, and fills in the defaults.
@@ -87,7 +87,7 @@ RUN_DEFAULTS: RunOptions = {
 
 
 def of_setup(options: Mapping[str, Any]) -> SetupOptions:
-    """Those that make the sampler."""
+    """The options that set up the sampler."""
     return {name: options[name] for name in SETUP_DEFAULTS if name in options}  # type: ignore[return-value]
 
 

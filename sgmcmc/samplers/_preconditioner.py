@@ -14,7 +14,7 @@ from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.laplace.whitening import DENSE as MOST_DENSE
 
 AUTO = "auto"
-USUALLY_DENSE = 500  # elements of the parameters up to which "auto" takes the whole matrix
+USUALLY_DENSE = 500  # the most elements of the parameters for which "auto" is "dense"
 SYMMETRIC = 1e-5  # relative
 FORMS = f"None, {DIAGONAL!r}, {DENSE!r}, a matrix over all elements of params, or a dict with an array for each"
 
@@ -22,12 +22,12 @@ FORMS = f"None, {DIAGONAL!r}, {DENSE!r}, a matrix over all elements of params, o
 def checked_preconditioner(
     of: str, value: Any, start: Mapping[str, np.ndarray], automatic: bool
 ) -> str | np.ndarray | None:
-    """None, "dense", "diagonal", or a root of the matrix that was given, [D, D] or its diagonal [D].
+    """None, "dense", "diagonal", or a root of the matrix, [D, D] or [D].
 
     Raises
     ------
     ValueError
-        If it is no positive definite matrix of the right shape.
+        If it is not a positive definite matrix of the right shape.
     """
     size = sum(theta.size for theta in start.values())
     if value is None or (isinstance(value, str) and value == AUTO and not automatic):
@@ -88,7 +88,7 @@ def _of_each(of: str, value: Mapping[str, Any], start: Mapping[str, np.ndarray])
 
 
 def _root(label: str, matrix: np.ndarray) -> np.ndarray:
-    """A with A A^T the matrix."""
+    """A matrix A with A A^T = `matrix`."""
     if not np.isfinite(matrix).all():
         raise ValueError(f"{label} must be finite; got {matrix[~np.isfinite(matrix)][0]}.")
     if not np.allclose(matrix, matrix.T, rtol=SYMMETRIC, atol=SYMMETRIC * np.abs(matrix).max() * 1e-3):

@@ -1,4 +1,4 @@
-"""The arguments that say what is kept of a run, checked before anything is run."""
+"""The arguments that say what a run keeps, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sgmcmc.samplers._destination import in_store, require_memory
 from sgmcmc.samplers._options import RunOptions
 from sgmcmc.samplers._trial import require_repeatable
 
-NO_NOISE = "Random numbers can be drawn afterwards, from the draws."
+NO_NOISE = "Draw random numbers after the run."
 
 
 def checked_run(sampler: Sampler, seeded: bool, nIters: int, verbose: bool, options: RunOptions) -> Run:
@@ -30,7 +30,7 @@ def checked_run(sampler: Sampler, seeded: bool, nIters: int, verbose: bool, opti
     ValueError
         If one of them is invalid.
     MemoryError
-        If what is to be stored in memory exceeds what is free.
+        If the draws would need more memory than is free.
     """
     name = sampler.name
     n_iterations = require_count("nIters", name, nIters, 1)
@@ -56,7 +56,7 @@ def checked_run(sampler: Sampler, seeded: bool, nIters: int, verbose: bool, opti
 
 
 def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | None, dict[str, tf.TensorSpec]]:
-    """`collect` as a function of the parameters alone, and what one draw is."""
+    """`collect` as a function of the parameters alone, and the specs of one draw."""
     dtype = sampler.dtype
     params = {name: tf.TensorSpec(theta.shape, dtype) for name, theta in sampler.start.items()}
     if collect is None:
@@ -67,8 +67,8 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
     data, takes_data = sampler.data, _takes_two(collect)
     if takes_data and not isinstance(data, InMemory):
         raise ValueError(
-            f"collect of {sampler.name} must be a function of params alone where the data are not in memory, since it "
-            f"would have to read all of them for every draw; got a function of params and dataset."
+            f"collect of {sampler.name} must be a function of params alone if the data are not in memory, since it "
+            "would read all of them for every draw; got a function of params and dataset."
         )
 
     def of_params(params: dict) -> dict:
@@ -76,7 +76,7 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
             collect(dict(params), data.all()) if takes_data and isinstance(data, InMemory) else collect(dict(params))
         )
         if not isinstance(outputs, Mapping) or not outputs or not all(isinstance(key, str) for key in outputs):
-            raise TypeError(f"it returned no dict of tensors by name, but {outputs!r}")
+            raise TypeError(f"it must return a dict of tensors by name, not {outputs!r}")
         return {key: tf.convert_to_tensor(value, dtype_hint=dtype) for key, value in outputs.items()}
 
     try:
@@ -99,7 +99,10 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
 
 
 def _takes_two(function: Callable) -> bool:
-    """Whether a second argument must be given, or is called dataset; other defaults are the function's own."""
+    """Whether the function takes the dataset as a second argument.
+
+    It does if that argument has no default, or if its name is dataset.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a callable without a signature
@@ -167,7 +170,7 @@ def _accumulator(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]
 
 
 def _try_results(name: str, reducers: Mapping[str, Reducer], accumulators: Accumulators) -> None:
-    """On zeros, so that what fails does so before the run, not after it."""
+    """Try `result` of each reducer on zeros, so that it fails before the run."""
     for label, reducer in reducers.items():
         zeros = tf.nest.map_structure(lambda s: np.zeros(s.shape, s.dtype.as_numpy_dtype), accumulators[label])
         must = f"reduce[{label!r}] of {name} must have a result that is a dict of arrays"

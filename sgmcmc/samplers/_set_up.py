@@ -1,4 +1,4 @@
-"""From the choices of a user to a sampler."""
+"""From the user's choices to a sampler."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def set_up(
 ) -> Sgmcmc:
     """The sampler of these choices, with one dynamics for all parameters or one for each.
 
-    `settings` are those of the dynamics, as the user knows them; `told_apart` is what else tells it from others.
+    `settings` are those of the dynamics, as the user knows them; `told_apart` is what else identifies it.
     """
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     each |= dict.fromkeys(choices.moved_by_user, at_rest()._replace(leaps=next(iter(each.values())).leaps))
@@ -58,14 +58,16 @@ def set_up(
         require_automatic(choices, model, each, own)
     if minibatch.parts and not isinstance(choices.data, InMemory):
         raise choices.refuse(
-            "minibatchSize", "be a number for data that are not in memory, which are fetched ahead", "adaptive"
+            "minibatchSize", "be a number for data that are not in memory, since these are fetched ahead", "adaptive"
         )
     _require_covariances(choices, each)
     _require_noise(choices, each)
     sizing = choices.minibatches.sizing
     if sizing is not None and sizing.threshold is not None and choices.temperature != 1:
         raise choices.refuse(
-            "temperature", "be 1 for adaptive sizes by Lipschitz constants, which are not tempered", choices.temperature
+            "temperature",
+            "be 1 for adaptive sizes by Lipschitz constants, since these are not tempered",
+            choices.temperature,
         )
     by_terms = {
         "a covariance of its noise": any(one.covariance for one in each.values()),
@@ -75,7 +77,7 @@ def set_up(
     }
     if any(by_terms.values()):
         require_sum(choices.sampler, model, choices.start, next(what for what, wanted in by_terms.items() if wanted))
-    if isinstance(choices.data, InMemory):  # others are not asked for observations before the first minibatch
+    if isinstance(choices.data, InMemory):  # other data are not read before the first minibatch
         warn_of_mean(choices, model)
     sampler = ProductSampler(
         name=choices.sampler,
@@ -101,16 +103,14 @@ def set_up(
 
 
 def _require_covariances(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:
-    """Where a dynamics wants the covariance of the gradient's noise, a minibatch must be able to tell it."""
+    """Refuse minibatches that cannot estimate a covariance of the gradient's noise, if one is needed."""
     if any(one.covariance for one in dynamics.values()):
         if choices.minibatches.minibatch.parts:
-            raise choices.refuse(
-                "minibatchSize", "be a number where the noise of the gradient is estimated", "adaptive"
-            )
+            raise choices.refuse("minibatchSize", "be a number if the noise of the gradient is estimated", "adaptive")
         if choices.reshuffled:
             raise choices.refuse(
                 "subsampling",
-                "draw each minibatch afresh, where the noise of the gradient is estimated: that of an epoch cancels",
+                "draw each minibatch afresh if the noise of the gradient is estimated: within an epoch it cancels",
                 "'reshuffled'",
             )
         if choices.minibatches.n < 2:
@@ -118,41 +118,43 @@ def _require_covariances(choices: Choices, dynamics: Mapping[str, Dynamics]) -> 
 
 
 def _require_noise(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:
-    """A thermostat would heat what an exploring schedule keeps cold."""
+    """Refuse an exploring schedule with a thermostat, which would heat the chain while it has no noise."""
     for name, schedule in exploring(choices.stepsizes).items():
         if "thermostat" in statistics(dynamics[name], choices.start[name].shape, choices.float_type):
             raise choices.refuse(
-                "stepsize", "have explorationFraction=0 for a thermostat, which would heat the chain", schedule
+                "stepsize",
+                "have explorationFraction=0 for a sampler with a thermostat, which would heat the chain",
+                schedule,
             )
 
 
 def _require_gibbs(choices: Choices, search: Any) -> None:
-    """What moves by itself has no mode to begin at, and no coordinates with others."""
+    """Refuse arguments that `gibbs` cannot be combined with."""
     if choices.automatic:
         raise choices.refuse("stepsize", "be given with gibbs", "'auto'")
     if choices.minibatches.minibatch.scale is None:
-        raise choices.refuse("subsampling", "be uniform with gibbs, which hears of no weights", "weights")
+        raise choices.refuse("subsampling", "be uniform with gibbs, which is given no weights", "weights")
     if choices.curvature.preconditioner is not None:
         raise choices.refuse("preconditioner", "be None with gibbs", described(choices.preconditioner))
     if choices.temperature != 1:
         raise choices.refuse(
-            "temperature", "be 1 with gibbs, whose draws would have to be tempered too", choices.temperature
+            "temperature", "be 1 with gibbs, whose draws would need tempering too", choices.temperature
         )
     if search is not None:
         raise choices.refuse(
-            "gibbs", "be None with control variates around the mode, whose search knows no such step", "a function"
+            "gibbs", "be None with control variates around the mode, whose search has no such step", "a function"
         )
     if choices.minibatches.minibatch.parts:
         raise choices.refuse("minibatchSize", "be a number with gibbs", "adaptive")
 
 
 def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
-    """A dynamics of the user's own for each parameter, after a trial on abstract tensors.
+    """The user's dynamics for each parameter, after a trial on abstract tensors.
 
     Raises
     ------
     ValueError
-        If it is none, or does not keep the shapes of what it is given.
+        If it is not a Dynamics, or does not keep the shapes of its arguments.
     """
     each = dynamics if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     if set(each) != set(choices.start) or not all(isinstance(d, Dynamics) for d in each.values()):
@@ -161,7 +163,7 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
         )
     leaps = {name: require_count("leaps of dynamics", choices.sampler, d.leaps, 1) for name, d in each.items()}
     if len(set(leaps.values())) > 1:
-        raise choices.refuse("dynamics", "have as many leaps for all parameters", leaps)
+        raise choices.refuse("dynamics", "have the same number of leaps for all parameters", leaps)
     for name, one in each.items():
         if one.covariance not in (None, *(how.value for how in Covariance)):
             raise choices.refuse("covariance of dynamics", "be None, 'diag' or 'full'", repr(one.covariance))
@@ -173,14 +175,14 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
                 f"dynamics of {choices.sampler} must keep the shape and the type of {name!r} and of its memory, in "
                 f"TensorFlow operations; it raised {type(error).__name__}: {error}"
             ) from error
-        require_pure(f"dynamics of {choices.sampler}", traced.graph, "given.noise has standard normals.")
+        require_pure(f"dynamics of {choices.sampler}", traced.graph, "Use given.noise, which has standard normals.")
         if choices.curvature.preconditioner is not None:
             _require_the_same_everywhere(choices, one, name)
     return dict(each)
 
 
 def _require_the_same_everywhere(choices: Choices, dynamics: Dynamics, name: str) -> None:
-    """With a preconditioner a dynamics makes its steps from the origin of its coordinates."""
+    """Refuse steps that depend on the position: with a preconditioner they begin at the origin."""
     rng, shape = np.random.default_rng(0), choices.start[name].shape
     zero, shift, noise, gradient = (tf.constant(x, choices.float_type) for x in (0.0, *rng.normal(size=(3, *shape))))
     eps = tf.constant(0.01, choices.float_type)
@@ -193,13 +195,13 @@ def _require_the_same_everywhere(choices: Choices, dynamics: Dynamics, name: str
         reached.append(tf.nest.flatten((theta_ - theta, drifted - theta, memory_, renewed)))
     if not all(np.allclose(x, y, rtol=1e-3, atol=1e-4) for x, y in zip(*reached, strict=True)):
         raise ValueError(
-            f"dynamics of {choices.sampler} must move {name!r} by steps that do not depend on where it is, for a "
-            "preconditioner, in whose coordinates each step begins at 0; got one that does."
+            f"dynamics of {choices.sampler} must move {name!r} by steps that do not depend on its position, for a "
+            "preconditioner, in whose coordinates each step begins at 0; got one whose steps do."
         )
 
 
 def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """What each does in two steps, as JSON, by which a resumed run is known to have the same."""
+    """What each does in two steps, as JSON, so that a resumed run can check that it has the same."""
     all_told = {}
     for name, one in dynamics.items():
         rng, sums = np.random.default_rng(0), []
@@ -229,7 +231,7 @@ def _given(dynamics: Dynamics, eps: tf.Tensor, noise: tf.Tensor, gradient: tf.Te
 
 
 def _trial(dynamics: Dynamics) -> Any:
-    """From a position to all that the dynamics makes of it."""
+    """A function from a position to all results of the dynamics."""
 
     def trial(theta: tf.Tensor) -> Any:
         eps, same = tf.ones([], theta.dtype), tf.ones_like(theta)

@@ -23,40 +23,43 @@ from sgmcmc.samplers._run_arguments import checked_run
 
 
 class Sgmcmc:
-    """A sampler ready to run step by step; made by the Setup functions and passed to `initSess`.
+    """A sampler to run step by step: what the Setup functions return, for `initSess`.
 
     Attributes
     ----------
     params : dict of tf.Variable
-        The current position of the chain, or of all chains, (nChains, *shape), usable in your own tensors and functions
-        at once. Assign to them between steps and the chain goes on from there.
+        The current position of the chain, or of all chains, (nChains, *shape). Your own
+        TensorFlow code can use these variables directly. If you assign to them between
+        steps, the chain continues from there.
     N : int
         Number of observations.
     n : int
         Observations per minibatch.
     stepsize : dict of float or schedule
-        One for each parameter; given "auto", NaN until `initSess` has found it.
+        The stepsize of each parameter; for "auto", NaN until `initSess` has found it.
     expected : dict
-        Given "auto", what is expected of the chain, as in ``out.settings["expected"]``; empty until `initSess`.
+        For the stepsize "auto", what is expected of the chain, as in
+        ``out.settings["expected"]``; empty until `initSess`.
     seed : int
         The seed in use.
     alpha, L, a, beta, delta, adapt
-        The settings of the method, those that it has: `alpha` and `a` as dicts with one for each parameter.
+        The settings of the method, if it has them; `alpha` and `a` are dicts with a
+        number for each parameter.
     paramsOpt, logPostOptGrad : dict of tf.Variable
-        The mode and the gradient of the log posterior there, summed over all N, for control variates; computed by
-        `initSess`.
+        With control variates, the mode and the gradient of the log posterior there,
+        summed over all N; `initSess` computes them.
     """
 
     def __init__(self, sampler: Sampler, settings: dict[str, Any], dataset: Any, seeded: bool) -> None:
         self._sampler, self._settings, self._dataset, self._seeded = sampler, settings, dataset, seeded
-        self._prepared: Prepared | None = None  # once a session was begun: the mode is then known
+        self._prepared: Prepared | None = None  # set when the first session begins; the mode is then known
         self._loop: Loop | None = None  # compiled once for all sessions
         self.N = sampler.data.size
         self.n = sampler.minibatch.size
         self.stepsize: dict[str, float | Schedule] = dict(sampler.stepsize)  # NaN until a session finds it
         self.expected: dict[str, Any] = {}
         self.seed = sampler.seed
-        self.session: Session | None = None  # the latest, whose position `params` are
+        self.session: Session | None = None  # the latest session, whose position is in `params`
         self.params = _variables(sampler.first_positions())
         if sampler.wants_mode:
             self.paramsOpt = _variables(sampler.start)
@@ -75,22 +78,26 @@ class Sgmcmc:
     def estLogPost(self) -> Any:
         """The log posterior as the last iteration estimated it from its minibatch, or (nChains,) of them.
 
-        It is NaN before the first step. For SGLD and SGNHT it is that of the position before the step.
+        It is NaN before the first step. Except for SGHMC, it belongs to the position
+        before the last step.
         """
         if self.session is None or self._loop is None or self._prepared is None:
-            raise ValueError("estLogPost needs a session, which initSess begins.")
+            raise ValueError("estLogPost needs a session; call initSess first.")
         state, _ = self._loop.unflatten(self.session.standing()[0])
         of_chains = self._prepared.transition.log_density(state).numpy()
         return of_chains[0] if self._prepared.n_chains is None else of_chains
 
     @property
     def data(self) -> Any:
-        """The dataset as the sampler holds it, {name: [N, ...]}: views, not copies; data on disk as they were given."""
+        """The dataset in the sampler's types, {name: [N, ...]}, as views.
+
+        Data on disk as given.
+        """
         data = self._sampler.data
         return data.arrays() if isinstance(data, InMemory) else self._dataset
 
     def run(self, nIters: int, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
-        """A whole chain, for the one-call functions."""
+        """Run a whole chain, for the one-call functions."""
         return checked_run(self._sampler, self._seeded, nIters, verbose, options).draws()
 
     def start(self, verbose: bool) -> Session:
@@ -101,18 +108,21 @@ class Sgmcmc:
         return self._begun(Session(loop, loop.flatten(prepared.state), self.params))
 
     def prepared(self, verbose: bool) -> Prepared:
-        """Chains about to begin; the mode, where it is wanted, is sought once."""
+        """Chains about to begin.
+
+        The search for the mode, if there is one, runs once.
+        """
         if self._prepared is None:
             self._prepared = self._sampler.prepare(verbose)
         return self._prepared
 
     def save(self, session: Session) -> bytes:
-        """Where the session stands, for `saveSess`."""
+        """The state of the session as bytes, for `saveSess`."""
         assert self._prepared is not None
         return saved(session, self._prepared, self._sampler.identity)
 
     def restore(self, data: bytes, path: str) -> Session:
-        """A session that goes on from there, for `restoreSess`."""
+        """A session that continues from a saved state, for `restoreSess`."""
         checkpoint, beginning = restored(data, path)
         sampler, seed = self._sampler, beginning.settings.get("seed", self.seed)
         if not self._seeded and seed != self.seed:

@@ -85,8 +85,12 @@ class SimplexChoices(CommonChoices):
             raise self.refuse(
                 "alpha", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, self.alpha))}"
             )
-        given = self.alpha if isinstance(self.alpha, Mapping) else dict.fromkeys(self.start, self.alpha)
-        return {name: self._alpha_of(name, given[name]) for name in self.start}
+        return {name: self._alpha_of(name, given) for name, given in self.given_alphas.items()}
+
+    @property
+    def given_alphas(self) -> dict[str, Any]:
+        """`alpha`, for each parameter as it was given."""
+        return dict(self.alpha) if isinstance(self.alpha, Mapping) else dict.fromkeys(self.start, self.alpha)
 
     def _alpha_of(self, name: str, value: Any) -> np.ndarray:
         label = f"alpha[{name!r}]" if isinstance(self.alpha, Mapping) else "alpha"
@@ -175,7 +179,7 @@ class SimplexChoices(CommonChoices):
         }
 
 
-def set_up(choices: SimplexChoices, rule: Callable[[bool], Rule]) -> Sgmcmc:
+def set_up(choices: SimplexChoices, rule: Rule) -> Sgmcmc:
     """The sampler of these choices."""
     start, alphas, stepsize = choices.start, choices.alphas, choices.stepsizes
     if choices.minibatches.minibatch.parts:
@@ -195,12 +199,13 @@ def set_up(choices: SimplexChoices, rule: Callable[[bool], Rule]) -> Sgmcmc:
         shared_minibatch=choices.shared_minibatch,
         settings=choices.settings,
         counts=choices.counts,
-        rule=rule(choices.normalised),
+        rule=rule,
         alpha=alphas,
         normalised=choices.normalised,
         log_scale=choices.log_scale,
     )
-    return Sgmcmc(sampler, {"alpha": alphas}, choices.dataset, seeded=choices.seed is not None)
+    own = {"alpha": choices.given_alphas}
+    return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
 
 
 def _refusing_negative(counts: Tree) -> Tree:

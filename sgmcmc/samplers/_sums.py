@@ -15,16 +15,17 @@ from sgmcmc.samplers._choices import Choices
 
 SOME = 8  # observations
 ADDITIVE = 1e-3  # relative
-AROUND = (0.0, 0.1, 1.0)  # where params begin; a prior in the log likelihood, say, may vanish right there
+# Distances from the start: a log likelihood with a prior in it, say, may look like a sum at the start itself.
+AROUND = (0.0, 0.1, 1.0)
 
 
 def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: str) -> None:
-    """The gradient of some observations must be the sum of those of its halves, for what is `of` to work.
+    """Refuse a log likelihood that is not a sum, which `of` needs.
 
     Raises
     ------
     ValueError
-        If it is not.
+        If the gradient of some observations is not the sum of those of their halves.
     """
     some = some_rows(model.data, SOME)
     first, second = (_cut(some, part) for part in (slice(SOME // 2), slice(SOME // 2, None)))
@@ -35,13 +36,16 @@ def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: st
         )
         if _differ(whole, parts):
             raise ValueError(
-                f"logLik of {name} must be a sum over the observations, so that the parts of a minibatch add up to it, "
-                f"for {of}; got one whose gradient for some observations is not the sum of those for their halves."
+                f"logLik of {name} must be a sum over the observations, for {of}; got one whose gradient for some "
+                "observations is not the sum of those for their halves."
             )
 
 
 def warn_of_mean(choices: Choices, model: Model) -> None:
-    """A mean stays what it is if all observations are there twice, but not if they are others."""
+    """Warn if the log likelihood looks like a mean.
+
+    Repeating all observations does not change a mean.
+    """
     some = first_rows(choices.data, SOME)
     half = _cut(some, slice(SOME // 2))
     twice = {name: tf.concat([entry, entry], axis=0) for name, entry in some.items()}
@@ -53,8 +57,9 @@ def warn_of_mean(choices: Choices, model: Model) -> None:
         if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, _flat(of_half(params, half))):
             return
     warn_user(
-        f"logLik of {choices.sampler} looks like a mean over the observations: {SOME} of them have the gradient of "
-        f"{2 * SOME} that are the same twice. It must be their sum; else the posterior is that of a single observation."
+        f"logLik of {choices.sampler} looks like a mean over the observations: its gradient does not change if each "
+        f"of {SOME} observations comes twice. It must be their sum; otherwise the posterior is that of a single "
+        "observation."
     )
 
 

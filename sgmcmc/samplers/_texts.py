@@ -1,4 +1,4 @@
-"""The text of every argument of the public functions, and of what they return and raise, once."""
+"""The text of every argument of the public functions, of their results and of their errors, each once."""
 
 from __future__ import annotations
 
@@ -9,110 +9,113 @@ TEXTS: dict[str, tuple[str, str]] = {
         "callable",
         """The log likelihood, ``logLik(params, dataset)``, in TensorFlow operations. Both arguments are dicts with the
 names given here: `params` holds tensors of the shapes given, `dataset` a minibatch of n observations, [n, ...]. It
-returns the sum over these observations, a scalar, or the vector of the n terms. Where it fetches rows of a parameter by
-``tf.gather`` with indices from the dataset, `sgld` and `sgldcv` move only the rows fetched, and so cost little however
-many there are (unless `logPrior` uses the whole parameter).""",
+returns the sum over these observations, a scalar, or the vector of the n terms. If it fetches rows of a parameter by
+``tf.gather`` with indices from the dataset, `sgld` and `sgldcv` move only these rows, so that an iteration costs little
+however many rows there are (unless `logPrior` uses the whole parameter).""",
     ),
     "dataset": (
         "dict of str to array_like, or an object",
         """The data: NumPy arrays, lists, pandas Series and DataFrames or tensors of any rank, with the N observations
-on the first axis. All numbers become `dtype`, except entries named in `integers`; a column that loses by
-this what tells its observations apart, such as times in seconds since 1970, is warned of. Memory-mapped arrays
+on the first axis. All numbers become `dtype`, except entries named in `integers`. There is a warning if a column loses
+the differences between its observations through this, such as times in seconds since 1970. Memory-mapped arrays
 (``np.load(path, mmap_mode="r")``), Zarr arrays and HDF5 datasets stay on disk: rows are read when they are needed, and
-checked to be finite then. So does what an object of your own holds that has ``__len__()``, the number of observations,
-and ``take(indices)``, which returns those at an int64 array of indices, in this order, as a dict of arrays.""",
+checked for NaN and infinite numbers then. The same holds for an object of your own with ``__len__()``, the number of
+observations, and ``take(indices)``, which returns those at an int64 array of indices, in this order, as a dict of
+arrays.""",
     ),
     "params": (
         "dict of str to array_like",
-        """Where the chain starts, or the search for the mode if there is one: a number or array of any rank for each
-parameter.""",
+        """Where the chain starts, or the search for the mode if there is one: for each parameter, a number or an
+array of any rank.""",
     ),
     "stepsize": (
         'float, schedule, or dict of str to either, default "auto"',
         """The variance eps of the noise injected by one SGLD update, ``theta + eps/2 * gradient + N(0, eps)``, on the
 scale of `params`, or relative to the `preconditioner`; for the samplers with momentum, the variance of the momentum. A
 number or schedule (see `polynomial`) holds for all parameters, a dict gives one for each (with a dense preconditioner,
-for its coordinates of the same index). "auto" finds it: the largest at which every standard deviation is expected to be
-within `tolerance` of the posterior's, by the curvature at the mode and the noise of the gradients around it. What was
-found and what is expected is in ``out.settings``. For at most 2000 elements of `params`; beyond, see `tune`.""",
+for its coordinates of the same index). "auto" finds the largest stepsize at which every standard deviation is expected
+to be within `tolerance` of the posterior's, by the curvature at the mode and the noise of the gradients around it. The
+result and what is expected of it are in ``out.settings``. For at most 2000 elements of `params`; see also `tune`.""",
     ),
     "preconditioner": (
         '"auto", "dense", "diagonal", None, array_like or dict of str to array_like, default "auto"',
         """A matrix M over all elements of `params`, in order of name, in whose coordinates the chain moves: for SGLD
 ``theta + eps/2 * M gradient + N(0, eps M)``, and likewise the momentum. The stepsize is then relative to M. "dense" is
 the inverse of the curvature at the mode, of at most 2000 elements, "diagonal" the inverse of its diagonal (by squared
-gradients of observations, for more than 2000); for both the mode is sought, where the chain then begins. An array is M
-itself; a dict has for each parameter its diagonal, in the parameter's shape, or a matrix. Rows that `logLik` fetches
-then move together. "auto" is "dense" where the stepsize is "auto" ("diagonal" for more than 500 elements), else
-None.""",
+gradients of observations, for more than 2000); for both the run searches for the mode, and the chain starts there. An
+array is M itself; a dict has for each parameter its diagonal, in the parameter's shape, or a matrix. With all of these
+each iteration moves all rows of a parameter. "auto" is "dense" if the stepsize is "auto" ("diagonal" for more than 500
+elements), else None.""",
     ),
     "tolerance": (
         "float, default 0.05",
-        """For ``stepsize="auto"``: the error of every standard deviation that is allowed, relative to the posterior's,
-from 0.001 to 1.""",
+        """For ``stepsize="auto"``: the largest allowed relative error of a standard deviation, from 0.001 to 1.""",
     ),
     "temperature": (
         "float, default 1.0",
-        """T of the tempered posterior, posterior^(1/T), that is sampled: as though `logLik` and `logPrior` were divided
-by T, in the gradients, the search for the mode and the log posterior that is recorded. Below 1 it is narrower, above 1
-wider. Where others write N(0, T eps) for the noise of a step, their eps is ours divided by T.""",
+        """T of the tempered posterior, posterior^(1/T), that the chain samples. `logLik` and `logPrior` are divided by
+T in the gradients, in the search for the mode and in the recorded log posterior. Below 1 the distribution is narrower,
+above 1 wider. Where others write N(0, T eps) for the noise of a step, their eps is our stepsize divided by T.""",
     ),
     "gibbs": (
         "callable, optional",
-        """A step of your own that is made after each iteration, in the compiled loop:
+        """Your own step after each iteration, in the compiled loop:
 ``gibbs(params, dataset, seed)`` returns new values for some of `params`, a dict of tensors, in TensorFlow operations.
-What it returns is moved by it alone, and by no gradient. `dataset` is the minibatch of the iteration, from
-which no distribution given all observations can be told; `seed` are two
-integers, from the seed of the run, for draws by ``tf.random.stateless_normal`` and its like, or by
+No gradient moves the parameters that it returns. `dataset` is the minibatch of the iteration, so a distribution given
+all observations cannot be computed from it. `seed` is a pair of
+integers, from the seed of the run, for draws by ``tf.random.stateless_normal`` and similar functions, or by
 ``tfp.distributions.Gamma(a, b).sample(seed=seed)``. A draw from the distribution of these parameters given the others
-leaves the posterior as it is. For `baoab` and `badodab`, whose kicks reach over the step, what it changes acts as noise
-of the gradient: there the stepsize must be small relative to the variances given the others.""",
+leaves the posterior unchanged. The kicks of `baoab` and `badodab` extend over this step, so its changes act as noise
+of the gradient: there the stepsize must be small relative to the variances given the other parameters.""",
     ),
     "covariance": (
         '{"diag", "full"}, default "diag"',
-        """How much is estimated of the covariance of the gradient's noise: the variances of the elements, or for each
-parameter the whole matrix, of at most 1000 elements.""",
+        """What is estimated of the covariance of the gradient's noise: "diag", the variances of the elements, or
+"full", the whole matrix of each parameter, which may have at most 1000 elements.""",
     ),
     "betaHat": (
         '{"zero", "fisher"}, default "zero"',
-        """The noise of the gradients that is taken off the friction's noise: none, or ``stepsize/2`` times its variance
-as it is estimated in each minibatch from the gradients of the observations, as far as `alpha` reaches.""",
+        """What is subtracted from `alpha` in the variance of the injected noise: nothing, or ``stepsize/2`` times the
+variance of the gradient's noise, estimated in each minibatch from its observations' gradients, but at most `alpha`.""",
     ),
-    "beta": ("float, default 0.99", """The part of the mean square of the gradients that stays, from 0 to below 1."""),
+    "beta": (
+        "float, default 0.99",
+        """The factor of the old mean square of the gradients in its update, from 0 to below 1.""",
+    ),
     "delta": (
         "float, default 1e-5",
-        """What is added to the root of the mean square of gradient/N, so that no step becomes too large. Positive.""",
+        """A positive number added to the root of the mean square of gradient/N, so that no step becomes too large.""",
     ),
     "adapt": (
         "int, optional",
-        """Iterations after which the preconditioner stays as it is. By default it never does.""",
+        """The number of iterations after which G stays constant. By default it always adapts.""",
     ),
     "ccadl.stepsize": (
         'float, schedule, dict of str to either, or "auto"',
         """The variance eps of the momentum, on the scale of `params`, or relative to the `preconditioner`: a number, a
-schedule such as ``polynomial(h, a, b)``, or a dict with one for each parameter. "auto" finds it, as for `sgnht`, where
-all of the noise is estimated: for ``covariance="full"`` and `params` of one array.""",
+schedule such as ``polynomial(h, a, b)``, or a dict with one for each parameter. "auto" finds it, as for `sgnht`. It
+needs an estimate of all of the noise: ``covariance="full"`` and `params` of one array.""",
     ),
     "psgld.stepsize": (
         "float, schedule or dict",
-        """The stepsize, relative to G, so on the scale of the parameters squared times the gradient of a single
+        """The stepsize relative to G, in units of the squared parameters times the gradient of a single
 observation: a number, a schedule such as ``polynomial(h, a, b)``, or a dict with one for each parameter.""",
     ),
     "baoab.alpha": (
         "float or dict of str to float, default 0.1",
-        """The friction, in (0, 1]: the part of the momentum that is lost in each iteration. One number for all
+        """The friction, in (0, 1]: the fraction of the momentum that is lost in each iteration. One number for all
 parameters or a dict with one for each.""",
     ),
     "badodab.a": (
         "float or dict of str to float, default 0.1",
-        """The diffusion factor, positive: the noise injected has variance ``2 a stepsize`` where that is small, and the
-thermostat starts at `a`. One number for all parameters or a dict with one for each.""",
+        """The diffusion factor, positive: while the thermostat is small the injected noise has variance
+``2 a stepsize``, and the thermostat starts at `a`. One number for all parameters or a dict with one for each.""",
     ),
     "optStepsize": (
         'float or "auto", default "auto"',
         """The stepsize of the search for the mode: the factor of the gradient of the log posterior, summed over all N,
 in ``theta + optStepsize * gradient``; with ``optimizer="adam"``, Adam's learning rate on the scale of `params`. "auto"
-is a search that needs none: SciPy's trust regions in whitened coordinates, on more and more observations.""",
+is a search without a stepsize: SciPy's trust-region method in whitened coordinates, on more and more observations.""",
     ),
     "logPrior": (
         "callable, optional",
@@ -125,27 +128,27 @@ the mode it may be ``adaptive()``.""",
     ),
     "alpha": (
         "float or dict of str to float, default 0.01",
-        """The friction, in (0, 1]: the part of the momentum that is lost at each leap. One number for all parameters or
-a dict with one for each.""",
+        """The friction, in (0, 1]: the fraction of the momentum that is lost at each leap. One number for all
+parameters or a dict with one for each.""",
     ),
     "L": (
         "int, default 5",
-        """Leaps per iteration, each with a minibatch of its own. At least 2: what the last leap adds to the
-momentum is lost when the next iteration renews it.""",
+        """Number of leaps per iteration, each with its own minibatch. At least 2: the next iteration replaces the
+momentum, and with it the change of the last leap.""",
     ),
     "a": (
         "float or dict of str to float, default 0.01",
-        """The diffusion factor, in (0, 0.5), best at 0.02 or less: the noise injected has variance ``2 a stepsize``,
-and the thermostat starts at `a`. However small the stepsize, the variance of the chain is too small by about the part
-``a/2``; above 0.1 there is a warning. One number for all parameters or a dict with one for each.""",
+        """The diffusion factor, in (0, 0.5), best at 0.02 or less: the injected noise has variance ``2 a stepsize``,
+and the thermostat starts at `a`. However small the stepsize, the variance of the chain is too small by about the factor
+``1 - a/2``; above 0.1 there is a warning. One number for all parameters or a dict with one for each.""",
     ),
     "nIters": (
         "int, default 10**4",
-        """Iterations to run; all are stored, unless `burnIn`, `thin`, `collect` or `reduce` say otherwise.""",
+        """Number of iterations. Every draw is stored, unless `burnIn`, `thin`, `collect` or `reduce` say otherwise.""",
     ),
     "nItersOpt": (
         "int, default 10**4",
-        """Minibatches in the search for the mode, unless that is automatic. 0 takes `params` as the mode.""",
+        """Number of minibatches in the search for the mode, unless that is automatic. 0 takes `params` as the mode.""",
     ),
     "verbose": (
         "bool, default True",
@@ -159,83 +162,86 @@ and the thermostat starts at `a`. However small the stepsize, the variance of th
         '{"uniform", "withReplacement", "reshuffled"}, preferential or array_like, default "uniform"',
         """How minibatches are drawn: "uniform" without replacement, "withReplacement" uniformly with replacement,
 "reshuffled" as the parts of a fresh random permutation of the data in every epoch of N // n minibatches (the N % n
-observations left over are not used in that epoch), or with replacement in proportion to N positive weights, each term
-of the gradient then divided by n times its probability. ``preferential()`` works such weights out at the mode.""",
+observations left over are not used in that epoch). An array of N positive weights draws with replacement in proportion
+to them, and divides each term of the gradient by n times its probability; ``preferential()`` computes such weights at
+the mode.""",
     ),
     "integers": (
         "sequence of str, optional",
-        """Entries of `dataset` that keep an integer type (int32, or int64 if they come so), for use as indices. They
-count from 0; one that points outside of what `logLik` indexes with it is refused.""",
+        """Entries of `dataset` that keep an integer type (int32, or int64 for 64-bit and uint32 input), as indices
+that count from 0. An index out of range for what `logLik` gathers is an error.""",
     ),
     "dtype": ('{"float32", "float64"}, default "float32"', """The type of parameters, data, arithmetic and draws."""),
     "nChains": (
         "int, optional",
-        """How many chains to run side by side, each with minibatches and noise of its own; the search for the mode is
-made once for all. Chain c is the same whatever `nChains`, to rounding. The default is a single chain without a chain
+        """How many chains to run side by side, each with its own minibatches and noise. The search for the mode runs
+once for all. Chain c is the same for every `nChains`, to rounding. The default is a single chain without a chain
 axis.""",
     ),
     "starts": (
         "float or dict of str to array_like, optional",
-        """Where the chains begin, if not all at `params` or, where the mode is sought, at the mode: a number scatters
-them normally around it with this standard deviation; a dict gives the positions, (nChains, *shape) for each
-parameter.""",
+        """Where the chains begin. By default all begin at `params`, or at the mode if the run searches for it. A
+number adds normal noise with this standard deviation to that position for each chain; a dict gives the positions,
+(nChains, *shape) for each parameter.""",
     ),
     "sharedMinibatch": (
         "bool, default False",
-        """Whether all chains look at the same minibatch in each iteration, which is quicker where fetching the data is
-what costs. Each chain keeps its distribution, but the chains become dependent: averages over them are less precise than
-over independent ones, and R-hat and effective sample sizes, which take them for independent, too optimistic.""",
+        """Whether all chains use the same minibatch in each iteration, which is faster if fetching the data takes
+most of the time. The distribution of each chain is the same, but the chains are dependent: averages over them are less
+precise than over independent chains, and R-hat and effective sample sizes, which assume independence, are too
+optimistic.""",
     ),
     "thin": ("int, default 1", """Store the last of every `thin` iterations."""),
     "burnIn": (
         "int, default 0",
-        """Iterations at the beginning that are run, but not stored. They count in `nIters`.""",
+        """Number of iterations at the beginning that are not stored. They count in `nIters`.""",
     ),
     "collect": (
         "callable, optional",
-        """What is stored in place of the parameters: a function of `params`, or of `params` and `dataset` (all of it),
-in TensorFlow operations, that returns a dict of tensors. It is evaluated for the draws that are stored, in the compiled
-loop. To store the parameters too, return them with the rest: ``{**params, "logLoss": ...}``. Data it uses should be
-tensors made before (``tf.constant``), not arrays, which would become a part of the program.""",
+        """What is stored in place of the parameters: a function of `params`, or of `params` and the whole `dataset`,
+in TensorFlow operations, that returns a dict of tensors. The compiled loop evaluates it for the draws that are
+stored. To store the parameters too, return them with the rest: ``{**params, "logLoss": ...}``. Other data that it uses
+should be tensors made before (``tf.constant``), not arrays, which would become part of the program.""",
     ),
     "reduce": (
         "Reducer or dict of str to Reducer, optional",
         """Sums over the draws in constant memory, such as `runningMean()`; their results are in ``out.reduced`` under
-the names given, or "draws" for a single one. Then neither the draws nor their log posterior are stored, unless
-`collect` is given, whose results are reduced and stored. Given `nChains`, there is one result for each chain.""",
+the names given, or "draws" for a single one. Then no draws and no statistics of them are stored, with two exceptions:
+with `collect`, its results are reduced and stored; with ``gradients=True``, the draws and the gradients at them are
+stored too. Given `nChains`, there is one result for each chain.""",
     ),
     "gradients": (
         "bool, default False",
-        """Store also an estimate of the gradient of the log posterior at every draw, each from a minibatch of its own,
-which takes up to twice the time; they are ``out.gradients``. Rows of a parameter that the minibatch does not fetch have
+        """Also store an estimate of the gradient of the log posterior at every draw, each from its own minibatch, as
+``out.gradients``. This takes up to twice the time. Rows of a parameter that the minibatch does not fetch have
 zeros.""",
     ),
     "storage": (
         "str or Path, optional",
-        """A Zarr store to be made, "name.zarr", which takes up the draws in place of memory while the run goes on.
-ArviZ and xarray can read it at any time, and ``Draws.load`` later; if the run is killed, all is kept but the last
-seconds (a failing machine may lose more). Needs the extra
+        """The path of a new Zarr store, "name.zarr". The run writes the draws to it in place of memory.
+ArviZ and xarray can read it at any time, and ``Draws.load`` later. If the run is killed, only the last seconds
+are lost (a failing machine may lose more). Needs the extra
 "zarr".""",
     ),
     "resume": (
         "bool, default False",
-        """Go on with the run in `storage`, up to `nIters` iterations in all, with the draws it would have made if it
-had never stopped; begin it if there is none. All other arguments must be as they were; without a `seed`, the first one
-is taken.""",
+        """Continue the run in `storage`, up to `nIters` iterations in all. The draws are the same as without the stop.
+If there is no store, begin one. All other arguments must be the same as before; without a `seed`, the seed of the first
+run is used.""",
     ),
     "gradient": (
         "controlVariates, saga or svrg, optional",
         """How the gradient of the log posterior is estimated: by default the plain estimate from the minibatch;
-``controlVariates()`` around the mode, as in `sgldcv`; ``svrg()`` around where the chain was; ``saga()`` by a table of
-the gradients seen last.""",
+``controlVariates()`` around the mode, as in `sgldcv`; ``svrg()`` around an earlier position of the chain; ``saga()`` by
+a table of the last gradient of each observation.""",
     ),
     "dynamics": (
         "Dynamics or dict of str to Dynamics",
-        """How a parameter moves, given the estimated gradient; one for all parameters, or a dict with one for each.""",
+        """The update rule, given the estimated gradient: one for all parameters, or a dict with one for each.""",
     ),
     "optimizer": (
         '{"sgd", "adam"}, default "sgd"',
-        """The search for the mode: gradient ascent with constant stepsize, as in R, or Adam.""",
+        """The method of the search for the mode: gradient ascent with constant stepsize, as in R, or Adam.""",
     ),
 }
 
@@ -299,12 +305,12 @@ TEXTS |= {f"{sampler}.{argument}": text for sampler in ("scir", "sgrld") for arg
 
 RETURNS = {
     "{draws}": """Draws
-    A dict with the chain of each parameter, an array of type `dtype` and shape (nIters, *shape), or
-    (nChains, nIters, *shape) given `nChains`; with `thin` and `burnIn`, (nIters - burnIn) // thin draws. Fewer if
-    interrupted. It also tells the seed, log posterior estimates and timings, and has `summary` and `toArviz`.""",
+    A dict with the draws of each parameter, an array of type `dtype` and shape (T, *shape), or (nChains, T, *shape)
+    given `nChains`, with T = (nIters - burnIn) // thin draws; fewer if interrupted. It also has the seed, the log
+    posterior estimates and the timings, and the methods `summary` and `toArviz`.""",
     "{sampler}": """Sgmcmc
-    For `initSess`, `sgmcmcStep` and `getParams`. Its fields `params`, `N`, `data`, `n`, `stepsize`, `estLogPost`, those
-    named as the settings of the method, and with control variates `paramsOpt` and `logPostOptGrad` are R's.""",
+    The sampler, for `initSess`, `sgmcmcStep` and `getParams`. It has R's fields: `params`, `N`, `data`, `n`,
+    `stepsize`, `estLogPost`, the method's settings, and with control variates `paramsOpt` and `logPostOptGrad`.""",
 }
 INVALID = """ValueError
     If an argument is invalid; the message names it, what it got and what would work."""
@@ -312,16 +318,17 @@ RAISES = {
     "{set-up errors}": INVALID,
     "{run errors}": f"""{INVALID}
 MemoryError
-    If the draws would need more memory than is free; raised before anything is run.
+    If the draws would need more memory than is free; raised before anything runs.
 DivergenceError
-    If the chain reaches NaN or infinity; it carries the draws so far.
+    If the chain reaches NaN or infinity; the error has the draws so far.
 ModeSearchError
-    If the search for the mode does, where control variates make one.""",
+    If the search for the mode with control variates reaches NaN or infinity.""",
 }
 
 CONTROL_VARIATES = """The gradient of the log posterior is estimated with control variates: a search finds the mode,
-one pass over all data gives the exact gradient there, and minibatches then estimate only the difference between here
-and the mode (Baker et al., eq. 4). The chain starts at the mode, unless `starts` says otherwise."""
+one pass over all data gives the exact gradient there, and minibatches then estimate only the difference between the
+gradients at the current position and at the mode (Baker et al., eq. 4). The chain starts at the mode, unless `starts`
+says otherwise."""
 
 EXAMPLE = """The posterior of the mean of normal observations:
 
@@ -349,7 +356,7 @@ True"""
 
 
 def filled_in(document: str, name: str, signature: inspect.Signature) -> str:
-    """The docstring of a function with what all have in common: texts of arguments, results and errors, an example."""
+    """The docstring of a function, with the shared texts of arguments, results, errors and the example filled in."""
     texts = {
         "{parameters}": "\n".join(_entry(*_text(name, argument), argument) for argument in signature.parameters),
         "{control variates}": CONTROL_VARIATES,
@@ -363,7 +370,7 @@ def filled_in(document: str, name: str, signature: inspect.Signature) -> str:
 
 
 def _example(name: str, signature: inspect.Signature) -> str:
-    """A small run, or a small loop for a function that sets up."""
+    """The example: a small run, or a small loop for a Setup function."""
     search = ", optStepsize=1e-4" if "optStepsize" in signature.parameters else ""
     one_call = "nIters" in signature.parameters
     imports = name if one_call else ", ".join(("getParams", "initSess", name, "sgmcmcStep"))
@@ -372,7 +379,7 @@ def _example(name: str, signature: inspect.Signature) -> str:
 
 
 def _text(name: str, argument: str) -> tuple[str, str]:
-    """Of an argument, where a sampler has one of its own that."""
+    """The text of an argument: the sampler's own, or else the common one."""
     return TEXTS.get(f"{name.removesuffix('Setup')}.{argument}", TEXTS[argument])
 
 

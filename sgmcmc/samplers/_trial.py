@@ -1,4 +1,7 @@
-"""The functions of the user on abstract inputs, before anything is computed: do they fit, and may they be compiled."""
+"""A trial of the user's functions on abstract inputs.
+
+It shows whether their results are valid and they can be compiled.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,23 @@ from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros
 from sgmcmc.model import LogLik, LogPrior, Model, Returns
 
-TRACED_ROWS = 1009  # a length that no parameter has, to tell a vector of terms
-LOOKED_AT = 1000  # observations in which whole numbers are looked for
+TRACED_ROWS = 1009  # a length that no parameter has, to recognise a vector of terms
+LOOKED_AT = 1000  # observations that are searched for whole numbers
 
 RANDOM = re.compile(
     "(Random(Uniform|UniformInt|StandardNormal|Gamma|Poisson|PoissonV2|Shuffle)|(Parameterized)?TruncatedNormal|Multinomial"
     "|Rng(ReadAnd)?Skip|Stateful(Uniform|Standard|Truncated|Random).*|.*CandidateSampler)"
 )  # operations that draw from TensorFlow's own generators
 PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
-OTHER_NOISE = "Draw them before, as an entry of dataset, or by tf.random.stateless_normal and its like."
+OTHER_NOISE = (
+    "Draw them before the run, as an entry of dataset, or use tf.random.stateless_normal and similar functions."
+)
 OTHER_TYPE = {"float32": "float64", "float64": "float32"}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Of the functions of one sampler.
+    """A trial of the functions of one sampler.
 
     Parameters
     ----------
@@ -50,11 +55,11 @@ class Trial:
     dtype: tf.DType
 
     def log_lik(self, function: LogLik) -> Returns:
-        """What it returns for a minibatch."""
+        """Whether `logLik` returns a sum or a vector of terms."""
         try:
             shape = self._output_shape("logLik", function, TRACED_ROWS)
         except ValueError:
-            # The user knows how long a minibatch is, and is told of that if it fails too.
+            # The user knows the size of a minibatch: if that fails too, the error is about it.
             self._output_shape("logLik", function, self.n)
             raise
         if shape.rank == 0:
@@ -70,13 +75,13 @@ class Trial:
         return Returns.TERMS
 
     def log_prior(self, function: LogPrior) -> None:
-        """It must return a scalar."""
+        """Refuse a `logPrior` that does not return a scalar."""
         shape = self._output_shape("logPrior", function, None)
         if shape.num_elements() != 1:
             raise ValueError(f"logPrior of {self.sampler} must return a scalar; got shape {shape}.")
 
     def uses_all_parameters(self, model: Model, but: Collection[str]) -> None:
-        """Differentiably, but for those that no gradient moves."""
+        """Refuse parameters that have no gradient, except those in `but`."""
         unused: list[str] = []
 
         def gradient(params: dict, rows: dict) -> None:
@@ -118,46 +123,46 @@ class Trial:
         return output.shape
 
     def _remedy(self, error: str) -> str:
-        """What helps against the mistakes that are made most."""
+        """What to do about the most common mistakes."""
         if re.search(r"float(32|64) not in list of allowed values: .*int32|valid indices, got .*float", error):
             names = self._whole_numbers()
-            return f". An entry of dataset that serves as indices is to be named in integers: integers={names}."
+            return f". Name entries of dataset that are indices in integers, such as integers={names}."
         other = OTHER_TYPE[self.dtype.name]
         if (
             other in error and self.dtype.name in error and "allowed values" not in error
         ) or "a double tensor" in error:
-            choice = f", or dtype={other!r} chosen" if other == "float64" else ""
-            return f". A constant of {other} is to be made tf.constant(..., tf.{self.dtype.name}){choice}."
+            choice = f", or use dtype={other!r}" if other == "float64" else ""
+            return f". Make constants of type {other} with tf.constant(..., tf.{self.dtype.name}){choice}."
         return ""
 
     def _whole_numbers(self) -> list[str]:
         """The float entries that could be indices."""
         words = aligned_zeros(min(self.data.size, LOOKED_AT), self.data.layout.width)
-        with contextlib.suppress(Exception):  # data elsewhere may not be there; this is said of another error
+        with contextlib.suppress(Exception):  # data on disk may be unreadable, and this is only a hint
             self.data.read(0, words)
         views = self.data.layout.views(words)
         return sorted(name for name, x in views.items() if x.dtype.kind == "f" and (x == np.floor(x)).all())
 
 
 def require_pure(label: str, graph: Any, instead: str) -> None:
-    """Refuse what a compiled chain cannot repeat: random numbers outside the seed, and calls of Python.
+    """Refuse calls of Python, and random numbers that the seed does not govern.
 
-    `instead` says where random numbers may come from.
+    `instead` is the advice on random numbers in the message.
     """
     require_repeatable(label, graph, instead)
     if called := sorted(PYTHON.intersection(operations(graph))):
         raise ValueError(
             f"{label} must be in TensorFlow operations alone; got {', '.join(called)}, a call of Python "
-            f"(tf.py_function, tf.numpy_function), which cannot be compiled, nor mapped over chains."
+            f"(tf.py_function, tf.numpy_function), which can be neither compiled nor mapped over chains."
         )
 
 
 def require_repeatable(label: str, graph: Any, instead: str) -> None:
-    """Refuse random numbers outside the seed."""
+    """Refuse random numbers that the seed does not govern."""
     if drawn := sorted(filter(RANDOM.fullmatch, set(operations(graph)))):
         raise ValueError(
-            f"{label} must not draw random numbers by itself, since seed does not govern them and no run could be "
-            f"repeated; got {', '.join(drawn)}. {instead}"
+            f"{label} must not draw random numbers by itself, since seed would not govern them and the run could not "
+            f"be repeated; got {', '.join(drawn)}. {instead}"
         )
 
 

@@ -36,8 +36,10 @@ def badodab(
 ) -> Draws:
     """The adaptive Langevin thermostat, by the splitting BADODAB.
 
-    SGNHT's dynamics, split so that the variance of a normal posterior is right whatever `a`. With eps the `stepsize`,
-    u ~ N(0, eps) and a thermostat xi for each parameter, `a` at the start, each iteration makes the update::
+    The dynamics of SGNHT, split so that the variance of a normal posterior is right for
+    every `a`. Each parameter has a momentum u, which starts as N(0, eps) with eps the
+    `stepsize`, and a thermostat xi, which starts at `a`. Each iteration makes the
+    update::
 
         u = u + eps * gradient
         theta = theta + u/2
@@ -46,9 +48,10 @@ def badodab(
         xi = xi + (mean(u^2) - eps)/2
         theta = theta + u/2
 
-    where the gradient of the log posterior is estimated from a minibatch (Leimkuhler and Shang [1]_; the two half kicks
-    by the same gradient are made at once). In the paper's stepsize h and friction A, ``stepsize = h**2`` and
-    ``a = A * h``.
+    where the gradient of the log posterior is estimated from a minibatch (Leimkuhler
+    and Shang [1]_; the last half kick of a step and the first of the next use the same
+    gradient, and are made together). In the paper's stepsize h and friction A,
+    ``stepsize = h**2`` and ``a = A * h``.
 
     Parameters
     ----------

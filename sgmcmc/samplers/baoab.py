@@ -43,9 +43,11 @@ def baoab(
         u = (1 - alpha) u + N(0, alpha (2 - alpha) eps)
         theta = theta + u/2
 
-    where the gradient of the log posterior is estimated from a minibatch (Leimkuhler and Matthews [1]_; the two half
-    kicks by the same gradient are made at once). The steps themselves cause no error in the variance of a normal
-    posterior, as long as eps is below 4 times its smallest variance; the noise of the gradients does.
+    where the gradient of the log posterior is estimated from a minibatch (Leimkuhler
+    and Matthews [1]_; the last half kick of a step and the first of the next use the
+    same gradient, and are made together). For a normal posterior, the size of the steps
+    causes no error in the variance as long as eps is below 4 times the smallest
+    variance. The noise of the gradients does cause one.
 
     In the paper's stepsize h and friction gamma, ``stepsize = h**2`` and ``alpha = 1 - exp(-gamma * h)``. alpha = 1 is
     SGLD with each noise used in two updates, half in each [2]_.

@@ -39,22 +39,27 @@ def ccadl(
 ) -> Draws:
     """The covariance-controlled adaptive Langevin thermostat.
 
-    SGNHT, with a further friction that takes away what the noise of the gradients brings, also where it differs between
-    directions. With eps the `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update::
+    SGNHT with an additional friction that removes the energy that the noise of the
+    gradients adds, also if the noise differs between directions. With eps the
+    `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update::
 
         u' = u + eps * gradient - eps/2 V u - xi u + N(0, 2 a eps)
         theta' = theta + u'
         xi' = xi + mean(u'^2) - eps
 
-    with a thermostat xi for each parameter, `a` at the start. V is the mean over all iterations so far of the estimated
-    covariance of the gradient's noise, N^2/n times the covariance of the gradients of the minibatch's observations, or
-    of what a `gradient` of another kind leaves of them (Shang et al., algorithm 1). Without replacement n/N of it is
-    taken off, so that a minibatch of all data has no noise. Of noise that goes with theta this is the average. With
-    ``eps V`` above 4 the chain is unstable: decrease the stepsize, or increase `minibatchSize`.
+    with a thermostat xi for each parameter, which starts at `a`. V is the mean over all
+    iterations so far of the estimated covariance of the gradient's noise (Shang et al.,
+    algorithm 1). The estimate is N^2/n times the covariance of the minibatch's terms,
+    which are the gradients of its observations, or the differences that the `gradient`
+    estimator sums. Without replacement it is multiplied by 1 - n/N, so that a minibatch
+    of all data has no noise. If the noise depends on theta, V is its average. With
+    ``eps V`` above 4 the chain is unstable: decrease the stepsize, or increase
+    `minibatchSize`.
 
-    In the paper's stepsize h and friction A, ``stepsize = h**2`` and ``a = A * h``. With ``covariance="full"`` the
-    noises of the elements of one parameter array may go together; those of different arrays are taken to be
-    independent, and the thermostats make up for what that leaves.
+    In the paper's stepsize h and friction A, ``stepsize = h**2`` and ``a = A * h``.
+    ``covariance="full"`` allows correlated noise between the elements of one parameter
+    array. The noise of different arrays is taken to be independent, and the thermostats
+    correct the remainder.
 
     Parameters
     ----------
@@ -154,7 +159,8 @@ def _checked_covariance(choices: Choices, covariance: str) -> Covariance:
     if how is Covariance.FULL and sizes[largest] > LARGEST:
         raise choices.refuse(
             "covariance",
-            f"be 'diag' where an entry of params has more than {LARGEST} elements, whose matrix each iteration makes",
+            f"be 'diag' where an entry of params has more than {LARGEST} elements, since each iteration computes its "
+            "matrix",
             f"'full' with {sizes[largest]} elements of {largest!r}",
         )
     return how

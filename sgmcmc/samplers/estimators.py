@@ -1,4 +1,4 @@
-"""How the gradient of the log posterior is estimated: what may stand for the argument `gradient`."""
+"""The estimators of the gradient of the log posterior, for the argument `gradient`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from dataclasses import dataclass
 class controlVariates:  # noqa: N801 - reads as a function where it is used
     """Control variates around the mode, for the argument `gradient` of a sampler.
 
-    A search finds the mode, one pass over all data gives the exact gradient there, and minibatches then estimate only
-    the difference between the gradient here and at the mode (Baker et al. 2019, eq. 4). The chain starts at the mode,
+    A search finds the mode, and one pass over all data gives the exact gradient there.
+    Minibatches then estimate only the difference between the gradients at the current
+    position and at the mode (Baker et al. 2019, eq. 4). The chain starts at the mode,
     unless `starts` says otherwise. `sgldcv` is `sgld` with this argument.
 
     Parameters
     ----------
     optStepsize : float or "auto", default "auto"
-        The stepsize of the search for the mode: the factor of the gradient of the log posterior, summed over all N,
-        in ``theta + optStepsize * gradient``; with ``optimizer="adam"``, Adam's learning rate on the scale of `params`.
-        "auto" is a search that needs none: SciPy's trust regions, on more and more observations.
+        The stepsize of the search for the mode: the factor of the gradient of the log
+        posterior, summed over all N, in ``theta + optStepsize * gradient``; with
+        ``optimizer="adam"``, Adam's learning rate on the scale of `params`. "auto" is a
+        search that needs no stepsize: SciPy's trust-region method, on more and more
+        observations.
     nItersOpt : int, default 10**4
-        Minibatches in the search for the mode, unless that is automatic. 0 takes `params` as the mode.
+        Number of minibatches in the search for the mode, unless that is automatic. 0
+        takes `params` as the mode.
     optimizer : {"sgd", "adam"}, default "sgd"
-        The search with a stepsize: gradient ascent with constant stepsize, as in R, or Adam.
+        The method of a search with a stepsize: gradient ascent with constant stepsize,
+        as in R, or Adam.
     verbose : bool, default True
-        Show the progress of the search, unless the sampler is told otherwise.
+        Show the progress of the search, unless the sampler has ``verbose=False``.
 
     References
     ----------
@@ -57,12 +62,15 @@ class controlVariates:  # noqa: N801 - reads as a function where it is used
 class saga:  # noqa: N801
     """SAGA, for the argument `gradient` of a sampler.
 
-    The gradient of each observation that was seen last is remembered in a table, and minibatches estimate only the
-    difference to their sum [1]_. The table begins with the gradients at `params`, or at the mode where that is sought,
-    and has N times as many numbers as `params`, for each chain. While the chains run, three times as many are held,
-    and while a checkpoint is written six times; a call of `sgmcmcStep` copies it, so that single steps are slow. The
-    noise shrinks as with control variates, wherever the chain is, but each iteration costs the gradients of single
-    observations and a table in memory. Best where N is small or the posterior has no single mode.
+    A table stores the last computed gradient of each observation, and minibatches
+    estimate only the difference to the sum of the table [1]_. The table begins with the
+    gradients at `params`, or at the mode if the run searches for it. For each chain it
+    has N times as many numbers as `params`. While the chains run, three times that
+    memory is needed, and while a checkpoint is written six times. Each call of
+    `sgmcmcStep` copies the table, so single steps are slow. The noise is reduced as
+    with control variates, but at every position of the chain. In return each iteration
+    needs the gradients of single observations. SAGA is best if N is small or if the
+    posterior has several modes.
 
     References
     ----------
@@ -90,14 +98,15 @@ class saga:  # noqa: N801
 class svrg:  # noqa: N801
     """SVRG, for the argument `gradient` of a sampler.
 
-    Control variates not around the mode but around where the chain was: every so many iterations the gradient is worked
-    out from all data, and minibatches estimate the difference to it [1]_.
+    Control variates around an earlier position of the chain instead of the mode: every
+    `every` iterations the exact gradient is computed from all data at the current
+    position, and minibatches estimate the difference to it [1]_.
 
     Parameters
     ----------
     every : int, optional
-        Iterations from one full gradient to the next. By default so many that minibatches pass ten times through the
-        data between them.
+        Number of iterations from one full gradient to the next. By default the
+        minibatches between two of them have 10 N observations in all.
 
     References
     ----------

@@ -40,21 +40,24 @@ def psgld(
 ) -> Draws:
     """Preconditioned stochastic gradient Langevin dynamics.
 
-    SGLD whose stepsize for each element goes with the size of its gradients, as in RMSprop. With eps the `stepsize`,
-    each iteration makes the update::
+    SGLD with a stepsize for each element that adapts to the size of its gradients, as
+    in RMSprop. With eps the `stepsize`, each iteration makes the update::
 
         V = beta V + (1 - beta) (gradient/N)^2
         G = 1 / (delta + sqrt(V))
         theta' = theta + eps/2 * G gradient + N(0, eps G)
 
-    elementwise, where the gradient of the log posterior is estimated from a minibatch (Li et al., algorithm 1; there V
-    has the gradient of the log likelihood alone).
+    elementwise, where the gradient of the log posterior is estimated from a minibatch
+    (Li et al., algorithm 1; their V uses the gradient of the log likelihood alone). V
+    starts as the first (gradient/N)^2.
 
-    G goes with theta, for which an exact update has a further term, eps/2 times the derivative of G. **It is left
-    out**, as in the paper, so that the chain misses the posterior however small the stepsize is; it is a sampler for
-    networks that are to be explored, not for error bars. With `adapt`, V stays what it is after so many iterations,
-    and what follows is SGLD with a constant preconditioner, which has no such error. Elsewhere
-    ``preconditioner="diagonal"`` of the other samplers is the better choice.
+    Since G depends on theta, an exact update would have a further term, eps/2 times the
+    derivative of G. As in the paper, this term **is left out**, so the chain does not
+    sample the posterior, however small the stepsize is. The method is for exploring the
+    posterior of a network, not for error bars. With `adapt`, V stays constant after
+    that many iterations, and the rest of the run is SGLD with a constant
+    preconditioner, which has no such error. In most cases ``preconditioner="diagonal"``
+    of the other samplers is the better choice.
 
     Parameters
     ----------

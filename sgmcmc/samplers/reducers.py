@@ -1,4 +1,4 @@
-"""Reducers for `reduce=`: what can be known of a chain too big to store."""
+"""Reducers for `reduce=`: summaries of a chain too large to store."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ def runningMean() -> Reducer:
     Returns
     -------
     Reducer
-        Its result is ``{name: mean}``, of the shape of the parameter (or of what `collect` gives), in float64; nan
-        without draws. Given `nChains`, one for each chain: (nChains, ...).
+        Its result is ``{name: mean}``, in the shape of the parameter (or of what
+        `collect` returns) and in float64; NaN without draws. Given `nChains`, the
+        result has one mean for each chain, (nChains, ...).
 
     See Also
     --------
@@ -53,16 +54,18 @@ def runningMean() -> Reducer:
 
 
 def runningCovariance() -> Reducer:
-    """The covariance of the elements of each parameter, in memory that does not grow with the chain.
+    """The covariance of the elements of each parameter, in constant memory.
 
-    By Welford's recursion, which does not cancel. It holds a D x D matrix for a parameter of D elements.
+    It uses Welford's recursion, which is numerically stable, and holds a D x D matrix
+    for a parameter of D elements.
 
     Returns
     -------
     Reducer
-        Its result is ``{name: covariance}``, (D, D) in float64, of the elements in C order, with divisor T - 1 for T
-        draws; nan for fewer than two. Given `nChains`, one for each chain. Of different parameters none is kept:
-        `collect` can put them into one.
+        Its result is ``{name: covariance}``, (D, D) in float64, of the elements in C
+        order, with divisor T - 1 for T draws; NaN for fewer than two draws. Given
+        `nChains`, the result has one matrix for each chain. It has no covariances
+        between different parameters; `collect` can join them into one.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Update rules of one's own: sample and sampleSetup."""
+"""Samplers with the user's own update rule: sample and sampleSetup."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def sample(
 ) -> Draws:
     """Sample with an update rule of your own.
 
-    Everything but the rule is that of the other samplers: minibatches, gradients, chains, storage and sessions.
+    Minibatches, gradients, chains, storage and sessions are those of the other
+    samplers; only the update rule is yours.
 
     Parameters
     ----------

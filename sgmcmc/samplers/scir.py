@@ -164,4 +164,4 @@ def scirSetup(
         logScale=logScale,
         **options,
     )
-    return set_up(choices, lambda normalised: scir_rule())
+    return set_up(choices, scir_rule())

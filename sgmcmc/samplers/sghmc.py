@@ -48,8 +48,14 @@ def sghmc(
 
     where the gradient of the log posterior is estimated from a minibatch (Chen, Fox and Guestrin, eq. 15).
 
-    Within the leaps the kinetic temperature, the mean of nu^2 / eps, goes from 1 to 1 / (1 - alpha/2), where friction
-    and noise balance and the positions are right. A run warns if it is a tenth off that, as noisy gradients make it.
+    The kinetic temperature, the mean of nu^2 / eps, is 1 at the start of an iteration.
+    For small eps and gradients without noise it is T = (1 - alpha/2 (1 - alpha)^(2L)) /
+    (1 - alpha/2) after L leaps, which tends to 1 / (1 - alpha/2). A run warns if the
+    average over the second half of its draws differs from T by more than T/10, or with
+    ``stepsize="auto"`` by more than max(0.1, 4 * tolerance) T, and clearly so for its
+    Monte Carlo error; noisy gradients and large steps make it larger. If the
+    temperature is right, the run also warns if the chain's variance, as computed from
+    the temperature, is clearly below 0.9 or above 1.4 times that of a normal posterior.
 
     Parameters
     ----------
@@ -167,8 +173,14 @@ def sghmccv(
 
     where the gradient of the log posterior is estimated from a minibatch (Chen, Fox and Guestrin, eq. 15).
 
-    Within the leaps the kinetic temperature, the mean of nu^2 / eps, goes from 1 to 1 / (1 - alpha/2), where friction
-    and noise balance and the positions are right. A run warns if it is a tenth off that, as noisy gradients make it.
+    The kinetic temperature, the mean of nu^2 / eps, is 1 at the start of an iteration.
+    For small eps and gradients without noise it is T = (1 - alpha/2 (1 - alpha)^(2L)) /
+    (1 - alpha/2) after L leaps, which tends to 1 / (1 - alpha/2). A run warns if the
+    average over the second half of its draws differs from T by more than T/10, or with
+    ``stepsize="auto"`` by more than max(0.1, 4 * tolerance) T, and clearly so for its
+    Monte Carlo error; noisy gradients and large steps make it larger. If the
+    temperature is right, the run also warns if the chain's variance, as computed from
+    the temperature, is clearly below 0.9 or above 1.4 times that of a normal posterior.
 
     {control variates}
 

@@ -20,7 +20,7 @@ from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator, controlVariates
 from sgmcmc.samplers.subsampling import adaptive
 
-LARGEST = 0.1  # the variance is then 5% too small
+LARGEST = 0.1  # of `a`: the variance is then 5% too small
 
 
 @public
@@ -41,8 +41,9 @@ def sgnht(
 ) -> Draws:
     """The stochastic gradient Nosé-Hoover thermostat.
 
-    The thermostat xi, one for each parameter and `a` at the start, finds the friction that the gradient's noise needs.
-    With eps the `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update::
+    Each parameter has a thermostat xi, which starts at `a` and adapts the friction to
+    the noise of the gradient. With eps the `stepsize` and u ~ N(0, eps) at the start,
+    each iteration makes the update::
 
         u' = u + eps * gradient - xi u + N(0, 2 a eps)
         theta' = theta + u'
@@ -50,10 +51,11 @@ def sgnht(
 
     where the gradient of the log posterior is estimated from a minibatch (Ding et al., algorithm 2).
 
-    In equilibrium mean(u^2) is eps whatever `a`, but the variance of a normal posterior comes out as 1 - xi/2 times
-    what it is, and xi tends to 1 - sqrt(1 - 2 a) as eps falls: the variance is 0.5% too small with the default `a` of
-    0.01, 5% with 0.1. The noise of the gradients adds to xi. A run warns if 1 - xi/2, with the mean of its own xi, is
-    below 0.9.
+    In equilibrium mean(u^2) is eps for every `a`. But for a normal posterior the
+    variance of the chain is 1 - xi/2 times the posterior's, and xi tends to 1 - sqrt(1
+    - 2 a) as eps tends to 0: the variance is 0.5% too small with the default `a` of
+    0.01, and 5% with 0.1. The noise of the gradients increases xi. A run warns if 1 -
+    xi/2, with the mean of xi over the second half of its draws, is clearly below 0.9.
 
     Parameters
     ----------
@@ -150,8 +152,9 @@ def sgnhtcv(
 ) -> Draws:
     """The stochastic gradient Nosé-Hoover thermostat with control variates.
 
-    The thermostat xi, one for each parameter and `a` at the start, finds the friction that the gradient's noise needs.
-    With eps the `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update::
+    Each parameter has a thermostat xi, which starts at `a` and adapts the friction to
+    the noise of the gradient. With eps the `stepsize` and u ~ N(0, eps) at the start,
+    each iteration makes the update::
 
         u' = u + eps * gradient - xi u + N(0, 2 a eps)
         theta' = theta + u'
@@ -159,10 +162,11 @@ def sgnhtcv(
 
     where the gradient of the log posterior is estimated from a minibatch (Ding et al., algorithm 2).
 
-    In equilibrium mean(u^2) is eps whatever `a`, but the variance of a normal posterior comes out as 1 - xi/2 times
-    what it is, and xi tends to 1 - sqrt(1 - 2 a) as eps falls: the variance is 0.5% too small with the default `a` of
-    0.01, 5% with 0.1. The noise of the gradients adds to xi. A run warns if 1 - xi/2, with the mean of its own xi, is
-    below 0.9.
+    In equilibrium mean(u^2) is eps for every `a`. But for a normal posterior the
+    variance of the chain is 1 - xi/2 times the posterior's, and xi tends to 1 - sqrt(1
+    - 2 a) as eps tends to 0: the variance is 0.5% too small with the default `a` of
+    0.01, and 5% with 0.1. The noise of the gradients increases xi. A run warns if 1 -
+    xi/2, with the mean of xi over the second half of its draws, is clearly below 0.9.
 
     {control variates}
 
@@ -263,7 +267,7 @@ def _set_up_sgnht(choices: Choices, a: PerParameter, gradient: Estimator | None)
     if (largest := max(factors.values())) > LARGEST:
         ratio = (1 + np.sqrt(1 - 2 * largest)) / 2
         warn_user(
-            f"a of {choices.sampler} should be at most {LARGEST}, better 0.02; with {largest:.3g} the variance of a "
-            f"normal posterior comes out as {ratio:.2g} times what it is, or less, however small the stepsize."
+            f"a of {choices.sampler} should be at most {LARGEST}, better 0.02; with {largest:.3g} the variance of the "
+            f"chain is at most {ratio:.2g} times that of a normal posterior, however small the stepsize."
         )
     return set_up(choices, {name: sgnht_dynamics(factor) for name, factor in factors.items()}, gradient, {"a": factors})

@@ -162,4 +162,4 @@ def sgrldSetup(
         logScale=logScale,
         **options,
     )
-    return set_up(choices, sgrld_rule)
+    return set_up(choices, sgrld_rule())

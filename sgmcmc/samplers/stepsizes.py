@@ -1,4 +1,4 @@
-"""checkStepsize: whether half the stepsize gives another answer."""
+"""checkStepsize: whether half the stepsize gives a different result."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ def checkStepsize(
     seed: int | None = None,
     **arguments: Any,
 ) -> pd.DataFrame:
-    """Run again at half the stepsize, and tell what changes.
+    """Run at a stepsize and at half of it, and compare the results.
 
-    The second run has twice the iterations, so that it goes on for as long in the time of the diffusion. A schedule
-    eps(k) becomes eps(k / 2) / 2. What a stepsize does wrong is halved with it, so the change is about as large as the
-    error that is left at half the stepsize. It is measured in Monte Carlo standard errors: by these alone, it would be
-    a standard normal number.
+    The second run has twice the iterations, so that both runs cover the same time of
+    the diffusion. A schedule eps(k) becomes eps(k / 2) / 2. The error that the stepsize
+    causes is halved with it, so the change is about as large as the error that remains
+    at half the stepsize. It is given in Monte Carlo standard errors: without an error
+    from the stepsize, it would be a standard normal number.
 
     Parameters
     ----------
     sampler : callable
-        One of the package that runs in one call, such as `sgld`.
+        A sampler of the package that runs in one call, such as `sgld`.
     logLik : callable
         As for the sampler.
     dataset : dict of str to array_like, or an object
@@ -56,23 +57,27 @@ def checkStepsize(
     params : dict of str to array_like
         As for the sampler.
     stepsize : float, schedule, or dict of str to either, default "auto"
-        The one to be checked; "auto" is the one that the sampler finds.
+        The stepsize to check; "auto" is the one that the sampler finds.
     nIters : int, default 10**4
-        Iterations at this stepsize; twice as many are made at half of it.
+        Number of iterations at this stepsize; the run at half of it makes twice as
+        many.
     burnIn : int, optional
-        Of these, how many at the beginning are left out. By default half.
+        How many of these iterations are left out at the beginning. By default half.
     seed : int, optional
         The same seed gives the same table.
     arguments : any
-        Others of the sampler. With `collect`, what it makes is compared; with `nChains`, all chains together.
+        Further arguments of the sampler. With `collect`, its results are compared; with
+        `nChains`, the draws of all chains together.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each element of each parameter: `mean` and `sd` at the stepsize, `mean_half` and `sd_half` at half of
-        it, and `mean_change` and `sd_change`, the changes in Monte Carlo standard errors. ``table.attrs["worst"]`` is a
-        sentence on the largest change, and ``table.attrs["changed"]`` whether it is larger than would come about by
-        chance in 1% of such checks, given the number of changes looked at.
+        A row for each element of each parameter: `mean` and `sd` at the stepsize,
+        `mean_half` and `sd_half` at half of it, and `mean_change` and `sd_change`, the
+        changes in Monte Carlo standard errors. ``table.attrs["worst"]`` is a sentence
+        on the largest change. ``table.attrs["changed"]`` is True if that change is
+        larger than what chance alone exceeds in 1% of such checks, given the number of
+        changes in the table.
 
     Raises
     ------
@@ -89,10 +94,11 @@ def checkStepsize(
 
     Notes
     -----
-    Settings other than the stepsize stay as they are, and so do errors that do not come from it, such as that of `a` in
-    SGNHT. The standard errors are ArviZ's and suppose that the chains have forgotten where they began many times: with
-    effective sample sizes below a hundred or so they are too small, and a change means that the run is too short. To
-    see no change means that the error is below about two standard errors: more iterations see smaller ones.
+    The settings other than the stepsize are the same in both runs, so errors that come
+    from them, such as that of `a` in SGNHT, do not appear. The standard errors are
+    ArviZ's. They are too small if effective sample sizes are below about one hundred; a
+    change then means that the run is too short. No change means that the error is below
+    about two standard errors; more iterations show smaller errors.
 
     Examples
     --------
@@ -113,8 +119,8 @@ def checkStepsize(
     for argument, value in arguments.items():
         if argument in KEPT_ELSEWHERE:
             raise ValueError(
-                f"{argument} of checkStepsize must be left out, since the draws of both runs are held in memory; got "
-                f"{described(value)}."
+                f"{argument} of checkStepsize must be left out, since checkStepsize holds the draws of both runs in "
+                f"memory; got {described(value)}."
             )
         if argument not in signature(sampler).parameters:
             raise TypeError(
@@ -123,7 +129,7 @@ def checkStepsize(
     schedules = stepsize.values() if isinstance(stepsize, Mapping) else [stepsize]
     if any(explores(eps) for eps in schedules):
         raise ValueError(
-            "stepsize of checkStepsize must have explorationFraction=0, since draws of an exploration are none of the "
+            "stepsize of checkStepsize must have explorationFraction=0, since draws while it explores are not from the "
             f"posterior; got {stepsize!r}."
         )
     n = require_count("nIters", "checkStepsize", nIters, 2)
@@ -133,21 +139,21 @@ def checkStepsize(
     at_stepsize = sampler(logLik, dataset, params, stepsize, **given)
     given |= {"nIters": 2 * n, "burnIn": 2 * skip, "thin": 2 * thin}
     given["seed"] = random.child_seed(at_stepsize.seed, Purpose.HALF)
-    if isinstance(stepsize, str):  # by now it is known, relative to the preconditioner that came with it
+    if isinstance(stepsize, str):  # it is known now, and relative to the preconditioner that was found with it
         found: dict[str, float] = at_stepsize.settings["stepsize"]
         half: Stepsize = _halved(found)
         if isinstance(given.setdefault("preconditioner", AUTO), str):
             given["preconditioner"] = at_stepsize.settings["preconditioner"]
     else:
         half = _halved(stepsize)
-    at_mode = given.get("nItersOpt") == 0  # then params are the centre of control variates, and stay it
-    if set(params) <= set(at_stepsize) and not at_mode:  # the chain goes on from where it is
+    at_mode = given.get("nItersOpt") == 0  # params are then the centre of the control variates and must not change
+    if set(params) <= set(at_stepsize) and not at_mode:  # the second run begins at the last draw of the first
         params = {name: at_stepsize[name][-1 if at_stepsize.nChains is None else (0, -1)] for name in params}
     return changes(at_stepsize, sampler(logLik, dataset, params, half, **given))
 
 
 def _halved(stepsize: float | Schedule | Mapping[str, float | Schedule]) -> Stepsize:
-    """Half of it, such that twice the iterations take as long."""
+    """Half the stepsize; schedules also change half as fast."""
     if isinstance(stepsize, Mapping):
         return {name: _half(eps) for name, eps in stepsize.items()}
     return _half(stepsize)

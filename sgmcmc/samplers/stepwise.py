@@ -1,4 +1,7 @@
-"""R's three functions for a loop of one's own, initSess, sgmcmcStep and getParams; and two to interrupt it."""
+"""R's three functions for the user's own loop, initSess, sgmcmcStep and getParams.
+
+And two to save and restore it.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,23 @@ from sgmcmc.samplers._sgmcmc import Sgmcmc
 
 
 def initSess(sgmcmc: Sgmcmc, verbose: bool = True) -> Session:
-    """Begin a chain; for control variates, search for the mode and pass once over the data.
+    """Begin a chain.
+
+    With control variates, this searches for the mode and passes once over the data.
 
     Parameters
     ----------
     sgmcmc : Sgmcmc
-        What a Setup function returned. Its `params` are set to the beginning of the chain.
+        What a Setup function returned. Its `params` are set to the start of the chain.
     verbose : bool, default True
-        Show the progress of the mode search, unless the Setup function was told otherwise.
+        Show the progress of the search for the mode, unless the Setup function has
+        ``verbose=False``.
 
     Returns
     -------
     Session
-        For `sgmcmcStep` and `getParams`. Each call begins the same chain anew, and ends the session before it.
+        The session, for `sgmcmcStep` and `getParams`. Each call begins the same chain
+        again and ends the previous session.
 
     Raises
     ------
@@ -41,20 +48,22 @@ def initSess(sgmcmc: Sgmcmc, verbose: bool = True) -> Session:
 
 
 def sgmcmcStep(sgmcmc: Sgmcmc, sess: Session, nSteps: int = 1) -> None:
-    """Make one iteration, or several; the new position is then in ``sgmcmc.params``.
+    """Run one or more iterations, which set ``sgmcmc.params`` to the new position.
 
     Parameters
     ----------
     sgmcmc : Sgmcmc
     sess : Session
-        What `initSess` returned for it.
+        What `initSess` returned for `sgmcmc`.
     nSteps : int, default 1
-        Iterations to make. They give the same draws as that many calls, in less time.
+        Number of iterations. One call gives the same draws as `nSteps` calls with one
+        iteration each, in less time.
 
     Raises
     ------
     DivergenceError
-        If the chain reaches NaN or infinity; ``sgmcmc.params`` then hold the position before this call.
+        If the chain reaches NaN or infinity; ``sgmcmc.params`` then hold the position
+        from before this call.
 
     Examples
     --------
@@ -73,12 +82,12 @@ def getParams(sgmcmc: Sgmcmc, sess: Session) -> dict[str, np.ndarray]:
     ----------
     sgmcmc : Sgmcmc
     sess : Session
-        What `initSess` returned for it.
+        What `initSess` returned for `sgmcmc`.
 
     Returns
     -------
     dict of numpy.ndarray
-        One array of the parameter's own shape for each, or given `nChains` (nChains, *shape).
+        An array for each parameter, of its shape, or (nChains, *shape) given `nChains`.
 
     Examples
     --------
@@ -89,20 +98,21 @@ def getParams(sgmcmc: Sgmcmc, sess: Session) -> dict[str, np.ndarray]:
 
 
 def saveSess(sgmcmc: Sgmcmc, sess: Session, path: str | Path) -> None:
-    """Write to a file where a chain stands, so that `restoreSess` can go on from there, in another process too.
+    """Save the state of a chain to a file, so that `restoreSess` can continue it.
 
     Parameters
     ----------
     sgmcmc : Sgmcmc
     sess : Session
-        What `initSess` returned for it.
+        What `initSess` returned for `sgmcmc`.
     path : str or Path
-        Of the file; replaced in one stroke if it exists, so that there is a whole one at any moment.
+        The name of the file. If the file exists it is replaced atomically, so that
+        there is a complete file at any time.
 
     Raises
     ------
     OSError
-        If it cannot be written.
+        If the file cannot be written.
 
     Examples
     --------
@@ -131,25 +141,30 @@ def saveSess(sgmcmc: Sgmcmc, sess: Session, path: str | Path) -> None:
 
 
 def restoreSess(sgmcmc: Sgmcmc, path: str | Path) -> Session:
-    """Go on from where `saveSess` left a chain; the steps are those that it would have made.
+    """Continue a chain from the state that `saveSess` saved, also in another process.
 
-    For control variates, the mode and the gradient there are read, not computed.
+    The further steps are those that the saved chain would have made. With control
+    variates, the mode and the gradient there are read from the file, not computed
+    again.
 
     Parameters
     ----------
     sgmcmc : Sgmcmc
-        What the same Setup function returned for the same arguments. Without a seed, it takes that of the file.
+        What the same Setup function returned for the same arguments. Without a `seed`,
+        the seed of the file is used.
     path : str or Path
+        The name of the file.
 
     Returns
     -------
     Session
-        For `sgmcmcStep` and `getParams`, in place of what `initSess` would return.
+        The session, for `sgmcmcStep` and `getParams`, in place of one from `initSess`.
 
     Raises
     ------
     ValueError
-        If the file is none that `saveSess` wrote, or of a sampler with another setting, which is named.
+        If `saveSess` did not write the file, or if a setting of the sampler has
+        changed; the message names the setting.
 
     Examples
     --------
@@ -158,7 +173,9 @@ def restoreSess(sgmcmc: Sgmcmc, path: str | Path) -> Session:
     _require(sgmcmc, "restoreSess")
     path = _require_path("restoreSess", path)
     if not path.is_file():
-        raise ValueError(f"path of restoreSess must be a file that saveSess wrote; got {str(path)!r}, which is none.")
+        raise ValueError(
+            f"path of restoreSess must be a file that saveSess wrote; got {str(path)!r}, where there is no file."
+        )
     return sgmcmc.restore(path.read_bytes(), str(path))
 
 

@@ -1,4 +1,4 @@
-"""How minibatches are drawn: what may stand for the argument `subsampling`."""
+"""Objects for the arguments `subsampling` and `minibatchSize`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ import numpy as np
 
 @dataclass(frozen=True)
 class preferential:  # noqa: N801 - reads as a function where it is used
-    """Minibatches that have the observations more often whose gradients matter more, for the argument `subsampling`.
+    """Minibatches that prefer large gradients, for the argument `subsampling`.
 
-    Observations are drawn with replacement in proportion to weights, and each term of the gradient is divided by n
-    times its probability, so that the estimate stays unbiased, with less noise [1]_. The weights are worked out once,
-    at the mode, which is sought, and where the chain then begins. For plain gradients they are the norms of the
-    gradients there (eq. 11). For estimates from differences, such as control variates, they are the root mean square of
-    each difference over draws from the normal approximation of the posterior: to first order the root of tr(H_i Sigma
-    H_i^T), with the observation's Hessian H_i and the covariance Sigma of the posterior (eq. 16). With a
-    `preconditioner` norms are those in its coordinates.
+    Observations are drawn with replacement in proportion to weights, and each term of
+    the gradient is divided by n times its probability. The estimate stays unbiased and
+    has less noise [1]_. The weights are computed once, at the mode: the run searches
+    for it, and the chain starts there. For plain gradients the weights are the norms of
+    the gradients at the mode (eq. 11). For estimates from differences, such as control
+    variates, they are the root mean square of each difference over draws from the
+    normal approximation of the posterior. To first order this is the root of tr(H_i
+    Sigma H_i^T), with the observation's Hessian H_i and the covariance Sigma of the
+    posterior (eq. 16). With a `preconditioner`, the norms are those in its coordinates.
 
     Parameters
     ----------
     weights : array_like, optional
-        (N,), positive: weights of your own in place of these. An array as `subsampling` is the same without a floor.
+        Your own weights in place of these, (N,) and positive. An array as `subsampling`
+        is the same, but without a floor.
     floor : float, default 0.1
-        The share of observations that are drawn uniformly, in [0, 1]: no observation is then less likely than
-        ``floor / N``, so that none weighs more than ``1 / floor`` times what it does in uniform minibatches, wherever
-        the chain goes.
+        The share of the draws that are uniform, in [0, 1]. Every observation then has
+        at least the probability ``floor / N``, so that its weight is at most
+        ``1 / floor`` times its weight in uniform minibatches.
 
     References
     ----------
@@ -64,26 +67,31 @@ class preferential:  # noqa: N801 - reads as a function where it is used
 class adaptive:  # noqa: N801
     """Minibatches that grow with the distance from the mode, for the argument `minibatchSize`.
 
-    With control variates the noise of the gradient is the smaller the nearer the chain is to the mode, so that few
-    observations do there. Each iteration looks at as many as keep a bound of the noise's variance at a threshold [1]_::
+    With control variates the noise of the gradient becomes smaller near the mode, so
+    fewer observations are enough there. Each gradient uses as many observations as keep
+    a bound on the variance of its noise at a threshold [1]_::
 
         n = |theta - mode|^2 * sum(L_i^2 / p_i) / threshold
 
-    where L_i is the Lipschitz constant of an observation's gradient and p_i its probability; up to N, rounded up to
-    parts of a quarter of `pilot`, of 32 at most. How many they were is in ``out.sampleStats``: "minibatch_size" in the
-    iteration, of all its leaps, and "observations" until then. Without a threshold a pilot chain of 2000 iterations
-    sets it, to the bound at the 95% quantile of its squared distances, where the minibatch then has the pilot's size,
-    whatever the L_i.
+    where L_i is the Lipschitz constant of an observation's gradient and p_i its
+    probability. The number n is at most N, and is rounded up to a multiple of a quarter
+    of `pilot`, or of 32 if that is smaller. ``out.sampleStats`` has the numbers:
+    "minibatch_size" in each iteration, over all its leaps, and "observations" over all
+    iterations so far. Without a threshold, a pilot chain of 2000 iterations sets it to
+    the bound at the 95% quantile of its squared distances. At that distance n is then
+    the pilot's size, and the L_i cancel.
 
     Parameters
     ----------
     lipschitz : array_like, optional
-        (N,), the constants L_i, which go with a threshold: see `sgmcmc.diagnostics.lipschitzLogistic`.
+        The constants L_i, (N,), needed if there is a `threshold`: see
+        `sgmcmc.diagnostics.lipschitzLogistic`.
     threshold : float, optional
-        The variance of the gradient's noise, summed over all elements of `params`.
+        The bound on the variance of the gradient's noise, summed over all elements of
+        `params`. By default a pilot chain sets it.
     pilot : int or float, default 0.001
-        The minibatch size of the pilot chain, a number from 1 to N or a proportion of N in (0, 1). Without a pilot
-        chain, that of the search for the mode.
+        The minibatch size of the pilot chain and of the search for the mode: a number
+        from 1 to N or a proportion of N in (0, 1).
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""tune: the settings of a sampler, chosen by trying many."""
+"""tune: choose the settings of a sampler by trying many."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from sgmcmc.samplers._options import RUN_DEFAULTS, SETUP_DEFAULTS
 from sgmcmc.samplers.estimators import saga, svrg
 from sgmcmc.samplers.subsampling import adaptive
 
-PASSES = 1000  # over the data, by default, of all candidates together
-UNKNOWN = 1e-6  # a stepsize to set up with, where those to try depend on what is set up
+PASSES = 1000  # over the data that all candidates have together by default
+UNKNOWN = 1e-6  # the stepsize of the set-up, if the candidates depend on it
 TRIED = ("minibatchSize", "alpha", "L", "a")
 AROUND = 10.0 ** np.arange(-2, 2.01, 0.5)
 OF_CHAINS = ("nChains", "starts", "sharedMinibatch")
@@ -45,16 +45,18 @@ def tune(
 ) -> Tuned:
     """Choose the stepsize of a sampler, and its other settings, by trying many.
 
-    All candidates run for a short time, the best third of them goes on for three times as long, and so on until one is
-    left: successive halving, as in MAMBA [1]_. The better of two is the one whose draws have the smaller kernel Stein
-    discrepancy from the posterior (see ``Draws.ksd``), which a stepsize that is too large makes large, and one that is
-    too small too. A candidate that diverges loses. What is chosen is best for runs about as long as its last rung:
-    longer runs can do with a smaller stepsize, and `checkStepsize` tells whether they should.
+    All candidates run for a short time, a rung. The best third of them goes on for
+    three times as long, and so on until one is left: this is successive halving, as in
+    MAMBA [1]_. The best candidates are those whose draws have the smallest kernel Stein
+    discrepancy from the posterior (see ``Draws.ksd``). A stepsize that is too large or
+    too small makes it large, and a candidate that diverges is dropped. The chosen
+    settings are best for runs about as long as the last rung. Longer runs can use a
+    smaller stepsize; `checkStepsize` shows whether they should.
 
     Parameters
     ----------
     sampler : callable
-        One of the package that runs in one call, such as `sgld`.
+        A sampler of the package that runs in one call, such as `sgld`.
     logLik : callable
         As for the sampler.
     dataset : dict of str to array_like, or an object
@@ -62,48 +64,55 @@ def tune(
     params : dict of str to array_like
         As for the sampler; all candidates start here, or at the mode.
     stepsize : sequence of float or dict of str to float, optional
-        What to try. By default, nine from a hundredth to a hundred times the one to begin with where nothing is known
-        of the posterior: for `sgld` n / N^2, for `sgldcv` 1 / 10N, and so on. Schedules are not tried, since they are
-        not the same for a short run and for a long one.
+        The stepsizes to try. By default nine, from a hundredth to a hundred times the
+        first guess for an unknown posterior: n / N^2 for `sgld`, 1 / (10 N) for
+        `sgldcv`, and similarly for the others. Schedules are not possible, since they
+        differ between short and long runs.
     nGradients : int, optional
-        How many gradients of single observations may be evaluated, of all candidates together. Half of them move
-        chains, half judge them. By default 1000 N, ten times those of a run of `sgld` with its defaults, so that the
-        last rung is about as long as such a run.
+        How many gradients of single observations all candidates together may evaluate.
+        Half of them move the chains, and half judge them. By default 1000 N, ten times
+        as many as a run of `sgld` with its defaults, so that the last rung is about as
+        long as such a run.
     eta : int, default 3
         The best ``1/eta`` of the candidates go on, with `eta` times as many gradients.
     verbose : bool, default True
         Show a progress bar.
     seed : int, optional
-        The same seed chooses the same; without one, a fresh seed is drawn.
+        The same seed gives the same choice; without one, a fresh seed is drawn.
     arguments : any
-        Others of the sampler, such as `logPrior` or `optStepsize`. Each of `minibatchSize`, `L`, `alpha` and `a` may be
-        a list, of which all combinations are tried. Those that say how many chains are run, how long and what is kept
-        of them have no meaning here.
+        Further arguments of the sampler, such as `logPrior` or `optStepsize`. Each of
+        `minibatchSize`, `L`, `alpha` and `a` may be a list; all combinations are tried.
+        Arguments for the number of chains, the length of the run and its storage are
+        not allowed.
 
     Returns
     -------
     Tuned
-        Its `settings` are to be passed on, with the `preconditioner` if one was given; it also has a `table` of what
-        was tried, and a picture, `plot()`.
+        Pass its `settings` to the sampler; they include the `preconditioner` if one was
+        given. It also has a `table` of all candidates, and a plot of them, `plot()`.
 
     Raises
     ------
     ValueError
-        If an argument is invalid; the message names it, what it got and what would work. Or if all diverged.
+        If an argument is invalid; the message names it, what it got and what would
+        work. Also if all candidates diverge.
     ModeSearchError
-        If the search for the mode diverges, where control variates make one; it is made once, and not counted.
+        If the search for the mode diverges, with control variates. It runs once and
+        does not count in `nGradients`.
 
     See Also
     --------
-    checkStepsize : Whether half the stepsize gives another answer.
+    checkStepsize : Whether half the stepsize gives a different result.
 
     Notes
     -----
-    Candidates that differ in the stepsize alone are chains of one program, which look at the same minibatches. The
-    kernel divides each element by its standard deviation in the posterior, as the gradients and positions of all
-    candidates tell it, and by the root of the number of elements. A candidate is judged by 200 positions from the
-    second half of a rung: by fewer if it makes few iterations, by up to 1000 if there are gradients for more. With many
-    parameters the discrepancy tells less: it then is mostly that of the mean.
+    Candidates that differ in the stepsize alone are chains of one program and use the
+    same minibatches. The kernel divides each element by its standard deviation in the
+    posterior, as estimated from the gradients and positions of all candidates, and by
+    the root of the number of elements. A candidate is judged by 200 positions from the
+    second half of a rung: fewer if it makes few iterations, up to 1000 if there are
+    gradients for more. With many parameters the discrepancy is less informative: it
+    then mostly shows the error of the mean.
 
     References
     ----------
@@ -136,7 +145,7 @@ def tune(
         group = made._sampler
         seed = group.seed
         if groups:
-            group.model.data = groups[0].sampler.data  # rather than a copy for each
+            group.model.data = groups[0].sampler.data  # one copy for all groups
         tried = _around_rule(name, group) if steps is None else steps
         groups.append(Group(group, [_of_each(params, eps, given) for eps in tried]))
         candidates += [{"stepsize": eps, **combination} for eps in tried]
@@ -144,29 +153,29 @@ def tune(
     judged = search(groups, _budget(nGradients, groups, eta), eta, seed, show)
     if best(judged) is None:
         raise ValueError(
-            f"stepsize of tune must have a value at which the chain does not diverge; got "
-            f"{described([candidate['stepsize'] for candidate in candidates])}, at each of which it does."
+            "stepsize of tune must have a value at which the chain does not diverge; got "
+            f"{described([candidate['stepsize'] for candidate in candidates])}, at all of which it diverges."
         )
     scale = {"preconditioner": arguments["preconditioner"]} if "preconditioner" in arguments else {}
     return Tuned(name, candidates, judged, seed, scale)
 
 
 def _require_known(sampler: Callable, name: str, arguments: Mapping[str, Any]) -> None:
-    """No arguments but those that make a sampler."""
+    """Refuse arguments that do not set up a sampler."""
     known = [p for p in signature(SETUPS[sampler]).parameters if p not in ("logLik", "dataset", "params", "stepsize")]
     for argument, value in arguments.items():
         if argument in OF_RUNS or argument in OF_CHAINS:
             why = "each candidate is a chain" if argument in OF_CHAINS else "nGradients says how long candidates run"
             raise ValueError(f"{argument} of tune must be left out, since {why}; got {described(value)}.")
         if isinstance(value, saga | svrg | adaptive):
-            why = "its estimates depend on where a chain has been, and short ones say little of them"
+            why = "its noise depends on the history of the chain, so short chains say little about it"
             raise ValueError(f"{argument} of tune must not be {type(value).__name__}, since {why}; got {value!r}.")
         if argument not in known:
             raise TypeError(f"tune() got an unexpected keyword argument {argument!r}, which {name} does not have")
 
 
 def _combinations(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Those of the settings that are given, of which some are lists."""
+    """All combinations of the given settings, of which some are lists."""
     given = {argument: _listed(argument, arguments[argument]) for argument in TRIED if argument in arguments}
     return [dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())]
 
@@ -176,7 +185,7 @@ def _listed(argument: str, value: Any) -> list[Any]:
         return [value]
     values = [x.item() if isinstance(x, np.generic) else x for x in value]
     if not values:
-        raise ValueError(f"{argument} of tune must have something to try; got {value!r}.")
+        raise ValueError(f"{argument} of tune must have at least one value to try; got {value!r}.")
     return values
 
 
@@ -192,7 +201,11 @@ def _stepsizes(stepsize: Any) -> list[Any]:
 
 
 def _of_each(params: Mapping[str, Any], stepsize: Any, arguments: Mapping[str, Any]) -> dict[str, float]:
-    """The stepsize for each parameter, checked; of one that is too small to matter nothing is said, since it loses."""
+    """The stepsize for each parameter, checked.
+
+    There is no warning of a stepsize that is too small for the float type: it cannot
+    win.
+    """
     options: dict[str, Any] = {**SETUP_DEFAULTS, "dtype": arguments.get("dtype", SETUP_DEFAULTS["dtype"])}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -207,7 +220,7 @@ def _unused(params: Any, dataset: Any) -> Any:
 def _around_rule(name: str, sampler: ProductSampler) -> list[float]:
     """Around the stepsizes to begin with that the guide has, for a variance of 1/N in the narrowest direction.
 
-    A preconditioner makes it 1.
+    It assumes a variance of 1/N in the narrowest direction, or 1 with a preconditioner.
     """
     n_data, n = sampler.data.size, sampler.minibatch.size
     if sampler.wants_mode:
@@ -224,5 +237,5 @@ def _budget(n_gradients: Any, groups: list[Group], eta: int) -> int:
     fewest = fewest_gradients(groups, eta)
     if n_gradients is None:
         return max(PASSES * groups[0].sampler.data.size, fewest)
-    why = ", so that every candidate makes enough iterations to be judged"
+    why = ", so that there are enough iterations to judge every candidate"
     return require_count("nGradients", "tune", n_gradients, fewest, why)

@@ -15,42 +15,43 @@ from sgmcmc.core.random import Stream
 
 
 class Numbers(NamedTuple):
-    """The random numbers of one iteration, for the elements of one parameter of all chains."""
+    """The random numbers of one iteration, for m elements of all chains."""
 
     stream: Stream
     counter: tf.Tensor  # uint32, a scalar
     elements: tf.Tensor  # int32 [m], each with numbers of its own
 
     def log_gamma(self, shape: tf.Tensor) -> tf.Tensor:
-        """Logarithms of Gamma(shape, 1) draws, [C, ...]."""
-        return self._of(self.stream.log_gamma, shape)
+        """Logarithms of Gamma(shape, 1) draws, [C, m]."""
+        return self.stream.log_gamma(self.counter[None], self.elements, shape[None])[0]
 
     def poisson(self, mean: tf.Tensor) -> tf.Tensor:
-        """Poisson draws, [C, ...]."""
-        return self._of(self.stream.poisson, mean)
+        """Poisson draws, [C, m]."""
+        return self.stream.poisson(self.counter[None], self.elements, mean[None])[0]
 
-    def normal(self, like: tf.Tensor) -> tf.Tensor:
-        """Standard normals of this shape, [C, ...]."""
-        z = self.stream.normal(self.counter[None], self.elements, tf.float32)  # far more exact than a stepsize
-        return tf.reshape(tf.cast(z, like.dtype), like.shape)
-
-    def _of(self, draw: Callable, parameter: tf.Tensor) -> tf.Tensor:
-        flat = tf.reshape(parameter, [1, parameter.shape[0], -1])
-        return tf.reshape(draw(self.counter[None], self.elements, flat), parameter.shape)
+    def normal(self, dtype: tf.DType) -> tf.Tensor:
+        """Standard normals, [C, m]; in float32, which is far more exact than an Euler step."""
+        return tf.cast(self.stream.normal(self.counter[None], self.elements, tf.float32)[0], dtype)
 
 
 class Rule(NamedTuple):
-    """A Markov transition of theta.
+    """A Markov transition of theta, element by element.
 
     Parameters
     ----------
     step : callable
-        ``step(numbers, theta, alpha, counts, h) -> log theta'``, all [C, ..., d] or broadcast to it. The counts are
-        those of a minibatch times N/n. The result is a logarithm because theta may be too small for a float.
+        ``step(numbers, theta, alpha, counts, expected, h) -> log theta'``, all [C, m] or broadcast to it. The counts
+        are those of a minibatch times N/n, and `expected` is how many of them would be expected at omega, or 0 for the
+        Gamma distribution. The result is a logarithm because theta may be too small for a float.
     total : callable
-        ``total(alpha, n_observations) -> [C, ...]``: the sum of theta with which a chain begins, about where it
+        ``total(alpha, n_observations)``: the sum of theta over the last axis with which a chain begins, about where it
         settles.
     """
 
-    step: Callable[[Numbers, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+    step: Callable[[Numbers, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
     total: Callable[[tf.Tensor, float], tf.Tensor]
+
+
+def expected_counts(theta: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
+    """All counts of the last axis, shared out by omega = theta / sum(theta)."""
+    return theta * tf.reduce_sum(counts, axis=-1, keepdims=True) / tf.reduce_sum(theta, axis=-1, keepdims=True)

@@ -15,7 +15,9 @@ from sgmcmc.simplex.rule import Numbers, Rule
 
 
 def scir() -> Rule:
-    def step(numbers: Numbers, theta: tf.Tensor, alpha: tf.Tensor, counts: tf.Tensor, h: tf.Tensor) -> tf.Tensor:
+    def step(
+        numbers: Numbers, theta: tf.Tensor, alpha: tf.Tensor, counts: tf.Tensor, expected: tf.Tensor, h: tf.Tensor
+    ) -> tf.Tensor:
         forgotten = -tf.math.expm1(-h)  # 1 - e^-h
         jumps = numbers.poisson(theta * tf.exp(-h) / forgotten)
         return tf.math.log(forgotten) + numbers.log_gamma(alpha + counts + jumps)

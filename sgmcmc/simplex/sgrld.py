@@ -3,7 +3,7 @@
     theta_j' = |theta_j + h (alpha_j - theta_j + (N/n) sum_{i in S} (z_ij - omega_j z_i.)) + sqrt(2 h theta_j) N(0, 1)|
 
 with z_i. = sum_j z_ij: an Euler step of size eps = 2 h in the paper's notation. Its error is largest where omega_j is
-small, near the boundary of the simplex. Without normalisation the counts enter as they do in the Gamma distribution.
+small, near the boundary of the simplex. Without the term with omega, theta has the Gamma distribution.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import tensorflow as tf
 from sgmcmc.simplex.rule import Numbers, Rule
 
 
-def sgrld(normalised: bool = True) -> Rule:
-    def step(numbers: Numbers, theta: tf.Tensor, alpha: tf.Tensor, counts: tf.Tensor, h: tf.Tensor) -> tf.Tensor:
-        drift = alpha - theta + counts
-        if normalised:
-            omega = theta / tf.reduce_sum(theta, axis=-1, keepdims=True)
-            drift -= omega * tf.reduce_sum(counts, axis=-1, keepdims=True)
-        return tf.math.log(tf.abs(theta + h * drift + tf.sqrt(2 * h * theta) * numbers.normal(theta)))
+def sgrld() -> Rule:
+    def step(
+        numbers: Numbers, theta: tf.Tensor, alpha: tf.Tensor, counts: tf.Tensor, expected: tf.Tensor, h: tf.Tensor
+    ) -> tf.Tensor:
+        drift = alpha - theta + counts - expected
+        return tf.math.log(tf.abs(theta + h * drift + tf.sqrt(2 * h * theta) * numbers.normal(theta.dtype)))
 
     return Rule(step, total=lambda alpha, n_observations: tf.reduce_sum(alpha, axis=-1))

@@ -13,12 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import one_by_one, over_chains
-from sgmcmc.core.parameters import numbered
+from sgmcmc.core.parameters import joined, numbered, split
 from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.schedules import Schedule, fixed_stepsizes, stepsizes_at
 from sgmcmc.core.streams import key_of, keys_of_chains, seeds
 from sgmcmc.core.types import Minibatch, Supplied, Supply, Transition, Tree
-from sgmcmc.simplex.rule import Numbers, Rule
+from sgmcmc.simplex.rule import Numbers, Rule, expected_counts
 
 MINIBATCH = "minibatch"  # what observations are fetched for
 SEED = "seed"  # what latent variables are drawn from
@@ -87,6 +87,7 @@ def build(choices: Simplex) -> Transition:
     """The transition of these choices."""
     minibatch, rule, n_chains = choices.minibatch, choices.rule, choices.n_chains
     elements = numbered({name: alpha.shape for name, alpha in choices.alpha.items()})
+    n_elements = max(e.stop for e in elements.values())
     n_batches = 1 if choices.shared_minibatch else n_chains
     assert minibatch.scale is not None
     scale = minibatch.scale
@@ -130,14 +131,20 @@ def build(choices: Simplex) -> Transition:
         data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in supplied.data(MINIBATCH).items()}
         seed = (supplied.draws(SEED),) if choices.counts.takes_seed else ()
         counts = mapped(state.params, data, *seed)
-        stream = Stream(key_of(constants, Purpose.NOISE))
+        theta = {name: theta_of(name, state) for name in elements}
+        scaled = {name: scale * counts[name] for name in elements}
+        expected = {
+            name: expected_counts(theta[name], scaled[name]) if choices.normalised else tf.zeros_like(theta[name])
+            for name in elements
+        }
+        alpha = {name: constants["alpha"][name][None] for name in elements}
+        numbers = Numbers(Stream(key_of(constants, Purpose.NOISE)), supplied.iteration, tf.range(n_elements))
+        eps = tf.concat([tf.repeat(h[name][:, None], e.size, axis=1) for name, e in elements.items()], axis=1)
+        # The rule goes by elements, so that one program draws for all parameters.
+        flat = rule.step(numbers, joined(theta), joined(alpha), joined(scaled), joined(expected), eps)
         params, totals, log_density = {}, {}, tf.zeros_like(state.log_density)
-        for name, e in elements.items():
-            numbers = Numbers(stream, supplied.iteration, tf.range(e.start, e.stop))
-            alpha, scaled = constants["alpha"][name][None], scale * counts[name]
-            eps = tf.reshape(h[name], [n_chains] + [1] * len(e.shape))
-            log_density += _log_density(alpha + scaled, log_of(state.params[name]), choices.normalised)
-            log_theta = rule.step(numbers, theta_of(name, state), alpha, scaled, eps)
+        for name, log_theta in split(flat, elements).items():
+            log_density += _log_density(alpha[name] + scaled[name], log_of(state.params[name]), choices.normalised)
             if choices.normalised:
                 totals[name] = tf.reduce_logsumexp(log_theta, axis=-1)
                 log_theta -= totals[name][..., None]

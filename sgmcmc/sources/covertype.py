@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-LODGEPOLE_PINE = 2  # the commonest of the cover types 1 to 7, 48.8% of the rows
+LODGEPOLE_PINE = 2  # the most common of the cover types 1 to 7, 48.8% of the rows
 
 
 def read(path: Path) -> np.ndarray:

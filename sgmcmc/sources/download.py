@@ -1,4 +1,4 @@
-"""Raw files from the internet, each known by its SHA-256: fetched once and kept in a folder."""
+"""Raw files from the internet with known SHA-256, downloaded once and kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sgmcmc.core.warn import warn_user
 
-FOLDER = "SGMCMC_DATA"  # the environment variable that names the folder, in place of the user's cache
+FOLDER = "SGMCMC_DATA"  # the environment variable with the folder to use in place of the user's cache
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ FILES = {
 
 
 def fetch(file: RawFile) -> Path:
-    """Where the file lies on this computer, after a download if it is not there yet."""
+    """The path of the file, after a download if it is not there yet."""
     import pooch  # here, so that `import sgmcmc` does not wait for it
 
     own_folder = os.environ.get(FOLDER)
@@ -52,22 +52,22 @@ def fetch(file: RawFile) -> Path:
     failures = []
     for url in file.urls:
         try:
-            # Downloads under a temporary name, and renames what has the right hash.
+            # This downloads to a temporary name, and renames the file if its hash is right.
             return Path(pooch.retrieve(url, f"sha256:{file.sha256}", file.name, folder, progressbar=True))
         except (OSError, ValueError) as error:
             failures.append(f"from {url}: {error}")
     raise OSError(
         f"{file.name} could not be downloaded into {folder}\n  "
         + "\n  ".join(failures)
-        + f"\nTry again later; or download it by other means, put it into a folder under the name {file.name}, "
+        + f"\nTry again later; or download it yourself, put it into a folder under the name {file.name}, "
         f"and set the environment variable {FOLDER} to that folder."
     )
 
 
 def _say_if_another(path: Path, file: RawFile, found: str) -> None:
-    # What users put into a folder of their own is theirs: packed anew, perhaps, with the same contents.
+    # Users may put other files into their own folder, such as the same contents compressed again.
     if found != file.sha256:
         warn_user(
             f"{path} is not the file that was published: its SHA-256 is {found}, that from {file.urls[0]} has "
-            f"{file.sha256}. It is read as it is; remove it to have the other downloaded."
+            f"{file.sha256}. It is read as it is; remove it to download the published file."
         )

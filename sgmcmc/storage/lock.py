@@ -1,4 +1,4 @@
-"""A file as a lock, which the system releases when the process ends, however it ends."""
+"""A lock on a file, which the system releases when the process ends in any way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-BEYOND = 2**30  # of any byte that is read: Windows forbids others to read what is locked
+BEYOND = 2**30  # beyond all bytes that are read: Windows does not let others read locked bytes
 
 
 def locked(file: Path) -> int:
@@ -15,7 +15,7 @@ def locked(file: Path) -> int:
     Raises
     ------
     BlockingIOError
-        If another holds it.
+        If another process holds the lock.
     """
     descriptor = os.open(file, os.O_RDWR)
     try:

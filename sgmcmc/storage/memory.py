@@ -9,15 +9,15 @@ from sgmcmc.core.types import Tree
 
 
 class Memory:
-    """Room for `n_rows` rows, filled block by block.
+    """Arrays for `n_rows` rows, filled block by block.
 
     Parameters
     ----------
     n_rows : int
     specs : {group: {name: tf.TensorSpec [C, ...]}}
-        What one row is.
+        The arrays of one row.
     leaves : list of tf.Tensor
-        Those of the state before the first row.
+        The leaves of the state before the first row.
     """
 
     def __init__(self, n_rows: int, specs: Tree, leaves: list[tf.Tensor]) -> None:
@@ -32,23 +32,23 @@ class Memory:
         self.stored, self.leaves = 0, leaves
 
     def append(self, rows: list[np.ndarray], count: int) -> None:
-        """Keep the first `count` rows, [>= count, C, ...], in order of their groups and names."""
+        """Store the first `count` rows, [>= count, C, ...], by group and name."""
         for array, row in zip(self._by_row, rows, strict=True):
             array[self.stored : self.stored + count] = row[:count]
         self.stored += count
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
-        """Remember the state."""
+        """Take note of the state."""
         self.leaves = leaves
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
     def commit(self) -> None:
-        """Memory keeps everything at once."""
+        """Do nothing: all rows are stored already."""
 
     def result(self) -> Tree:
-        """What has been stored so far, {group: {name: [C, stored, ...]}}."""
+        """The rows stored so far, {group: {name: [C, stored, ...]}}."""
         return {
             group: {name: array[:, : self.stored] for name, array in members.items()}
             for group, members in self._arrays.items()

@@ -1,8 +1,9 @@
 """Rows kept on disk, in a Zarr store that xarray and ArviZ can read while the run goes on.
 
-The store has ArviZ's layout: groups `posterior` and `sample_stats` (and `gradients`) of arrays (chain, draw, ...).
-Readers go by the consolidated metadata of the root, one file that is replaced in one stroke when everything that
-it speaks of has been written; so what they see is always whole, whenever the writer was killed.
+The store has ArviZ's layout: groups `posterior` and `sample_stats` (and `gradients`) of
+arrays (chain, draw, ...). Readers use the consolidated metadata of the root. This one
+file is replaced atomically, after everything that it describes has been written. So
+readers always see a complete store, even if the writer is killed.
 """
 
 from __future__ import annotations
@@ -32,24 +33,26 @@ COMMIT_SECONDS = 5.0
 CHECKPOINT = ("state", "beginning", "name")
 
 Encode = Callable[[int, int, list[tf.Tensor]], bytes]
-"""From the iteration, the number of rows stored and the leaves of the state to a checkpoint."""
+"""(iteration, number of stored rows, leaves of the state) -> a checkpoint."""
 
 
 class ZarrStore:
-    """Rows appended to a store, by a thread of its own; the host keeps no more than the last two chunks of them.
+    """Rows that a thread appends to a store.
+
+    At most the last two chunks of them are in memory.
 
     Parameters
     ----------
     path : Path
-        Of a store that exists, see `create`.
+        The path of an existing store, see `create`.
     specs : {group: {name: tf.TensorSpec [C, ...]}}
-        What one row is.
+        The arrays of one row.
     stored : int
-        How many rows of the store are to be kept; what lies behind them is cut off.
+        How many rows of the store to keep; later rows are cut off.
     leaves : list of tf.Tensor
-        Those of the state after these rows.
+        The leaves of the state after these rows.
     encode : callable
-        How a checkpoint is written.
+        The function that encodes a checkpoint.
     """
 
     def __init__(self, path: Path, specs: Tree, stored: int, leaves: list[tf.Tensor], encode: Encode) -> None:
@@ -72,8 +75,10 @@ class ZarrStore:
                 leftover.unlink()
         self._specs = [
             (group, name, members[name]) for group, members in sorted(specs.items()) for name in sorted(members)
-        ]  # in the order in which rows come
-        self._names = [(group, name) for group, members in specs.items() for name in members]  # as users have them
+        ]  # in the order of the rows
+        self._names = [
+            (group, name) for group, members in specs.items() for name in members
+        ]  # in the order of the user's names
         try:
             self._root, self._arrays = self._opened(path, stored)
             self._chunk = self._arrays[0].chunks[1] if self._arrays else _chunk_rows(specs)
@@ -81,14 +86,12 @@ class ZarrStore:
             self._buffers = self._new_buffers()
             self._read(path, stored)
         except Exception as error:
-            raise ValueError(
-                f"storage must be a store that is as it was written; got {str(path)!r} ({reason(error)})."
-            ) from error
+            raise ValueError(f"storage must be an intact store; got {str(path)!r} ({reason(error)}).") from error
         self._resize(stored)
-        _consolidate(path)  # a run that diverged shows rows to readers that are cut off here
+        _consolidate(path)  # after a divergence, readers have seen rows that are cut off here
 
     def _opened(self, path: Path, stored: int) -> tuple[Any, list[Any]]:
-        """The root, and the arrays to write to, after a look at whether all is there that they should have."""
+        """The root and the arrays to write to, checked for missing parts."""
         import zarr
 
         from sgmcmc.core.store import require_chunks, require_format
@@ -100,10 +103,10 @@ class ZarrStore:
             "checkpoint",
             *(f"checkpoint/{name}" for name in CHECKPOINT),
         ):
-            root[name]  # an error, if its metadata cannot be read
+            root[name]  # raises if its metadata cannot be read
         arrays = []
         for group, name, spec in self._specs:
-            # A chunk is written even if all of it is the fill value: one without a file is missing.
+            # Chunks that have only the fill value are written too: a chunk without a file counts as missing.
             array = root[f"{group}/{name}"].with_config({"write_empty_chunks": True})
             shape, chunks = list(array.shape), list(array.chunks)
             n_rows, chunk = shape.pop(1), chunks.pop(1)
@@ -118,7 +121,7 @@ class ZarrStore:
         return root, arrays
 
     def _read(self, path: Path, stored: int) -> None:
-        """Fill the buffers with the rows that stand in a chunk which is not full."""
+        """Read the rows of the last, incomplete chunk into the buffers."""
         if stored == self._written:
             return
         import zarr
@@ -130,7 +133,7 @@ class ZarrStore:
             buffer[:, : stored - self._written] = root[f"{group}/{name}"][:, self._written : stored]
 
     def append(self, rows: list[np.ndarray], count: int) -> None:
-        """Keep the first `count` rows, [>= count, C, ...], in order of their groups and names."""
+        """Store the first `count` rows, [>= count, C, ...], by group and name."""
         taken = 0
         while taken < count:
             begin = self.stored - self._written
@@ -143,18 +146,21 @@ class ZarrStore:
                 self._written, self._buffers = self.stored, self._new_buffers()
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
-        """Commit if a chunk was finished, or some time has passed, since the last time."""
+        """Commit if a chunk is complete, or COMMIT_SECONDS after the last commit."""
         self._point, self.leaves = (iteration, self.stored), leaves
         if self._written > self._committed or time.monotonic() - self._at > COMMIT_SECONDS:
             self._begin_commit()
 
     def commit(self) -> None:
-        """Write all rows, and a checkpoint of where the chain was last known to be well; then show them to readers."""
+        """Write all rows and a checkpoint of the last finite state.
+
+        Then show them to readers.
+        """
         self._begin_commit()
         self._writing.result()
 
     def close(self) -> None:
-        """Let others write."""
+        """End the thread, and release the lock."""
         try:
             self._writer.shutdown()
         finally:
@@ -166,7 +172,10 @@ class ZarrStore:
         self._committed, self._at = self.stored, time.monotonic()
 
     def _meanwhile(self, task: Callable[..., None], *arguments: Any) -> None:
-        """Do it beside the sampling, after what was begun before; what failed then is raised here."""
+        """Run the task in the thread after the previous one.
+
+        Errors of that one are raised here.
+        """
         self._writing.result()
         self._writing = self._writer.submit(task, *arguments)
 
@@ -188,7 +197,7 @@ class ZarrStore:
         return [np.empty(_chunk_shape(spec, self._chunk), spec.dtype.as_numpy_dtype) for *_, spec in self._specs]
 
     def result(self) -> Tree:
-        """What readers see, {group: {name: [C, stored, ...]}}, read from disk when it is used."""
+        """The rows that readers see, {group: {name: [C, stored, ...]}}, read on use."""
         from sgmcmc.core.store import open_draws
 
         tree = open_draws(self.path)
@@ -210,15 +219,18 @@ def _exclusive(path: Path) -> int:
     try:
         return locked(path / NAME)
     except FileNotFoundError as error:
-        raise ValueError(f"storage must be a store that is as it was written; got {str(path)!r} ({error}).") from error
+        raise ValueError(f"storage must be an intact store; got {str(path)!r} ({error}).") from error
     except BlockingIOError as error:
         raise ValueError(
-            f"storage must be a store that no other run is writing; got {str(path)!r}, which one is."
+            f"storage must be a store that no other run is writing; got {str(path)!r}, which another run is writing."
         ) from error
 
 
 def create(path: Path, specs: Tree, state: bytes, beginning: bytes, settings: dict[str, Any]) -> None:
-    """A store without rows, the checkpoint of the beginning and what stays as it is; it appears when it is complete."""
+    """Create a store without rows, with a first checkpoint and the beginning.
+
+    It appears when it is complete.
+    """
     _hush()
     building = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -265,7 +277,7 @@ def _create(path: Path, specs: Tree, checkpoint: dict[str, bytes], settings: dic
 
 
 def read_checkpoint(path: Path) -> tuple[bytes, bytes]:
-    """The state that was last committed, and what stays as it is."""
+    """The state of the last commit, and the beginning, as bytes."""
     import zarr
 
     from sgmcmc.core.store import WholeStore
@@ -292,5 +304,8 @@ def _consolidate(path: Path) -> None:
 
 
 def _hush() -> None:
-    """That consolidated metadata are Zarr's own extension is known; for good, since filters are shared by threads."""
+    """Silence the warning that consolidated metadata are not in Zarr's specification.
+
+    This is for the whole process, since threads share the filters of warnings.
+    """
     warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.catalogue import CATALOGUE, PROBLEMS, Entry, Problem
+from tests.catalogue import PAIRS, PROBLEMS, Entry, Problem
 
 N_ITERS = 77
 N = 25
@@ -38,9 +38,7 @@ class Run:
         return self.problem.arguments() | own | self.entry.settings
 
 
-@pytest.fixture(
-    scope="session", params=[(e, p) for p in PROBLEMS for e in CATALOGUE], ids=lambda x: f"{x[0].name}-{x[1]}"
-)
+@pytest.fixture(scope="session", params=PAIRS, ids=lambda x: f"{x[0].name}-{x[1]}")
 def run(request: pytest.FixtureRequest) -> Run:
     entry, problem = request.param
     unrun = Run(entry, PROBLEMS[problem](), {})

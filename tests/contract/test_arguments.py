@@ -57,12 +57,12 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "stepsize of a parameter 0", {"stepsize": {"theta": 0}}, "stepsize['theta'] of sgld must be a positive"),
     ("sgld", "stepsize NaN", {"stepsize": float("nan")}, "stepsize of sgld must be a positive number"),
     ("sgld", "a stepsize that float32 makes 0", {"stepsize": 1e-50},
-     "stepsize of sgld must be from 1.18e-38 to 3.4e+38, what float32 can hold, or come with dtype='float64'; "
+     "stepsize of sgld must be from 1.18e-38 to 3.4e+38, the range of float32, or come with dtype='float64'; "
      "got 1e-50."),
     ("sgld", "a stepsize that float32 makes infinite", {"stepsize": {"theta": 1e39}},
      "stepsize['theta'] of sgld must be from 1.18e-38 to 3.4e+38"),
     ("sgld", "a stepsize beyond float64", {"stepsize": 1e-320, "dtype": "float64"},
-     "stepsize of sgld must be from 2.23e-308 to 1.8e+308, what float64 can hold; got 1e-320."),
+     "stepsize of sgld must be from 2.23e-308 to 1.8e+308, the range of float64; got 1e-320."),
     ("sghmc", "alpha below float32", {"alpha": 1e-40}, "alpha of sghmc must be from 1.18e-38"),
     ("sgnht", "a below float32", {"a": 1e-40}, "a of sgnht must be from 1.18e-38"),
     ("sgldcv", "optStepsize below float32", {"optStepsize": 1e-46}, "optStepsize of sgldcv must be from 1.18e-38"),
@@ -86,8 +86,8 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "ragged lists", {"dataset": {"x": [[1.0], [1.0, 2.0]]}}, "dataset['x'] of sgld must be an array"),
     ("sgld", "complex numbers", {"dataset": {"x": np.array([1j])}}, "got dtype complex128."),
     ("sgld", "masked values", {"dataset": {"x": np.ma.masked_greater(np.arange(10.0), 6.0)}},
-     "dataset['x'] of sgld must be an array without masked values; got 3 masked. Leave those observations out, or put "
-     "numbers in their place, as its method filled does."),
+     "dataset['x'] of sgld must be an array without masked values; got 3 masked. Leave these observations out, or "
+     "replace the values by numbers with the method filled."),
     ("sgld", "masked values in a list", {"dataset": {"x": [np.ma.array([1.0, 2.0], mask=[False, True])] * 5}},
      "dataset['x'] of sgld must be an array without masked values; got 5 masked."),
     ("sgld", "a masked start", {"params": {"theta": np.ma.array([0.0, 1.0], mask=[True, False])}},
@@ -99,15 +99,15 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "a masked number", {"stepsize": np.ma.array(1e-4, mask=True)}, "stepsize of sgld must be a positive"),
     ("sgld", "a sparse matrix", {"dataset": {"x": scipy.sparse.eye(5, format="csr")}},
      "dataset['x'] of sgld must be an array of real numbers; got a csr_matrix of shape (5, 5). Make it dense (toarray, "
-     "tf.sparse.to_dense) where that fits into memory; otherwise give the places and the values of what is not zero as "
-     "two arrays with a row for each observation, and name the places in integers."),
+     "tf.sparse.to_dense) if that fits into memory; otherwise pass the positions and the values of the nonzero entries "
+     "as two arrays with a row for each observation, and name the positions in integers."),
     ("sgld", "a data frame", {"dataset": pd.DataFrame({"x": [1.0, 2.0]})},
-     "dataset of sgld must be a dict of arrays; got a DataFrame of shape (2, 1). {'X': frame} hands it to logLik as "
-     "one matrix, {name: frame[name] for name in frame.columns} its columns."),
+     "dataset of sgld must be a dict of arrays; got a DataFrame of shape (2, 1). {'X': frame} passes it to logLik as "
+     "one matrix, {name: frame[name] for name in frame.columns} as columns."),
     ("sgld", "words in a data frame",
      {"dataset": {"x": pd.DataFrame({"a": [1.0], "b": ["one"]}).astype({"b": object})}},
      "dataset['x'] of sgld must be an array of real numbers; got a DataFrame of shape (1, 2) with columns "
-     "{'b': 'object'}, which are to be left out or coded as numbers."),
+     "{'b': 'object'}, which must be left out or coded as numbers."),
     ("sgld", "a tf.data.Dataset", {"dataset": tf.data.Dataset.range(3)},
      "since minibatches are drawn at random; got a tf.data.Dataset, which can only be read in order."),
     ("sgld", "an entry that is a tf.data.Dataset", {"dataset": {"x": tf.data.Dataset.range(3)}},
@@ -141,34 +141,35 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "indices that are floats",
      {"dataset": {"x": np.linspace(-1, 1, 20), "group": np.arange(20) % 2}, "params": {"theta": [0.0, 0.0]},
       "logLik": lambda p, d: d["x"] - tf.gather(p["theta"], d["group"]), "minibatchSize": 5},
-     "int64. An entry of dataset that serves as indices is to be named in integers: integers=['group']."),
+     "int64. Name entries of dataset that are indices in integers, such as integers=['group']."),
     ("sgld", "positions that are floats",
      {"dataset": {"group": [0, 1]}, "params": {"theta": [0.0, 0.0]}, "minibatchSize": 1,
-      "logLik": lambda p, d: p["theta"][d["group"]]}, "to be named in integers: integers=['group']."),
+      "logLik": lambda p, d: p["theta"][d["group"]]},
+     "Name entries of dataset that are indices in integers, such as integers=['group']."),
     ("sgld", "constants of float64", {"logLik": lambda p, d: tf.constant(1.0, tf.float64) * p["theta"]},
-     "argument 'x'. A constant of float64 is to be made tf.constant(..., tf.float32), or dtype='float64' chosen."),
+     "argument 'x'. Make constants of type float64 with tf.constant(..., tf.float32), or use dtype='float64'."),
     ("sgld", "constants of float32",
      {"dtype": "float64", "logLik": lambda p, d: tf.ones([]) * p["theta"]},
-     "argument 'x'. A constant of float32 is to be made tf.constant(..., tf.float64)."),
+     "argument 'x'. Make constants of type float32 with tf.constant(..., tf.float64)."),
     ("sgld", "logLik of a wrong type", {"logLik": lambda p, d: tf.cast(tf.reduce_sum(d["x"] * p["theta"]), tf.float64)},
-     "logLik of sgld must return float32; got float64. A constant of float64 is to be made tf.constant("),
+     "logLik of sgld must return float32; got float64. Make constants of type float64 with tf.constant("),
     ("sgld", "random numbers in logLik", {"logLik": lambda p, d: p["theta"] * tf.random.normal([])},
-     "logLik of sgld must not draw random numbers by itself, since seed does not govern them and no run could be "
-     "repeated; got RandomStandardNormal. Draw them before, as an entry of dataset, or by tf.random.stateless_normal "
-     "and its like."),
+     "logLik of sgld must not draw random numbers by itself, since seed would not govern them and the run could not be "
+     "repeated; got RandomStandardNormal. Draw them before the run, as an entry of dataset, or use "
+     "tf.random.stateless_normal and similar functions."),
     ("sgld", "random numbers in a branch",
      {"logLik": lambda p, d: p["theta"] * tf.cond(d["x"][0] > 0, lambda: GENERATOR.normal([]), lambda: 1.0)},
-     "logLik of sgld must not draw random numbers by itself, since seed does not govern them and no run could be "
+     "logLik of sgld must not draw random numbers by itself, since seed would not govern them and the run could not be "
      "repeated; got RngReadAndSkip."),
     ("sgldcv", "dropout in logPrior", {"logPrior": lambda p: tf.nn.dropout(p["theta"], 0.5)},
      "logPrior of sgldcv must not draw random numbers by itself"),
     ("sample", "random numbers in a rule",
      {"dynamics": sgmcmc.Dynamics(lambda theta, memory, given: (theta + tf.random.normal([]), memory))},
-     "dynamics of sample must not draw random numbers by itself, since seed does not govern them and no run could be "
-     "repeated; got RandomStandardNormal. given.noise has standard normals."),
+     "dynamics of sample must not draw random numbers by itself, since seed would not govern them and the run could "
+     "not be repeated; got RandomStandardNormal. Use given.noise, which has standard normals."),
     ("sgld", "py_function", {"logLik": lambda p, d: p["theta"] * tf.py_function(float, [d["x"][0]], tf.float32)},
      "logLik of sgld must be in TensorFlow operations alone; got EagerPyFunc, a call of Python (tf.py_function, "
-     "tf.numpy_function), which cannot be compiled, nor mapped over chains."),
+     "tf.numpy_function), which can be neither compiled nor mapped over chains."),
     ("sgld", "numpy_function", {"logLik": lambda p, d: nested(p["theta"])},
      "logLik of sgld must be in TensorFlow operations alone; got PyFunc, a call of Python"),
     ("sgld", "types that clash in logLik", {"logLik": lambda p, d: tf.constant(1.0, tf.float64) * p["theta"]},
@@ -200,7 +201,7 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
      "seed of sgld must be None or an integer from 0 to 2**64 - 1; got 9007199254740992.0."),
     ("sgld", "a float64 array in a distribution",
      {"logPrior": lambda p: tfp.distributions.WishartTriL(3.0, np.eye(1)).log_prob(tf.ones([1, 1]) * p["theta"])},
-     "A constant of float64 is to be made tf.constant(..., tf.float32), or dtype='float64' chosen."),
+     "Make constants of type float64 with tf.constant(..., tf.float32), or use dtype='float64'."),
     ("sgld", "dtype unknown", {"dtype": "float16"}, "dtype of sgld must be 'float32' or 'float64'; got 'float16'."),
     ("sgld", "verbose a string", {"verbose": "no"}, "verbose of sgld must be True or False; got 'no'."),
     ("sgld", "subsampling unknown", {"subsampling": "bootstrap"},
@@ -227,14 +228,14 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sghmc", "wrong keys in alpha", {"alpha": {"beta": 0.1}}, "alpha of sghmc must have the keys of params"),
     ("sghmc", "L 0", {"L": 0}, "L of sghmc must be an integer of at least 2, since the momentum is "),
     ("sghmc", "L 1", {"L": 1}, "in a single leap no gradient moves the position; got 1."),
-    ("sgnht", "a negative", {"a": -0.01}, "a of sgnht must be a positive number below 0.5, from where on"),
+    ("sgnht", "a negative", {"a": -0.01}, "a of sgnht must be a positive number below 0.5, since chains"),
     ("sghmc", "betaHat unknown", {"betaHat": "one"}, "betaHat of sghmc must be one of ['zero', 'fisher']; got 'one'."),
     ("ccadl", "covariance unknown", {"covariance": "dense"},
      "covariance of ccadl must be one of ['diag', 'full']; got 'dense'."),
     ("ccadl", "covariance too large", {"covariance": "full", "params": {"theta": np.zeros(1001)}},
      "covariance of ccadl must be 'diag' where an entry of params has more than 1000 elements"),
     ("ccadl", "reshuffled", {"subsampling": "reshuffled", "minibatchSize": 10},
-     "subsampling of ccadl must draw each minibatch afresh, where the noise of the gradient is estimated"),
+     "subsampling of ccadl must draw each minibatch afresh if the noise of the gradient is estimated"),
     ("ccadl", "a single observation", {"minibatchSize": 1},
      "minibatchSize of ccadl must be at least 2, to estimate the noise of the gradient; got 1."),
     ("baoab", "alpha 0", {"alpha": 0.0}, "alpha of baoab must be a number in (0, 1]; got 0.0."),
@@ -286,8 +287,8 @@ TIMES = 1.7e9 + np.linspace(0.0, 86_400.0, 1000)
 WARNED: dict[str, tuple[dict[str, Any], str]] = {
     "steps that float32 rounds away": (
         {"stepsize": 1e-10, "params": {"theta": -1e3}},
-        "params['theta'] is at 1000, where float32 has steps of 6.1e-05, and the noise of a step has sd 1e-05: "
-        "sgld will hardly move it. To help, use dtype='float64', or shift the parameter to lie near 0.",
+        "params['theta'] is at 1000, where float32 has a resolution of 6.1e-05, but the noise of a step has sd 1e-05: "
+        "sgld will hardly move it. To fix this, use dtype='float64', or shift the parameter to be near 0.",
     ),
     "a schedule": (
         {"stepsize": sgmcmc.polynomial(1e-10, 1.0, 0.0), "params": {"theta": 1e3}}, "params['theta'] is at 1000",
@@ -297,12 +298,12 @@ WARNED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "even float64": (
         {"stepsize": 1e-10, "params": {"theta": 1e12}, "dtype": "float64"},
-        "To help, shift the parameter to lie near 0.",
+        "To fix this, shift the parameter to be near 0.",
     ),
     "times": (
         {"dataset": {"x": TIMES}},
-        "dataset['x'] of sgld loses what tells observations apart: float32 rounds it by up to 62, and its range is "
-        "8.6e+04; subtract its mean before, or use dtype='float64'.",
+        "dataset['x'] of sgld loses the differences between observations: float32 rounds it by up to 62, and its range "
+        "is 8.6e+04; subtract its mean before, or use dtype='float64'.",
     ),
     "a column of times": ({"dataset": {"x": np.stack([np.ones(1000), TIMES], axis=1)}}, "dataset['x'][:, 1] of sgld"),
 }  # fmt: skip

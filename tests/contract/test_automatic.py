@@ -153,7 +153,7 @@ def test_a_posterior_that_is_not_concave_is_said_to_be() -> None:
     def saddle(params: dict, dataset: dict) -> tf.Tensor:
         return tf.reduce_sum(dataset["y"] * 0.0 + 1e-3 * params["level"] ** 2 - 1e-4 * params["level"] ** 4)
 
-    with pytest.warns(UserWarning, match=r"not concave at the mode that sgld found, or flat, in 1 of 1 directions"):
+    with pytest.warns(UserWarning, match=r"not concave at the mode that sgld found, or is flat, in 1 of 1 directions"):
         sgmcmc.sgldSetup(
             saddle, DATASET, {"level": 0.0}, 0.01, preconditioner="dense", **{**ARGUMENTS, "logPrior": None}
         )
@@ -168,7 +168,7 @@ def test_a_direction_that_the_data_do_not_see_is_said_to_be_flat() -> None:
     def improper(params: dict, dataset: dict) -> tf.Tensor:
         return -0.5 * tf.reduce_sum((dataset["y"] - params["a"] - params["b"]) ** 2)
 
-    with pytest.warns(UserWarning, match=r"or flat, in 1 of 2 directions"):
+    with pytest.warns(UserWarning, match=r"or is flat, in 1 of 2 directions"):
         sgmcmc.sgld(improper, DATASET, {"a": 0.0, "b": 0.0}, nIters=3, verbose=False, seed=1)
 
 
@@ -217,19 +217,22 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
      "preconditioner['beta'] of sgld must have the shape of the parameter, (3,), or be a matrix over its elements"),
     ("sgld", {"preconditioner": {"beta": np.ones(3), "level": 0.0}}, "preconditioner['level'] of sgld must be"),
     ("sgld", {"params": {"beta": np.zeros(3), "level": 0.0, "many": np.zeros(2000)}, "logLik": all_used},
-     "stepsize of sgld must be a number where params have more than 2000 elements, such as tune finds; got 'auto'"),
-    ("sghmc", {"alpha": {"beta": 0.1, "level": 0.2}}, "alpha of sghmc must be one number where the stepsize is 'auto'"),
-    ("sgld", {"logLik": batch_mean}, "logLik of sgld must be a sum over the observations, so that the parts"),
+     "stepsize of sgld must be a number if params have more than 2000 elements; tune can find one; got 'auto'"),
+    ("sghmc", {"alpha": {"beta": 0.1, "level": 0.2}}, "alpha of sghmc must be one number if the stepsize is 'auto'"),
+    ("sgld", {"logLik": batch_mean},
+     "logLik of sgld must be a sum over the observations, for stepsize='auto'; got one whose"),
     ("sgld", GROUPS | {"logLik": gathered, "logPrior": None, "preconditioner": None},
-     "stepsize of sgld must be a number where rows of params move alone, each by a clock of its own, here ['level']"),
-    ("ccadl", {"stepsize": "auto"}, "stepsize of ccadl must be a number where not all of the covariance of the"),
-    ("ccadl", {"stepsize": "auto", "covariance": "full"}, "stepsize of ccadl must be a number where not all of the"),
-    ("sghmc", {"betaHat": "fisher"}, "stepsize of sghmc must be a number where not all of the covariance of the"),
+     "stepsize of sgld must be a number if a minibatch moves only some rows of params, here of ['level']"),
+    ("ccadl", {"stepsize": "auto"}, "stepsize of ccadl must be a number unless params are one array and"),
+    ("ccadl", {"stepsize": "auto", "covariance": "full"},
+     "stepsize of ccadl must be a number unless params are one array"),
+    ("sghmc", {"betaHat": "fisher"}, "stepsize of sghmc must be a number unless params are one array and"),
     ("sample", {"dynamics": sgmcmc.Dynamics(lambda theta, memory, given: (theta + given.gradient, memory))},
-     "stepsize of sample must be given for dynamics without stationary, which tells where they settle; got 'auto'"),
+     "stepsize of sample must be given for dynamics without stationary, from which 'auto' knows where they "
+     "settle; got 'auto'"),
     ("sample", {"stepsize": 0.1, "preconditioner": "dense",
                 "dynamics": sgmcmc.Dynamics(lambda theta, memory, given: (0.9 * theta + given.noise, memory))},
-     "dynamics of sample must move 'beta' by steps that do not depend on where it is, for a preconditioner"),
+     "dynamics of sample must move 'beta' by steps that do not depend on its position, for a preconditioner"),
 ]  # fmt: skip
 
 
@@ -244,7 +247,7 @@ def test_a_start_of_no_density_is_refused() -> None:
     sampler = sgmcmc.sgldSetup(
         lambda p, d: tf.reduce_sum(tf.math.log(p["level"]) - d["y"] ** 2 * p["level"]), DATASET, {"level": -1.0}, seed=1
     )
-    with pytest.raises(ValueError, match="params must be where the log posterior is finite, for a search for the mode"):
+    with pytest.raises(ValueError, match="params must be a point with a finite log posterior, for an automatic search"):
         sgmcmc.initSess(sampler, verbose=False)
 
 
@@ -254,7 +257,7 @@ def test_a_posterior_that_is_not_as_expected_is_said_to_be() -> None:
     def wide(params: dict, dataset: dict) -> tf.Tensor:
         return tf.reduce_sum(0.0 * dataset["y"] - 2.0 / N * tf.math.log1p(params["level"] ** 2))
 
-    with pytest.warns(UserWarning, match=r"an sd of 'level' in this chain is .* times what was expected before it"):
+    with pytest.warns(UserWarning, match=r"an sd of 'level' in this chain is .* times the sd expected before the run"):
         sgmcmc.sgldcv(wide, DATASET, {"level": 0.1}, minibatchSize=100, nIters=5000, verbose=False, seed=1)
 
 
@@ -264,7 +267,7 @@ def test_a_run_that_is_too_short_is_said_to_be() -> None:
 
 
 def test_a_tolerance_that_cannot_be_kept_is_said_not_to_be() -> None:
-    with pytest.warns(UserWarning, match=r"no stepsize makes sghmc keep tolerance=0.05: .* up to 1\d% off"):
+    with pytest.warns(UserWarning, match=r"no stepsize of sghmc keeps tolerance=0.05: .* is up to 1\d%, and"):
         sgmcmc.sghmc(log_lik, DATASET, PARAMS, **ARGUMENTS, nIters=10, verbose=False)
 
 

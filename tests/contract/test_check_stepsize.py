@@ -91,7 +91,7 @@ def test_half_of_a_stepsize_takes_as_long_in_twice_the_iterations():
         ({"burnIn": -1}, r"^burnIn of checkStepsize must be an integer of at least 0; got -1\.$"),
         ({"thin": 0}, r"^thin of checkStepsize must be an integer of at least 1; got 0\.$"),
         ({"stepsize": 0.0}, r"^stepsize of sgld must be a positive number or a schedule"),
-        ({"reduce": runningMean()}, r"^reduce of checkStepsize must be left out, since the draws of both runs are"),
+        ({"reduce": runningMean()}, r"^reduce of checkStepsize must be left out, since checkStepsize holds"),
         ({"storage": "a.zarr"}, r"^storage of checkStepsize must be left out, .*; got 'a\.zarr'\.$"),
     ],
 )  # fmt: skip

@@ -100,7 +100,7 @@ def test_a_chunk_that_is_not_as_written_is_an_error(path: Path, chunk: str, harm
     assert repr(str(file)) in str(unloaded.value)
     in_use = chunk.endswith("2")  # the last chunk is not full: a run that goes on reads it
     if harm is not flip or in_use:
-        with pytest.raises(ValueError, match="storage must be a store that is as it was written; got ") as refused:
+        with pytest.raises(ValueError, match="storage must be an intact store; got ") as refused:
             resumed(path)
         assert repr(str(file)) in str(refused.value)
     else:
@@ -120,12 +120,14 @@ def test_draws_whose_store_is_gone_or_replaced_are_an_error(
     np.testing.assert_array_equal(out["theta"][:, 5], whole["theta"][:, 5])
     path, moved = tmp_path / "run.zarr", tmp_path / "moved.zarr"
     path.rename(moved)
-    with pytest.raises(FileNotFoundError, match=rf"the draws that were in '{path}' cannot be read: nothing is there"):
+    with pytest.raises(
+        FileNotFoundError, match=rf"the draws that were in '{path}' cannot be read: the store does not exist"
+    ):
         out.summary()
     assert_equal(sgmcmc.Draws.load(moved), whole)
     shutil.copytree(original, path)
     with pytest.raises(
-        OSError, match=rf"the draws that were in '{path}' cannot be read: another run is in their place"
+        OSError, match=rf"the draws that were in '{path}' cannot be read: another run has replaced them"
     ):
         np.asarray(out["theta"])
     shutil.rmtree(path)

@@ -179,7 +179,7 @@ def test_terms_that_are_not_finite_are_not_weighed() -> None:
         return -0.5 * tf.reduce_sum((dataset["x"] - tf.sqrt(params["variance"])) ** 2)
 
     given = {"gradient": controlVariates(), "subsampling": preferential(), "minibatchSize": 2, "seed": 1}
-    with pytest.raises(ValueError, match=r"logLik must have finite gradients around the mode, .* as its logarithm"):
+    with pytest.raises(ValueError, match=r"logLik must have finite gradients around the mode, .* use its logarithm"):
         sgmcmc.sgld(of_root, {"x": x}, {"variance": 0.5}, 1e-4, nIters=5, verbose=False, **given)
 
 
@@ -249,7 +249,7 @@ def two() -> sgmcmc.Dynamics:
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgld", {"gradient": "saga"}, "gradient of sgld must be None, the plain estimate, controlVariates(), saga() or"),
     ("sgld", {"gradient": svrg(every=0)}, "every of svrg"),
-    ("sgld", {"gradient": saga(), "logLik": with_prior}, "logLik of sgld must be a sum over the observations, so that"),
+    ("sgld", {"gradient": saga(), "logLik": with_prior}, "logLik of sgld must be a sum over the observations, for"),
     ("sgld", {"subsampling": preferential(), "logLik": with_prior}, "logLik of sgld must be a sum over the"),
     ("sgldcv", {"minibatchSize": adaptive(np.ones(3))}, "lipschitz of adaptive of sgldcv must give one number for"),
     ("sgld", {"subsampling": preferential(floor=1.5)}, "floor of preferential of sgld must be a number from 0 to 1"),
@@ -259,7 +259,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
      "subsampling of sgld must draw each minibatch afresh, for saga(); got 'reshuffled'"),
     ("sgld", {"subsampling": np.ones(N), "logLik": with_prior}, "logLik of sgld must be a sum over the observations"),
     ("sample", {"stepsize": "auto", "dynamics": {"slope": two(), "level": two()}},
-     "stepsize of sample must be given where parameters have dynamics of their own; got 'auto'"),
+     "stepsize of sample must be given if parameters have different dynamics; got 'auto'"),
     ("sgld", {"minibatchSize": adaptive()}, "minibatchSize of sgld must be a number without control variates"),
     ("sgld", {"minibatchSize": adaptive(), "gradient": svrg()}, "minibatchSize of sgld must be a number without"),
     ("sgldcv", {"minibatchSize": adaptive(pilot=0)}, "pilot of adaptive of sgldcv must be an integer in [1, N] or"),
@@ -299,9 +299,7 @@ def test_a_mean_over_the_observations_is_warned_of() -> None:
 
 def test_tune_tries_no_estimator_that_depends_on_where_a_chain_has_been() -> None:
     for changes in ({"gradient": saga()}, {"gradient": svrg()}, {"minibatchSize": adaptive()}):
-        with pytest.raises(
-            ValueError, match=r"of tune must not be (saga|svrg|adaptive), since its estimates depend on"
-        ):
+        with pytest.raises(ValueError, match=r"of tune must not be (saga|svrg|adaptive), since its noise depends on"):
             sgmcmc.tune(sgmcmc.sgld, log_lik, DATASET, PARAMS, [1e-3], **changes, verbose=False)
 
 

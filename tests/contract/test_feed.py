@@ -334,7 +334,7 @@ def interrupting(fetch: int) -> Source:
 @pytest.mark.usefixtures("ahead")
 def test_an_interrupted_run_returns_its_draws_and_leaves_no_thread() -> None:
     whole = run("sgld", nIters=400)
-    with pytest.warns(UserWarning, match=r"interrupted: returning the \d+ draws of 1000000 made so far"):
+    with pytest.warns(UserWarning, match=r"interrupted: returning the first \d+ of 1000000 draws"):
         out = run("sgld", interrupting(40), nIters=10**6)
     assert not feeding()
     made = min(len(out["theta"]), 400)
@@ -449,8 +449,8 @@ def test_a_fork_of_a_process_that_samples_is_refused_with_the_remedy_and_disturb
     done = in_a_process(FORK)
     assert done.returncode == 0, done.stderr[-2000:]
     said, ended, parent = done.stdout.splitlines()
-    assert said.startswith("2 1 sgmcmc cannot be used in a process that was forked from one where it had been used")
-    assert said.endswith("start processes by multiprocessing.get_context('spawn').")
+    assert said.startswith("2 1 sgmcmc cannot be used in a process that was forked after sgmcmc had been used")
+    assert said.endswith("start processes with multiprocessing.get_context('spawn').")
     assert (ended, parent) == ("ended", f"parent {whole}")
 
 

@@ -172,8 +172,8 @@ BAD_COLLECT: list[tuple[Any, str]] = [
     (lambda params, dataset, more: {}, "collect of sgld must be a function of params, .* it raised TypeError"),
     (lambda params: params["theta"], "that returns a dict of tensors; it raised"),
     (lambda params: None, "that returns a dict of tensors; it raised TypeError"),
-    (lambda params: {}, "that returns a dict of tensors; it raised TypeError: it returned no dict of tensors by name"),
-    (lambda params: {1: params["theta"]}, "it returned no dict of tensors by name"),
+    (lambda params: {}, "returns a dict of tensors; it raised TypeError: it must return a dict of tensors by name"),
+    (lambda params: {1: params["theta"]}, "it must return a dict of tensors by name"),
     (lambda params: {"nested": params}, "that returns a dict of tensors; it raised"),
     (lambda params: {"theta": params["tehta"]}, "it raised KeyError: 'tehta'"),
     (failing, "it raised RuntimeError: no such thing"),
@@ -206,9 +206,9 @@ def test_reduced_without_the_draws_being_stored(plain: np.ndarray) -> None:
     np.testing.assert_allclose(out.reduced["mean"]["theta"], theta.mean(axis=1), rtol=1e-12)
     np.testing.assert_allclose(out.reduced["covariance"]["theta"], covariances(theta), rtol=1e-9)
     np.testing.assert_array_equal(out.reduced["largest"][0], theta.max(axis=1))
-    with pytest.raises(ValueError, match="summary needs draws, and none are stored; with reduce="):
+    with pytest.raises(ValueError, match="summary needs draws, but none are stored; with reduce="):
         out.summary()
-    with pytest.raises(ValueError, match="toArviz needs draws, and none are stored"):
+    with pytest.raises(ValueError, match="toArviz needs draws, but none are stored"):
         out.toArviz()
 
 

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc.run import mode
-from sgmcmc.run import sampler as sampler_module
-from tests.catalogue import CATALOGUE
+from sgmcmc.run import product as sampler_module
+from tests.catalogue import EVERY
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,15 +29,21 @@ def log_lik(params: Tree, dataset: Tree) -> tf.Tensor:
 
 X = np.random.default_rng(0).normal(1.0, 1.0, size=(100, 2))
 MODEL = {"logLik": log_lik, "dataset": {"x": X}, "params": {"theta": [0.0, 0.0], "phi": 1.0}, "minibatchSize": 10}
-ENTRIES = {entry.name: entry for entry in CATALOGUE}
-SAVED: dict[str, Tree] = {"sgld": {}, "sghmccv": {"nChains": 2, "starts": 0.1}, "sgnht": {"dtype": "float64"}}
+COUNTED = {
+    "suffStats": lambda params, dataset: {"theta": tf.reduce_sum(dataset["x"], axis=0)},
+    "dataset": {"x": np.abs(X)}, "params": {"theta": [0.3, 0.7]}, "minibatchSize": 10,
+}  # fmt: skip
+ENTRIES = {entry.name: entry for entry in EVERY}
+SAVED: dict[str, Tree] = {
+    "sgld": {}, "sghmccv": {"nChains": 2, "starts": 0.1}, "sgnht": {"dtype": "float64"}, "scir": {"nChains": 2},
+}  # fmt: skip
 
 
 def set_up(name: str, **changes: Any) -> Any:
     entry = ENTRIES[name]
     quiet = {"verbose": False} if "optStepsize" in entry.settings else {}
     given = {"stepsize": entry.stepsize, "seed": 4} | quiet | entry.settings | SAVED.get(name, {})
-    return entry.setup(**MODEL | given | changes)
+    return entry.setup(**(COUNTED if "simplex" in entry.problems else MODEL) | given | changes)
 
 
 def restore_and_step(folder: str) -> None:
@@ -232,7 +238,7 @@ def test_bad_paths_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="path of restoreSess must be a file name; got None"):
         sgmcmc.restoreSess(sampler, None)
     with pytest.raises(
-        ValueError, match=r"path of restoreSess must be a file that saveSess wrote; got .*, which is none"
+        ValueError, match=r"path of restoreSess must be a file that saveSess wrote; got .*, where there is no file"
     ):
         sgmcmc.restoreSess(sampler, tmp_path / "chain.sess")
     sgmcmc.saveSess(sampler, sess, tmp_path / "chain.sess")

@@ -23,12 +23,12 @@ import xarray as xr
 import sgmcmc
 from sgmcmc.core.store import NAME
 from sgmcmc.run import mode, plan
-from sgmcmc.run import sampler as sampler_module
+from sgmcmc.run import product as sampler_module
 from sgmcmc.run.checkpoint import Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.storage import zarr as storage
 from sgmcmc.storage.lock import locked
-from tests.catalogue import CATALOGUE
+from tests.catalogue import EVERY
 
 ROOT = Path(__file__).parents[2]
 ROWS = 256  # to a chunk, in the processes that are killed
@@ -50,12 +50,19 @@ def squares(params: Tree) -> Tree:
 
 X = np.random.default_rng(0).normal(1.0, 1.0, size=(200, 2))
 MODEL = {"logLik": log_lik, "dataset": {"x": X}, "params": {"theta": [0.0, 0.0]}, "minibatchSize": 20}
-SETTINGS = {entry.name: {"stepsize": entry.stepsize} | entry.settings for entry in CATALOGUE}
+COUNTED = {
+    "suffStats": lambda params, dataset: {"theta": tf.reduce_sum(dataset["x"], axis=0)},
+    "dataset": {"x": np.abs(X)}, "params": {"theta": [0.3, 0.7]}, "minibatchSize": 20,
+}  # fmt: skip
+SETTINGS = {
+    entry.name: (COUNTED if "simplex" in entry.problems else MODEL) | {"stepsize": entry.stepsize} | entry.settings
+    for entry in EVERY
+}
 REDUCERS = {"mean": sgmcmc.runningMean(), "covariance": sgmcmc.runningCovariance()}
 
 
 def run(name: str, n_iterations: float, **changes: Any) -> sgmcmc.Draws:
-    arguments = MODEL | SETTINGS[name] | {"seed": 11, "verbose": False, "nIters": n_iterations} | changes
+    arguments = SETTINGS[name] | {"seed": 11, "verbose": False, "nIters": n_iterations} | changes
     return getattr(sgmcmc, name)(**arguments)
 
 
@@ -103,6 +110,7 @@ KILLED: dict[str, Tree] = {
     "sgld": {},
     "sghmccv": {"nChains": 2, "starts": 0.1, "gradients": True},
     "sgnht": {"thin": 3, "burnIn": 100, "collect": squares, "reduce": REDUCERS},
+    "scir": {"nChains": 2, "logScale": True, "stepsize": sgmcmc.polynomial(0.1, 100, 0.5)},
 }
 
 
@@ -420,10 +428,10 @@ BAD: list[tuple[Callable[[Path], Any], Tree, str]] = [
     (lambda folder: None, {"resume": True}, "resume of sgld must come with storage, the store to go on with; got"),
     (lambda folder: folder / "run.zarr", {"resume": 1}, "resume of sgld must be True or False; got 1"),
     (garbage, {}, "storage of sgld must be a new path, or come with resume=True to go on; got .*, which exists"),
-    (garbage, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is none"),
-    (foreign, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is none"),
+    (garbage, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is not one"),
+    (foreign, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is not one"),
     (lambda folder: folder / "run.zarr", {"collect": lambda params: {"a/b": params["theta"]}},
-     r"names of draws of sgld must be fit for storage; got \['a/b'\]"),
+     r"names of draws of sgld must be usable in storage; got \['a/b'\]"),
     (lambda folder: folder / "run.zarr", {"collect": lambda params: {"chain": params["theta"]}}, r"got \['chain'\]"),
 ]  # fmt: skip
 

@@ -125,7 +125,11 @@ def test_of_a_run_it_is_that_of_draws():
         ((X, S), {"perCoordinate": 1}, r"^perCoordinate of ksd must be True or False; got 1\.$"),
         ((X, S), {"scale": -1.0}, r"^scale of ksd must be positive and finite; got -1\.0\.$"),
         ((X, S), {"scale": [1.0, 2.0]}, r"^scale of ksd must be numbers of the shape \(3,\); got \(2,\)\.$"),
-        ((X, S), {"scale": {"a": 1.0}}, r"^scale of ksd must be a number or an array, as draws are no dict; got keys"),
+        (
+            (X, S),
+            {"scale": {"a": 1.0}},
+            r"^scale of ksd must be a number or an array, since draws are not a dict; got keys",
+        ),
         ((X, S[:3]), {}, r"^gradients of ksd must have the shape of the draws, \(30, 3\); got \(3, 3\)\.$"),
         (({"a": X}, {"a": S}), {"scale": {"b": 1.0}}, r"^scale of ksd must be a number, or a dict with the keys"),
     ],

@@ -168,7 +168,9 @@ def test_a_file_holds_all(few: sgmcmc.Draws, chains: sgmcmc.Draws, tmp_path: Pat
 
 def test_bad_files_are_named(few: sgmcmc.Draws, tmp_path: Path) -> None:
     path = tmp_path / "draws.npz"
-    with pytest.raises(ValueError, match=r"path of load must be what save or storage= made; got .*, where nothing is"):
+    with pytest.raises(
+        ValueError, match=r"path of load must be what save or storage= made; got .*, which does not exist"
+    ):
         sgmcmc.Draws.load(path)
     for bad in (5, tmp_path / "draws.npy"):
         for function, name in ((few.save, "save"), (sgmcmc.Draws.load, "load")):
@@ -288,8 +290,9 @@ def test_arrays_of_another_length_are_refused(few: sgmcmc.Draws, chains: sgmcmc.
     """As what R's users write to drop a burn-in, of one parameter."""
     for out, lead, short in ((few.copy(), "25", "(20, 2)"), (chains.copy(), "4, 1500", "(4, 1495, 2)")):
         message = (
-            f"out['theta'] must have shape ({lead}, ...), as many draws as the others; got {short}. Draws are dropped "
-            "from all together: out = out.burnIn(k) drops those of the first k iterations, out = out[k:] the first k."
+            f"out['theta'] must have shape ({lead}, ...), as many draws as the others; got {short}. To drop draws, "
+            "drop them from all arrays: out = out.burnIn(k) drops those of the first k iterations, out = out[k:] the "
+            "first k draws."
         )
         before, part = out["theta"], out["theta"][5:] if out.nChains is None else out["theta"][:, 5:]
 
@@ -325,7 +328,7 @@ def test_an_attribute_that_is_a_parameter_is_pointed_to(few: sgmcmc.Draws) -> No
 def test_names_that_arviz_cannot_hold_are_named(few: sgmcmc.Draws, bad: str) -> None:
     out = few.copy()
     out[bad] = out["phi"]
-    with pytest.raises(ValueError, match=f"names for toArviz must be fit for xarray; got .*{bad}"):
+    with pytest.raises(ValueError, match=f"names for toArviz must be usable in xarray; got .*{bad}"):
         out.toArviz()
 
 
@@ -408,7 +411,7 @@ def test_summary_of_a_sampler_without_momentum(few: sgmcmc.Draws) -> None:
         told[1] - 1 > abs(told[0] - 1) and table.loc["sum", "variance_ratio"] == table.loc["theta[0]", "variance_ratio"]
     )
     np.testing.assert_allclose(table.loc["sum", "mean"], few["sum"].mean(), rtol=1e-4)
-    with pytest.raises(ValueError, match="summary needs draws, and there are none"):
+    with pytest.raises(ValueError, match="summary needs draws; there are none"):
         few[:0].summary()
 
 
@@ -478,7 +481,7 @@ def test_bad_arguments_of_predict_are_named(few: sgmcmc.Draws, arguments: tuple,
     with pytest.raises(ValueError) as refused:
         few.predict(*arguments)
     assert sentence in str(refused.value)
-    with pytest.raises(ValueError, match="predict needs draws, and there are none"):
+    with pytest.raises(ValueError, match="predict needs draws; there are none"):
         few[:0].predict(lambda p: p["phi"])
 
 

@@ -407,7 +407,7 @@ def test_draws_must_be_draws(plot):
     with pytest.raises(ValueError, match=f"^{argument} of {plot.__name__} must be"):
         plot("draws")
     empty = Draws({"posterior": {}}, nChains=None, iterations=np.arange(1, 4), settings={"sampler": "sgld", "seed": 1})
-    with pytest.raises(ValueError, match=f"^{plot.__name__} needs draws, and none are stored, because reduce="):
+    with pytest.raises(ValueError, match=f"^{plot.__name__} needs draws, but none are stored, since reduce="):
         plot(empty)
 
 

@@ -208,7 +208,7 @@ def test_a_large_diffusion_is_refused_or_warned_of(name: str) -> None:
             ValueError, match=r"^a(\['beta'\])? of sgnht(cv)? must be a positive number below 0\.5, .*; got "
         ):
             function(**given, a=a)
-    said = r"a of sgnht(cv)? should be at most 0\.1, .* with 0\.3 the variance .* 0\.82 times what it is"
+    said = r"a of sgnht(cv)? should be at most 0\.1, .* with 0\.3 the variance .* 0\.82 times that of"
     with pytest.warns(UserWarning, match=said) as caught:
         function(**given, a=0.3)
     assert len(caught) == 1 and caught[0].filename == __file__

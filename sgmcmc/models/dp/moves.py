@@ -12,7 +12,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from sgmcmc.core.random import Stream
-from sgmcmc.simplex.rule import Numbers, Rule
+from sgmcmc.simplex.rule import Numbers, Rule, expected_counts
 
 
 class Both(NamedTuple):
@@ -22,12 +22,26 @@ class Both(NamedTuple):
     theta: tf.Tensor
 
 
+def joined(both: Both) -> tf.Tensor:
+    """Of each chain all elements in a row, [C, m]."""
+    return tf.concat([tf.reshape(x, [x.shape[0], -1]) for x in both], axis=1)
+
+
+def split(flat: tf.Tensor, like: Both) -> Both:
+    """What was joined, in the shapes of these."""
+    parts = tf.split(flat, [math.prod(x.shape[1:]) for x in like], axis=1)
+    return Both(*(tf.reshape(part, x.shape) for part, x in zip(parts, like, strict=True)))
+
+
+def numbers_of(stream: Stream, iteration: tf.Tensor, joined: tf.Tensor) -> Numbers:
+    """The random numbers of an iteration, for as many elements as [C, m] has."""
+    return Numbers(stream, iteration, tf.range(joined.shape[1]))
+
+
 def drawn(stream: Stream, iteration: tf.Tensor, shapes: Both) -> Both:
     """Logarithms of Gamma draws with these shapes."""
-    sizes = [math.prod(x.shape[1:]) for x in shapes]
-    flat = tf.concat([tf.reshape(x, [x.shape[0], -1]) for x in shapes], axis=1)
-    made = tf.split(Numbers(stream, iteration, tf.range(sum(sizes))).log_gamma(flat), sizes, axis=1)
-    return Both(*(tf.reshape(x, like.shape) for x, like in zip(made, shapes, strict=True)))
+    flat = joined(shapes)
+    return split(numbers_of(stream, iteration, flat).log_gamma(flat), shapes)
 
 
 def moved_by(
@@ -37,14 +51,14 @@ def moved_by(
 
     A number of the stream is used in one of the two, since for each component only one of them is kept.
     """
-    sizes = [math.prod(x.shape[1:]) for x in prior]
-    made = []
-    for elements, x, a, c, step, anew in zip(
-        tf.split(tf.range(sum(sizes)), sizes), at, prior, counts, h, drawn(stream, iteration, prior), strict=True
-    ):
-        by_rule = rule.step(Numbers(stream, iteration, elements), tf.exp(x), a, c, step)
-        made.append(tf.where(upto(last, x), by_rule, anew))
-    return Both(*made)
+    theta = Both(*(tf.exp(x) for x in at))
+    expected = Both(*(expected_counts(x, c) for x, c in zip(theta, counts, strict=True)))
+    steps = joined(Both(*(tf.fill(x.shape, step) for x, step in zip(at, h, strict=True))))
+    flat = joined(theta)
+    numbers = numbers_of(stream, iteration, flat)
+    stepped = split(rule.step(numbers, flat, joined(prior), joined(counts), joined(expected), steps), at)
+    anew = drawn(stream, iteration, prior)
+    return Both(*(tf.where(upto(last, x), x, new) for x, new in zip(stepped, anew, strict=True)))
 
 
 def upto(last: tf.Tensor, like: tf.Tensor) -> tf.Tensor:

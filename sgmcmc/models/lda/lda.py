@@ -1,0 +1,228 @@
+"""Latent Dirichlet allocation: lda."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.random import Purpose, Stream, fresh_seed, keys
+from sgmcmc.core.schedules import Schedule, polynomial
+from sgmcmc.models.lda.assignments import expected
+from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary, tokens
+from sgmcmc.models.lda.topics import NAME, Topics
+from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag, require_number, require_seed
+from sgmcmc.samplers._options import of_run
+from sgmcmc.samplers._simplex import SimplexChoices, set_up
+from sgmcmc.simplex.scir import scir
+from sgmcmc.simplex.sgrld import sgrld
+
+OF = "lda"
+METHODS = {"scir": (lambda normalised: scir(), polynomial(0.2, 100, 0.6)), "sgrld": (sgrld, polynomial(0.1, 100, 0.6))}
+DRAWS = 20  # that are stored by default, of each chain
+
+
+def lda(
+    docs: Any,
+    nTopics: int,
+    docTopicPrior: float = 0.1,
+    topicWordPrior: float = 0.02,
+    stepsize: float | Schedule | None = None,
+    minibatchSize: float = 50,
+    nIters: int = 1000,
+    verbose: bool = True,
+    seed: int | None = None,
+    *,
+    method: str = "scir",
+    sweeps: int = 20,
+    vocabulary: Sequence[str] | np.ndarray | None = None,
+    burnIn: int | None = None,
+    thin: int | None = None,
+    nChains: int | None = None,
+    storage: str | Path | None = None,
+    resume: bool = False,
+) -> Topics:
+    """Latent Dirichlet allocation: the topics of documents, from minibatches of them.
+
+    Each document has a distribution theta over K topics, each topic a distribution phi
+    over V words, and each token is drawn from one topic of its document [1]_::
+
+        phi_k ~ Dirichlet(topicWordPrior),    theta_d ~ Dirichlet(docTopicPrior)
+        z_di ~ Categorical(theta_d),          word_di ~ Categorical(phi_{z_di})
+
+    An iteration draws a minibatch of documents, the topic assignments z of their tokens
+    by Gibbs sweeps given phi, and then phi by `scir` [2]_ or `sgrld` [3]_ from the
+    expected counts of the words in the topics.
+
+    Parameters
+    ----------
+    docs : sparse matrix or array_like
+        Counts: how often each of V words, in columns, occurs in each document, in rows, as
+        scikit-learn's ``CountVectorizer`` makes them. A SciPy sparse matrix, or a dense
+        one. At least two documents, each with a word. In memory there are as many int32 as
+        documents times the tokens of the longest.
+    nTopics : int
+        K, at least 2.
+    docTopicPrior : float, default 0.1
+        The parameter of the Dirichlet prior of theta; below 1, a document has few topics.
+        scikit-learn's is 1/K by default.
+    topicWordPrior : float, default 0.02
+        The parameter of the Dirichlet prior of phi; the smaller, the fewer words has a
+        topic. scikit-learn's is 1/K by default.
+    stepsize : float or schedule, optional
+        As of `scir` and `sgrld`. By default ``polynomial(0.2, 100, 0.6)`` for "scir" and
+        ``polynomial(0.1, 100, 0.6)`` for "sgrld": first large, so that the topics form
+        quickly, then smaller, since the noise of the minibatches is multiplied by it.
+    minibatchSize : int or float, default 50
+        Documents per iteration, or a proportion of them in (0, 1). Where there are fewer,
+        all of them.
+    nIters : int, default 1000
+        Iterations. With 50 documents in each, 1000 look at 50,000 documents.
+    verbose : bool, default True
+        Whether to show a progress bar.
+    seed : int, optional
+        From 0 to 2**64 - 1. The same seed gives the same draws; without one, a fresh seed
+        is drawn.
+    method : {"scir", "sgrld"}, default "scir"
+        How topics are drawn. "sgrld" makes Euler steps, which are cheaper, but wrong where
+        probabilities are near 0, as those of most words are in most topics.
+    sweeps : int, default 20
+        Gibbs sweeps per iteration, at least 2. The counts of the second half are averaged.
+        Too few leave the assignments too near to where they begin, at equal shares of all
+        topics.
+    vocabulary : sequence of str, optional
+        The V words, such as ``vectorizer.get_feature_names_out()``, for tables and
+        pictures.
+    burnIn : int, optional
+        Iterations that are not stored. By default half of them.
+    thin : int, optional
+        Store the last of every `thin` iterations. By default such that about 20 draws are
+        stored, since each has K V numbers.
+    nChains : int, optional
+        Run so many chains at once. Each begins at topics of its own, and numbers them in
+        its own way.
+    storage : str or Path, optional
+        A Zarr store for the draws, "name.zarr", as of `scir`.
+    resume : bool, default False
+        Go on with the run in `storage`, as of `scir`. It takes the `seed` of that run.
+
+    Returns
+    -------
+    Topics
+        The draws, and what can be asked of them: `components`, `transform`, `perplexity`,
+        `topWords` and `plot`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid; the message names it. Nothing has been computed then.
+    MemoryError
+        If the draws would need more memory than is free; raised before anything is run.
+    DivergenceError
+        If topics reach NaN or infinity.
+
+    See Also
+    --------
+    scir, sgrld : The samplers of the topics.
+
+    Notes
+    -----
+    Topics begin as draws from Dirichlet(1). The expected counts given phi make the
+    gradient for the posterior of phi with all assignments summed out. That posterior has
+    many modes, K! times each, and a run finds one.
+
+    As in scikit-learn's ``LatentDirichletAllocation``, `transform` gives the distributions
+    over topics of any documents. `components` are distributions here, not counts; and
+    `perplexity` is by document completion, not a bound.
+
+    References
+    ----------
+    .. [1] Blei, D. M., Ng, A. Y. and Jordan, M. I. (2003). Latent Dirichlet allocation.
+       Journal of Machine Learning Research 3.
+    .. [2] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2018). Large-scale
+       stochastic sampling from the probability simplex. NeurIPS.
+    .. [3] Patterson, S. and Teh, Y. W. (2013). Stochastic gradient Riemannian Langevin
+       dynamics on the probability simplex. NeurIPS.
+
+    Examples
+    --------
+    Documents about two topics, of two words each:
+
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from sgmcmc import lda
+    >>> rng = np.random.default_rng(0)
+    >>> likely = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]])
+    >>> share = rng.beta(0.3, 0.3, size=200)[:, None]
+    >>> docs = sparse.csr_array(rng.multinomial(20, share * likely[0] + (1 - share) * likely[1]))
+    >>> out = lda(
+    ...     docs, 2, nIters=200, vocabulary=["wind", "rain", "goal", "team"],
+    ...     verbose=False, seed=1,
+    ... )
+    >>> words = out.topWords(2).groupby("topic")["word"].apply(sorted)
+    >>> sorted(words)
+    [['goal', 'team'], ['rain', 'wind']]
+    >>> out.transform(docs[:3]).shape
+    (3, 2)
+    >>> bool(out.perplexity(docs) < 4)
+    True
+    """
+    if not isinstance(method, str) or method not in METHODS:
+        raise ValueError(f"method of {OF} must be 'scir' or 'sgrld'; got {method!r}.")
+    counts = checked_documents(docs, OF, at_least=2)
+    words = checked_vocabulary(vocabulary, OF, counts.shape[1])
+    n_topics = require_count("nTopics", OF, nTopics, 2)
+    prior = require_number("docTopicPrior", OF, docTopicPrior, POSITIVE)
+    n_sweeps = require_count("sweeps", OF, sweeps, 2)
+    n_iterations = require_count("nIters", OF, nIters, 1)
+    n_chains = 1 if nChains is None else require_count("nChains", OF, nChains, 1)
+    burn_in = n_iterations // 2 if burnIn is None else require_count("burnIn", OF, burnIn, 0)
+    every = max(1, (n_iterations - burn_in) // DRAWS) if thin is None else require_count("thin", OF, thin, 1)
+    if require_flag("resume", OF, resume) and seed is None:
+        raise ValueError(f"seed of {OF} must be that of the run in storage where resume=True; got None.")
+    known_seed = fresh_seed() if seed is None else require_seed(OF, seed)
+    topic_word_prior = require_number("topicWordPrior", OF, topicWordPrior, POSITIVE)
+
+    def counts_of_words(params: Mapping[str, tf.Tensor], dataset: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict:
+        return {NAME: expected(dataset["words"], params[NAME], prior, n_sweeps, seed).counts}
+
+    rule, default = METHODS[method]
+    starts = _starts(known_seed, n_chains, n_topics, counts.shape[1])
+    choices = SimplexChoices(
+        sampler=OF,
+        dataset={"words": tokens(counts)},
+        params={NAME: starts[0]},
+        stepsize=default if stepsize is None else stepsize,
+        minibatchSize=_at_most(minibatchSize, counts.shape[0]),
+        seed=known_seed,
+        suffStats=counts_of_words,
+        alpha=topic_word_prior,
+        normalise=True,
+        logScale=False,
+        subsampling="uniform",
+        integers=("words",),
+        dtype="float32",
+        nChains=nChains,
+        starts=None if nChains is None else {NAME: starts},
+        sharedMinibatch=False,
+    )
+    kept = {"burnIn": burn_in, "thin": every, "storage": storage, "resume": resume}
+    draws = set_up(choices, rule).run(n_iterations, verbose, **of_run(kept))
+    return Topics(draws, prior, words)
+
+
+def _starts(seed: int, n_chains: int, n_topics: int, n_words: int) -> np.ndarray:
+    """Where chains begin: draws from Dirichlet(1), [C, K, V]."""
+    stream = Stream(keys(seed, Purpose.START, n_chains))
+    uniforms = stream.uniform(tf.zeros([1], tf.int32), tf.range(n_topics * n_words)).numpy()
+    exponentials = -np.log(np.reshape(uniforms, [n_chains, n_topics, n_words])) + np.finfo(np.float32).tiny
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def _at_most(size: Any, n_documents: int) -> Any:
+    """All documents where more are asked for; what is no number is for the sampler to refuse."""
+    is_number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
+    return min(size, n_documents) if is_number and float(size).is_integer() else size

@@ -1,0 +1,280 @@
+"""Topics: what `lda` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sgmcmc.models.lda.completion import Completion
+from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary
+from sgmcmc.models.lda.inference import Inference
+from sgmcmc.models.lda.pictures import bars
+from sgmcmc.models.lda.table import mean_and_sd, top_words
+from sgmcmc.output.draws import Draws
+from sgmcmc.samplers._checks import POSITIVE, is_integer, require_count, require_flag, require_number, require_seed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME = "topics"  # of the parameter in the draws
+
+
+class Topics:
+    """Topics of documents: draws from their posterior distribution.
+
+    `lda` makes these objects. One can also be made from draws that were stored:
+    ``Topics(Draws.load("topics.zarr"), docTopicPrior=0.1)``.
+
+    Parameters
+    ----------
+    draws : Draws
+        With the parameter "topics", (T, K, V), or (nChains, T, K, V): T draws of K
+        distributions over V words.
+    docTopicPrior : float
+        As of `lda`.
+    vocabulary : sequence of str, optional
+        The V words. By default their numbers.
+
+    Attributes
+    ----------
+    draws : Draws
+        The draws, with their seed, settings and timings.
+    components : numpy.ndarray
+        The posterior mean of the topics, (K, V), each a distribution over the words;
+        (nChains, K, V) given `nChains`, since the chains number their topics differently.
+        That of scikit-learn is not normalised.
+    vocabulary : numpy.ndarray
+        The words, (V,).
+    docTopicPrior : float
+    timings : dict of str to float
+        Seconds of the run.
+
+    Examples
+    --------
+    See `lda`.
+    """
+
+    def __init__(
+        self, draws: Draws, docTopicPrior: float, vocabulary: Sequence[str] | np.ndarray | None = None
+    ) -> None:
+        shape: Sequence[int] = draws[NAME].shape if isinstance(draws, Draws) and NAME in draws else ()
+        if len(shape) != (3 if getattr(draws, "nChains", None) is None else 4) or 0 in shape:
+            raise ValueError(
+                f"draws of Topics must be Draws with at least one draw of the parameter {NAME!r}, a matrix [topics, "
+                f"words]; got {draws!r}."
+            )
+        self.draws = draws
+        self.docTopicPrior = require_number("docTopicPrior", "Topics", docTopicPrior, POSITIVE)
+        self.vocabulary = checked_vocabulary(vocabulary, "Topics", shape[-1])
+
+    @property
+    def components(self) -> np.ndarray:
+        """The posterior mean of the topics; see the class."""
+        return self._public([mean for mean, _ in self._moments])
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Seconds of the run."""
+        return self.draws.timings
+
+    def transform(self, docs: Any, *, sweeps: int = 50, seed: int | None = None) -> np.ndarray:
+        """The topics of documents: for each the posterior mean of its distribution over them.
+
+        Parameters
+        ----------
+        docs : sparse matrix or array_like
+            Counts, (documents, V), as of `lda`.
+        sweeps : int, default 50
+            Gibbs sweeps over the topic assignments of the documents for each draw of the
+            topics, of which the second half is averaged.
+        seed : int, optional
+            By default that of the draws, so that the same documents give the same result.
+
+        Returns
+        -------
+        numpy.ndarray
+            (documents, K), with rows that add up to 1; given `nChains`, one for each
+            chain, (nChains, documents, K).
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid; the message names it.
+        """
+        of = "transform"
+        counts = checked_documents(docs, of, n_words=len(self.vocabulary))
+        inference = Inference(counts, self.docTopicPrior, *self._settings(of, sweeps, seed))
+        found = []
+        for numbers in self._numbers:
+            total = np.zeros(1)
+            for number in numbers:
+                total = total + inference.shares(number, self._draw(number))
+            found.append(total / total.sum(axis=1, keepdims=True))
+        return self._public(found)
+
+    def perplexity(
+        self, docs: Any, *, sweeps: int = 50, seed: int | None = None, perDraw: bool = False
+    ) -> float | np.ndarray:
+        """How surprising half of the words of held-out documents are, given the other half.
+
+        The tokens of each document are parted at random. The first half tells, by Gibbs
+        sweeps, of the document's topics, and the second is scored: document completion
+        [1]_. The documents should be others than `lda` was given.
+
+        Parameters
+        ----------
+        docs : sparse matrix or array_like
+            Counts, (documents, V), as of `lda`. Of an odd number of tokens, one more is
+            scored.
+        sweeps : int, default 50
+            As of `transform`.
+        seed : int, optional
+            By default that of the draws.
+        perDraw : bool, default False
+            Whether to score each draw of the topics alone, for a curve along the chain.
+            Otherwise the mean of the probabilities over all draws, of all chains, is scored,
+            which is the posterior predictive probability.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            One over the geometric mean of the probabilities of the tokens that are scored:
+            from 1 upwards, smaller is better, V for the uniform distribution over the words.
+            Infinite where a token has probability 0. With `perDraw` one for each draw, (T,)
+            or (nChains, T).
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid; the message names it.
+
+        Notes
+        -----
+        With x_j the tokens that are scored, J in all, phi_t the topics of draw t and theta
+        the distribution of the token's document over topics, this is::
+
+            exp( -1/J sum_j log( mean over t of E[theta | first half, phi_t] . phi_t[:, x_j] ) )
+
+        That of scikit-learn is another quantity: a bound, for the words from which the
+        topics of the documents are inferred as well.
+
+        References
+        ----------
+        .. [1] Wallach, H. M., Murray, I., Salakhutdinov, R. and Mimno, D. (2009). Evaluation
+           methods for topic models. ICML.
+        """
+        of = "perplexity"
+        perDraw = require_flag("perDraw", of, perDraw)
+        counts = checked_documents(docs, of, n_words=len(self.vocabulary))
+        completion = Completion(counts, self.docTopicPrior, *self._settings(of, sweeps, seed))
+        each, total = [], np.zeros(1)
+        for number in (number for numbers in self._numbers for number in numbers):
+            probabilities = completion.probabilities(number, self._draw(number))
+            each.append(completion.perplexity(probabilities))
+            total = total + probabilities
+        if perDraw:
+            return self._public(list(np.reshape(each, [len(self._numbers), -1])))
+        return completion.perplexity(total / len(each))
+
+    def topWords(self, n: int = 10, *, chain: int = 0) -> pd.DataFrame:
+        """The most probable words of each topic.
+
+        Parameters
+        ----------
+        n : int, default 10
+            Words of each topic.
+        chain : int, default 0
+            Which, given `nChains`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns topic, rank (from 1), word, probability (the posterior mean) and
+            sd (its standard deviation over the draws).
+            ``table.pivot(index="topic", columns="rank", values="word")`` has a row for each
+            topic.
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid; the message names it.
+        ImportError
+            If pandas is not installed.
+        """
+        return self._top_words("topWords", n, chain)
+
+    def plot(self, topics: Sequence[int] | None = None, *, n: int = 10, chain: int = 0, axes: Any = None) -> np.ndarray:
+        """The most probable words of topics as bars, with their standard deviations.
+
+        Parameters
+        ----------
+        topics : sequence of int, optional
+            Numbers of topics, from 0. By default the first ten.
+        n : int, default 10
+            Words of each topic.
+        chain : int, default 0
+            Which, given `nChains`.
+        axes : Axes or array of Axes, optional
+            To draw into, one for each topic. By default those of a new figure.
+
+        Returns
+        -------
+        numpy.ndarray of matplotlib.axes.Axes
+            One for each topic.
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid; the message names it.
+        ImportError
+            If matplotlib or pandas is not installed.
+        """
+        n_topics = self._shape[0]
+        chosen = list(range(min(n_topics, 10))) if topics is None else list(np.atleast_1d(np.asarray(topics)))
+        if not chosen or not all(is_integer(k) and 0 <= k < n_topics for k in chosen):
+            raise ValueError(f"topics of plot must be numbers of topics, 0 to {n_topics - 1}; got {topics!r}.")
+        table = self._top_words("plot", n, chain).set_index("topic", drop=False)
+        return bars(table.loc[chosen].reset_index(drop=True), axes, "plot")
+
+    def _top_words(self, of: str, n: int, chain: int) -> pd.DataFrame:
+        n_words, n_chains = self._shape[1], len(self._numbers)
+        n = require_count("n", of, n, 1)
+        if n > n_words:
+            raise ValueError(f"n of {of} must be at most the {n_words} words; got {n}.")
+        if not is_integer(chain) or not 0 <= chain < n_chains:
+            raise ValueError(f"chain of {of} must be the number of a chain, 0 to {n_chains - 1}; got {chain!r}.")
+        return top_words(*self._moments[chain], self.vocabulary, n, of)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return self.draws[NAME].shape[-2:]
+
+    @property
+    def _numbers(self) -> list[range]:
+        """Of the draws of each chain, counted through all chains."""
+        *chains, n_draws, _, _ = self.draws[NAME].shape
+        return [range(c * n_draws, (c + 1) * n_draws) for c in range(*(chains or [1]))]
+
+    def _draw(self, number: int) -> np.ndarray:
+        """One at a time, since on disk there may be more of them than fit into memory."""
+        array = self.draws[NAME]
+        chain, t = divmod(number, array.shape[-3])
+        return np.asarray(array[t] if array.ndim == 3 else array[chain, t])
+
+    @cached_property
+    def _moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Mean and standard deviation, of each chain."""
+        return [mean_and_sd(self._draw(number) for number in numbers) for numbers in self._numbers]
+
+    def _public(self, of_chains: list[np.ndarray]) -> np.ndarray:
+        return of_chains[0] if self.draws.nChains is None else np.stack(of_chains)
+
+    def _settings(self, of: str, sweeps: int, seed: int | None) -> tuple[int, int]:
+        return require_count("sweeps", of, sweeps, 1), require_seed(of, self.draws.seed if seed is None else seed)
+
+    def __repr__(self) -> str:
+        n_topics, n_words = self._shape
+        return f"<{n_topics} topics of {n_words} words, from {self.draws!r}>"
