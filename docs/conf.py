@@ -18,6 +18,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
     "mathml",
     "pictures",
@@ -41,8 +42,8 @@ myst_enable_extensions = ["amsmath", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 
 # --- the vignettes
-# They are not executed, because together they take minutes: `pictures` shows the committed figures, which full runs
-# made. `make docs-full` executes them in full, and then what they print is shown as well.
+# They are not executed, because together they take minutes: `pictures` shows the committed outputs and figures, which
+# `docs/vignetteOutputs.py` has stored. `make docs-full` executes them.
 plot_gallery = str(os.environ.get("SGMCMC_DOCS") == "full")
 sphinx_gallery_conf = {
     "examples_dirs": "../vignettes",
@@ -53,7 +54,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
-    "reset_modules": ("pictures.tell_file", "matplotlib"),
+    "reset_modules": ("matplotlib",),
     "within_subsection_order": "pictures.VignetteOrder",
     "min_reported_time": 1e9,
 }

@@ -29,7 +29,7 @@ from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess,
 from sgmcmc.samplers.subsampling import adaptive, preferential
 from sgmcmc.samplers.tune import tune
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DivergenceError",

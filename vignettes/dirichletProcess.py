@@ -154,9 +154,13 @@ print(table.round(2).to_string())
 # Left, the number of components that have users, along the chains; five kinds made the
 # data. Right, how well each draw predicts.
 
-plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+plt.rcParams.update(
+    {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-for (name, out), colour in zip(runs.items(), ("#4477aa", "#228833", "#ee6677"), strict=True):
+for (name, out), colour in zip(
+    runs.items(), ("#4477aa", "#228833", "#ee6677"), strict=True
+):
     left.plot(out.iterations, out.components, color=colour, linewidth=0.9, label=name)
     each = out.logPredictive(held_out, perDraw=True)
     right.plot(out.iterations, each, color=colour, linewidth=0.9, label=name)

@@ -2,21 +2,26 @@ r"""
 Other dynamics: thermostats, splittings and cycles
 ==================================================
 
-Beside the samplers that R has there are others, each made for something that goes wrong with them: noise that differs
-between directions, errors of the steps, several modes. This vignette shows for each the problem that it is made for,
-what it then gets right, and where it fails. All posteriors here are known exactly, so that errors can be seen.
+The package has more samplers than R's. Each is made for one difficulty: noise that
+differs between directions, errors of the steps, several modes. This vignette shows for
+each the problem that it is made for, what it then gets right, and where it fails. All
+posteriors here are known exactly, so that errors can be seen.
 
-Run it from anywhere, with ``python vignettes/dynamics.py``. It takes about a minute. With
-``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
+Run it from anywhere, with ``python vignettes/dynamics.py``. It takes about a minute.
+With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
 """
 
+# sphinx_gallery_start_ignore
 import os
-import warnings
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
+FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
+# sphinx_gallery_end_ignore
+
+import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,16 +31,19 @@ from scipy import stats
 
 from sgmcmc import Dynamics, badodab, baoab, ccadl, cyclical, psgld, sample, sgld, sgnht
 
-ROOT = Path(__file__).resolve().parents[1]
+SHORT = False  # whether to run less
+# sphinx_gallery_start_ignore
 SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
+# sphinx_gallery_end_ignore
 rng = np.random.default_rng(1)
 
 # %%
 # Noise that differs between directions
 # -------------------------------------
-# The problem of Shang et al. (2015): 100 normal observations, whose mean :math:`\mu` and precision :math:`\gamma` are
-# unknown. Under the prior here the posterior is known: Student's t for :math:`\mu`, and Gamma for :math:`\gamma`. Both
-# are one parameter array, so they share a thermostat.
+# The problem of Shang et al. (2015): 100 normal observations, whose mean :math:`\mu`
+# and precision :math:`\gamma` are unknown. Under the prior here the posterior is known:
+# Student's t for :math:`\mu`, and Gamma for :math:`\gamma`. Both are one parameter
+# array, so they share a thermostat.
 
 N, n = 100, 10
 x = rng.normal(size=N)
@@ -43,58 +51,106 @@ x = rng.normal(size=N)
 
 def logLik(params, dataset):
     mu, gamma = tf.unstack(params["theta"])
-    return tf.reduce_sum(0.5 * tf.math.log(gamma) - 0.5 * gamma * (dataset["x"] - mu) ** 2)
+    return tf.reduce_sum(
+        0.5 * tf.math.log(gamma) - 0.5 * gamma * (dataset["x"] - mu) ** 2
+    )
 
 
 def logPrior(params):
     mu, gamma = tf.unstack(params["theta"])
-    return 0.5 * tf.math.log(gamma) - 0.5 * gamma * mu**2 - gamma  # N(0, 1/gamma) and Gamma(1, 1)
+    return (
+        0.5 * tf.math.log(gamma) - 0.5 * gamma * mu**2 - gamma
+    )  # N(0, 1/gamma) and Gamma(1, 1)
 
 
-shape, rate = 1 + N / 2, 1 + (np.sum((x - x.mean()) ** 2) + N * x.mean() ** 2 / (N + 1)) / 2
+shape, rate = (
+    1 + N / 2,
+    1 + (np.sum((x - x.mean()) ** 2) + N * x.mean() ** 2 / (N + 1)) / 2,
+)
 of_gamma = stats.gamma(shape, scale=1 / rate)
 of_mu = stats.t(2 * shape, x.sum() / (N + 1), np.sqrt(rate / shape / (N + 1)))
 exact_mean = np.array([of_mu.mean(), of_gamma.mean()])
 exact_variance = np.array([of_mu.var(), of_gamma.var()])
 
 # %%
-# The noise of the gradients, from their formula at the posterior mean, with minibatches of 10 that are drawn with
-# replacement. What counts is the stepsize times the variance of the noise, beside twice the friction that `a` stands
-# for: the noise of :math:`\mu` is larger than that, and several times that of :math:`\gamma`.
+# The noise of the gradients, from their formula at the posterior mean, with minibatches
+# of 10 that are drawn with replacement. What counts is the stepsize times the variance
+# of the noise, compared with twice the friction `a`: the noise of :math:`\mu`
+# is larger than that, and several times that of :math:`\gamma`.
 
 stepsize, a = 1e-4, 0.01  # h = 0.01 and A = 1 in the paper
-gradients = np.stack([exact_mean[1] * (x - exact_mean[0]), 0.5 / exact_mean[1] - 0.5 * (x - exact_mean[0]) ** 2])
+gradients = np.stack(
+    [
+        exact_mean[1] * (x - exact_mean[0]),
+        0.5 / exact_mean[1] - 0.5 * (x - exact_mean[0]) ** 2,
+    ]
+)
 heat = stepsize * N**2 / n * gradients.var(axis=1)
-print(f"stepsize x variance of the noise: mu {heat[0]:.3f}, gamma {heat[1]:.3f}; 2a is {2 * a:.3f}")
+print(
+    f"stepsize x variance of the noise: mu {heat[0]:.3f}, gamma {heat[1]:.3f}; 2a is "
+    f"{2 * a:.3f}"
+)
 
 # %%
-# SGNHT adapts one friction, so that the average temperature is right; then :math:`\mu` is too hot and :math:`\gamma`
-# too cold. CCAdL estimates the covariance of the noise, and has a friction for each direction. It takes the average of
-# the covariance over all iterations. A rule of our own may do otherwise: a ``Dynamics`` with ``covariance="diag"`` is
-# given the estimate from each minibatch, and here it takes the average of the last hundred or so.
+# SGNHT adapts one friction, so that the average temperature is right; then :math:`\mu`
+# is too hot and :math:`\gamma` too cold. CCAdL estimates the covariance of the noise,
+# and has a friction for each direction. It takes the average of the covariance over all
+# iterations. A rule of our own may do otherwise: a ``Dynamics`` with
+# ``covariance="diag"`` is given the estimate from each minibatch, and here it takes the
+# average of the last hundred or so.
 
 
 def forgetful(a, kappa=0.01):
     def init(theta, given):
         momentum = tf.sqrt(given.eps) * given.noise
-        return {"u": momentum, "xi": tf.constant(a, theta.dtype), "V": tf.zeros_like(theta)}
+        return {
+            "u": momentum,
+            "xi": tf.constant(a, theta.dtype),
+            "V": tf.zeros_like(theta),
+        }
 
     def step(theta, memory, given):
         u, eps = memory["u"], given.eps
         V = memory["V"] + kappa * (given.covariance - memory["V"])
-        u = u + eps * given.gradient - (memory["xi"] + eps / 2 * V) * u + tf.sqrt(2 * a * eps) * given.noise
-        return theta + u, {"u": u, "xi": memory["xi"] + tf.reduce_mean(u**2) - eps, "V": V}
+        u = (
+            u
+            + eps * given.gradient
+            - (memory["xi"] + eps / 2 * V) * u
+            + tf.sqrt(2 * a * eps) * given.noise
+        )
+        return theta + u, {
+            "u": u,
+            "xi": memory["xi"] + tf.reduce_mean(u**2) - eps,
+            "V": V,
+        }
 
     return Dynamics(step, init=init, covariance="diag")
 
 
 # %%
-# Many chains of each, which begin with draws from the posterior: so what they come to is their own doing.
+# Many chains of each begin with draws from the posterior, so that all errors come from
+# the samplers.
 
 C, T = (20, 4_000) if SHORT else (80, 15_000)
-starts = {"theta": np.stack([of_mu.rvs(C, random_state=rng), of_gamma.rvs(C, random_state=rng)], axis=1)}
-common = {"subsampling": "withReplacement", "minibatchSize": n, "nChains": C, "starts": starts, "seed": 1}
-common |= {"logPrior": logPrior, "nIters": T, "burnIn": T // 5, "thin": 10, "verbose": False}
+starts = {
+    "theta": np.stack(
+        [of_mu.rvs(C, random_state=rng), of_gamma.rvs(C, random_state=rng)], axis=1
+    )
+}
+common = {
+    "subsampling": "withReplacement",
+    "minibatchSize": n,
+    "nChains": C,
+    "starts": starts,
+    "seed": 1,
+}
+common |= {
+    "logPrior": logPrior,
+    "nIters": T,
+    "burnIn": T // 5,
+    "thin": 10,
+    "verbose": False,
+}
 runs = {
     "sgnht": (sgnht, {"a": a}),
     "sgnht, a tenth of the stepsize": (sgnht, {"a": a, "stepsize": stepsize / 10}),
@@ -108,7 +164,12 @@ draws, rows = {}, {}
 for name, (sampler, own) in runs.items():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what the table shows
-        out = sampler(logLik, {"x": x}, {"theta": exact_mean}, **common | {"stepsize": stepsize} | own)
+        out = sampler(
+            logLik,
+            {"x": x},
+            {"theta": exact_mean},
+            **common | {"stepsize": stepsize} | own,
+        )
     draws[name] = theta = out["theta"].astype(float)
     each = ((theta - exact_mean) ** 2).mean(axis=1) / exact_variance  # of each chain
     shift = (theta.mean(axis=(0, 1)) - exact_mean) / np.sqrt(exact_variance)
@@ -125,24 +186,29 @@ print("\nRelative to the posterior's:")
 print(noisy.round(3).to_string())
 
 # %%
-# Panels a and b of the picture below. With one friction for both, the variances of SGNHT are 42% too large and 50% too
-# small. A tenth of the stepsize makes the errors smaller, to 17% and 18%, but then a chain moves more slowly. Those of
-# CCAdL are 4% and 6% too small, for either kind of covariance: that is the error of its friction in a finite step,
-# which for a normal posterior is up to half of the friction, here of 0.01 + 0.136/2.
+# Panels a and b of the picture below. With one friction for both, the variances of
+# SGNHT are 42% too large and 50% too small. A tenth of the stepsize makes the errors
+# smaller, to 17% and 18%, but then a chain moves more slowly. Those of CCAdL are 4% and
+# 6% too small, for either kind of covariance: that is the error of its friction in a
+# finite step, which for a normal posterior is up to half of the friction, here of 0.01
+# + 0.136/2.
 #
-# The average over all iterations is right for noise that differs between directions. Where noise changes with the
-# position of the chain, it is right on average only. Here this matters little: with an average of recent minibatches
-# the result is the same.
+# The average over all iterations is right for noise that differs between directions.
+# Where noise changes with the position of the chain, it is right on average only. Here
+# this matters little: with an average of recent minibatches the result is the same.
 #
 # Errors of the steps
 # -------------------
-# Where gradients have no noise, the error is that of the steps. Take the mean of normal observations with a flat prior:
-# its posterior is normal, so how wide a chain becomes can be compared with formulas. Here are six means of 20 elements
-# each, all of the same data, so that one run tries six settings.
+# Where gradients have no noise, the error is that of the steps. Take the mean of normal
+# observations with a flat prior: its posterior is normal, so how wide a chain becomes
+# can be compared with formulas. Here are six means of 20 elements each, all of the same
+# data, so that one run tries six settings.
 
 K, D, N = 6, 20, 20
 x = rng.normal(size=(N, D))
-x = (x - x.mean(axis=0)) / x.std(axis=0)  # so that every element has the posterior N(0, 1 / N)
+x = (x - x.mean(axis=0)) / x.std(
+    axis=0
+)  # so that every element has the posterior N(0, 1 / N)
 means = [f"theta{k}" for k in range(K)]
 params = {name: np.zeros(D) for name in means}
 
@@ -158,12 +224,21 @@ common["starts"] = {name: rng.normal(size=(C, D)) / np.sqrt(N) for name in means
 
 
 def variances(sampler, stepsize, n=N, **own):
-    """Of each of the six means, relative to the posterior's; minibatches of all data are exact gradients."""
-    stepsize = np.broadcast_to(stepsize, K) / N  # given relative to the variance of the posterior
+    """Of each of the six means, relative to the posterior's.
+
+    Minibatches of all data are exact gradients.
+    """
+    # given relative to the variance of the posterior
+    stepsize = np.broadcast_to(stepsize, K) / N
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # too large a stepsize, or `a`, is the point
         out = sampler(
-            logLikOfMeans, {"x": x}, params, dict(zip(means, stepsize, strict=True)), minibatchSize=n, **common | own
+            logLikOfMeans,
+            {"x": x},
+            params,
+            dict(zip(means, stepsize, strict=True)),
+            minibatchSize=n,
+            **common | own,
         )
     return np.array([N * np.mean(out[name].astype(float) ** 2) for name in means])
 
@@ -173,8 +248,9 @@ def of_each(values):
 
 
 # %%
-# SGNHT's variance is too small by half of its friction, however small the stepsize. BADODAB is the same dynamics with
-# its parts in a symmetric order, and does without that error. The stepsize is 0.02 times the variance.
+# SGNHT's variance is too small by half of its friction, however small the stepsize.
+# BADODAB is the same dynamics with its parts in a symmetric order, and does not have
+# that error. The stepsize is 0.02 times the variance.
 
 grid = np.array([0.01, 0.05, 0.1, 0.2, 0.3, 0.4])
 thermostats = {"a": grid}
@@ -187,22 +263,29 @@ print("\nVariance relative to the posterior's, at a stepsize of 0.02 variances:"
 print(thermostats.round(3).to_string())
 
 # %%
-# In the same way BAOAB orders the parts of Langevin dynamics with a momentum. SGLD diverges at four times the variance
-# of the posterior; the error of BAOAB is zero up to there.
+# In the same way BAOAB orders the parts of Langevin dynamics with a momentum. SGLD
+# diverges at four times the variance of the posterior; the error of BAOAB is zero up to
+# there.
 
 steps = np.array([0.25, 0.5, 1.0, 2.0, 2.5, 3.0])
-exact_steps = {"stepsize": steps, "sgld": variances(sgld, steps), "sgld, by the formula": 1 / (1 - steps / 4)}
+exact_steps = {
+    "stepsize": steps,
+    "sgld": variances(sgld, steps),
+    "sgld, by the formula": 1 / (1 - steps / 4),
+}
 exact_steps["baoab"] = variances(baoab, steps, alpha=0.3)
 exact_steps = pd.DataFrame(exact_steps).set_index("stepsize")
 print("\nThe same with exact gradients, stepsizes in variances:")
 print(exact_steps.round(3).to_string())
 
 # %%
-# Now with minibatches of 2 of the 20 observations. Their noise heats both samplers, and BAOAB the more, the less
-# friction it has: by :math:`(2 - \alpha) / \alpha` times as much. So its strength is with gradients of little noise.
+# Now with minibatches of 2 of the 20 observations. Their noise heats both samplers.
+# BAOAB is heated more, the less friction it has: by :math:`(2 - \alpha) / \alpha` times
+# as much. So BAOAB is for gradients with little noise.
 
 few, alphas = np.array([0.01, 0.05, 0.3]), np.repeat([1.0, 0.3], 3)
-noise = N * (N / 2 - 1) * N / (N - 1)  # the variance of the noise of an element; N is its precision
+# the variance of the noise of an element; N is its precision
+noise = N * (N / 2 - 1) * N / (N - 1)
 both = np.tile(few, 2)
 with_noise = variances(baoab, both, n=2, alpha=of_each(alphas))
 heat = noise * both / N / 4 / (1 - both / 4)
@@ -219,19 +302,25 @@ print("\nThe same with minibatches of a tenth of the data:")
 print(noisy_steps.round(3).to_string())
 
 # %%
-# Panels c to e. Without noise, BADODAB and BAOAB are right to within the precision of the chains, at any `a` and at any
-# stepsize that is stable. With noise, BAOAB with a friction of 0.3 is far worse than SGLD.
+# Panels c to e. Without noise, BADODAB and BAOAB are right to within the precision of
+# the chains, at any `a` and at any stepsize that is stable. With noise, BAOAB with a
+# friction of 0.3 is far worse than SGLD.
 #
 # A preconditioner that moves
 # ---------------------------
-# pSGLD divides each gradient by the root of an average of its squares. It leaves out a term that would make up for how
-# this changes with the parameters, so its error does not vanish with the stepsize. It even grows in the end: when a
-# chain moves slowly, the average follows where it is. With `adapt` the average is kept after so many iterations, here
-# the first fifth, which is dropped; what follows is SGLD, whose error falls with the stepsize.
+# pSGLD divides each gradient by the root of an average of its squares. It leaves out a
+# term that would make up for how this changes with the parameters, so its error does
+# not vanish with the stepsize. It even grows in the end: when a chain moves slowly, the
+# average follows where it is. With `adapt` the average is kept after so many
+# iterations, here the first fifth, which is dropped; what follows is SGLD, whose error
+# falls with the stepsize.
 
 small = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 0.5])
 preconditioned = pd.DataFrame(
-    {"psgld": variances(psgld, small), "with adapt": variances(psgld, small, adapt=T // 5)},
+    {
+        "psgld": variances(psgld, small),
+        "with adapt": variances(psgld, small, adapt=T // 5),
+    },
     index=pd.Index(small, name="stepsize"),
 )
 print("\nVariance relative to the posterior's, exact gradients:")
@@ -240,9 +329,10 @@ print(preconditioned.round(3).to_string())
 # %%
 # Stepsizes in cycles
 # -------------------
-# A mixture of two groups, of which 45% of the observations are from :math:`N(\theta, 1)` and the others from
-# :math:`N(-\theta, 1)`. Its posterior has two modes, with a valley between them that a chain with small steps hardly
-# ever crosses. It is a function of one parameter, so we have it on a grid.
+# A mixture of two groups, of which 45% of the observations are from
+# :math:`N(\theta, 1)` and the others from :math:`N(-\theta, 1)`. Its posterior has two
+# modes, with a valley between them that a chain with small steps hardly ever crosses.
+# It is a function of one parameter, so we have it on a grid.
 
 N, first = 50, 0.45
 rng = np.random.default_rng(0)
@@ -250,8 +340,10 @@ x = np.where(rng.random(N) < first, 1.2, -1.2) + rng.normal(size=N)
 
 
 def logLikOfMixture(params, dataset):
-    logs = [np.log(first) - 0.5 * (dataset["x"] - params["theta"]) ** 2,
-            np.log(1 - first) - 0.5 * (dataset["x"] + params["theta"]) ** 2]  # fmt: skip
+    logs = [
+        np.log(first) - 0.5 * (dataset["x"] - params["theta"]) ** 2,
+        np.log(1 - first) - 0.5 * (dataset["x"] + params["theta"]) ** 2,
+    ]
     return tf.reduce_sum(tf.reduce_logsumexp(tf.stack(logs), axis=0))
 
 
@@ -261,15 +353,18 @@ def logPriorOfMixture(params):
 
 grid = np.linspace(-3, 3, 3001)
 density = -(grid**2) / 8 + np.logaddexp(
-    np.log(first) - 0.5 * (x[:, None] - grid) ** 2, np.log(1 - first) - 0.5 * (x[:, None] + grid) ** 2
+    np.log(first) - 0.5 * (x[:, None] - grid) ** 2,
+    np.log(1 - first) - 0.5 * (x[:, None] + grid) ** 2,
 ).sum(axis=0)
 density = np.exp(density - density.max())
 density /= density.sum() * (grid[1] - grid[0])
 
 # %%
-# All chains begin in the higher mode. ``cyclical`` has large steps at the beginning of each cycle, with which the chain
-# crosses the valley, and small ones at its end. With ``out.summary(weighted=True)`` draws count as their stepsize. With
-# an `explorationFraction` of 0.8, no noise is added in the first 80% of a cycle, and its draws do not count.
+# All chains begin in the higher mode. ``cyclical`` has large steps at the beginning of
+# each cycle, with which the chain crosses the valley, and small ones at its end. With
+# ``out.summary(weighted=True)`` draws count as their stepsize. With an
+# `explorationFraction` of 0.8, no noise is added in the first 80% of a cycle, and its
+# draws do not count.
 
 CYCLE = 500
 C, T = (10, 2_000) if SHORT else (50, 10_000)
@@ -290,13 +385,21 @@ rows = {
         "sd within it": sd_in_mode,
     }
 }
+
+
+def with_higher(params):
+    """The parameter, and whether it is at the higher mode."""
+    return params | {"higher": tf.where(params["theta"] > 0, 1.0, 0.0)}
+
+
 chains = {}
 for name, schedule in schedules.items():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of large steps
         chains[name] = out = sgld(
-            logLikOfMixture, {"x": x}, {"theta": 1.2}, schedule, logPriorOfMixture, 10, nIters=T, nChains=C, seed=1,
-            verbose=False, collect=lambda params: params | {"higher": tf.where(params["theta"] > 0, 1.0, 0.0)},
+            logLikOfMixture, {"x": x}, {"theta": 1.2}, schedule, logPriorOfMixture, 10,
+            nIters=T, nChains=C, seed=1, verbose=False,
+            collect=lambda params: with_higher(params),
         )  # fmt: skip
     table = out.summary(weighted=True)
     eps = out.sampleStats.get("step_size", np.ones((C, T, 1)))[..., 0]
@@ -306,7 +409,9 @@ for name, schedule in schedules.items():
     rows[name] = {
         "share of the higher mode": table.loc["higher", "mean"],
         "mean": table.loc["theta", "mean"],
-        "sd within it": np.sqrt(np.cov(out["theta"][inside], aweights=weights[inside], ddof=0)),
+        "sd within it": np.sqrt(
+            np.cov(out["theta"][inside], aweights=weights[inside], ddof=0)
+        ),
         "share in each chain, from": np.average(inside, axis=1, weights=weights).min(),
         "to": np.average(inside, axis=1, weights=weights).max(),
         "crossings": crossings.mean(),
@@ -315,23 +420,34 @@ cycles = pd.DataFrame(rows).T
 print("\n" + cycles.round(3).to_string(na_rep=""))
 
 # %%
-# Panel f. With small constant steps a chain is found in the other mode as often as it has happened to cross, here
-# hardly ever. Cycles see both modes in all chains. But weights are no cure for large steps: all draws weighted by their
-# stepsize are mostly those of large steps, which are much too wide. With the fraction that explores, the width within a
-# mode is right to a few per cent.
+# Panel f. With small constant steps a chain is found in the other mode as often as it
+# has happened to cross, here hardly ever. Cycles see both modes in all chains. But
+# weights do not repair large steps: a weighted average of all draws consists mostly of
+# large steps, which are much too wide. With the fraction that explores, the width
+# within a mode is right to a few per cent.
 #
-# The shares of the modes are not. They are what is left when the steps become too small to cross, and nothing makes
-# this the probability of the mode. Here 71% are in the higher mode with one `h`, by chance near the 73% that are right,
-# and 58% with one that is a quarter larger. **Cycles find modes; how much each weighs they do not tell.**
+# The shares of the modes are not. They are what is left when the steps become too small
+# to cross, and nothing makes this the probability of the mode. Here 71% are in the
+# higher mode with one `h`, by chance near the 73% that are right, and 58% with one that
+# is a quarter larger. **Cycles find modes, but not their weights.**
 #
 # The picture
 # -----------
 # Black dashed lines are exact. Points are chains, lines through them formulas.
 
 RED, BLUE, GREEN, OCHRE, GREY = "#cc6677", "#4477aa", "#228833", "#b8860b", "0.45"
-plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": "medium"})
+plt.rcParams.update(
+    {
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": "medium",
+    }
+)
 figure, axes = plt.subplot_mosaic(
-    [["mu", "gamma", "thermostats"], ["exact", "noisy", "cycles"]], figsize=(9, 5.4), layout="constrained"
+    [["mu", "gamma", "thermostats"], ["exact", "noisy", "cycles"]],
+    figsize=(9, 5.4),
+    layout="constrained",
 )
 titles = {
     "mu": r"a. Noise in two directions: $\mu$",
@@ -350,19 +466,51 @@ for k, (name, law) in enumerate({"mu": of_mu, "gamma": of_gamma}.items()):
     low, top = law.ppf([1e-4, 1 - 1e-4])
     margin = 0.25 * (top - low)
     points = np.linspace(low - margin, top + margin, 300)
-    ax.plot(points, law.pdf(points), color="black", linewidth=1.2, linestyle="--", label="exact", zorder=3)
+    ax.plot(
+        points,
+        law.pdf(points),
+        color="black",
+        linewidth=1.2,
+        linestyle="--",
+        label="exact",
+        zorder=3,
+    )
     for sampler, colour in colours.items():
-        heights, edges = np.histogram(draws[sampler][..., k], bins=60, range=(points[0], points[-1]), density=True)
-        ax.plot((edges[1:] + edges[:-1]) / 2, heights, color=colour, linewidth=1.4, label=sampler)
-    ax.set(xlim=(points[0], points[-1]), ylim=(0, None), yticks=[], xlabel=rf"$\{name}$")
+        heights, edges = np.histogram(
+            draws[sampler][..., k], bins=60, range=(points[0], points[-1]), density=True
+        )
+        ax.plot(
+            (edges[1:] + edges[:-1]) / 2,
+            heights,
+            color=colour,
+            linewidth=1.4,
+            label=sampler,
+        )
+    ax.set(
+        xlim=(points[0], points[-1]), ylim=(0, None), yticks=[], xlabel=rf"$\{name}$"
+    )
     ax.spines["left"].set_visible(False)
 axes["mu"].legend(frameon=False, loc="upper left", fontsize="small", handlelength=1.3)
 
 ax = axes["thermostats"]
 ax.axhline(1, color="0.8", linewidth=1, zorder=0)
 ax.plot(thermostats.index, thermostats["sgnht, by the formula"], color=RED, linewidth=1)
-ax.plot(thermostats.index, thermostats["sgnht"], "o", color=RED, markersize=5, label="sgnht, and its formula")
-ax.plot(thermostats.index, thermostats["badodab"], "s", color=GREEN, markersize=5, label="badodab")
+ax.plot(
+    thermostats.index,
+    thermostats["sgnht"],
+    "o",
+    color=RED,
+    markersize=5,
+    label="sgnht, and its formula",
+)
+ax.plot(
+    thermostats.index,
+    thermostats["badodab"],
+    "s",
+    color=GREEN,
+    markersize=5,
+    label="badodab",
+)
 ax.set(xlabel="diffusion factor a", ylabel="variance, relative", ylim=(0.6, 1.1))
 ax.legend(frameon=False, loc="lower left", fontsize="small")
 
@@ -370,10 +518,30 @@ ax = axes["exact"]
 fine = np.linspace(0, 3.1, 100)
 ax.plot(fine, 1 / (1 - fine / 4), color=OCHRE, linewidth=1)
 ax.axhline(1, color=BLUE, linewidth=1)
-ax.plot(exact_steps.index, exact_steps["sgld"], "o", color=OCHRE, markersize=5, label="sgld")
-ax.plot(exact_steps.index, exact_steps["baoab"], "s", color=BLUE, markersize=5, label="baoab")
-ax.set(xlabel="stepsize, in variances", ylabel="variance, relative", ylim=(0.5, 4.5), xlim=(0, 3.2))
-ax.legend(frameon=False, loc="upper left", fontsize="small", title="lines: formulas", title_fontsize="small")
+ax.plot(
+    exact_steps.index, exact_steps["sgld"], "o", color=OCHRE, markersize=5, label="sgld"
+)
+ax.plot(
+    exact_steps.index,
+    exact_steps["baoab"],
+    "s",
+    color=BLUE,
+    markersize=5,
+    label="baoab",
+)
+ax.set(
+    xlabel="stepsize, in variances",
+    ylabel="variance, relative",
+    ylim=(0.5, 4.5),
+    xlim=(0, 3.2),
+)
+ax.legend(
+    frameon=False,
+    loc="upper left",
+    fontsize="small",
+    title="lines: formulas",
+    title_fontsize="small",
+)
 
 ax = axes["noisy"]
 fine = np.geomspace(few[0], few[-1], 100)
@@ -381,37 +549,67 @@ share = noise * fine / 20 / 4
 ax.plot(fine, (1 + share) / (1 - fine / 4), color=OCHRE, linewidth=1)
 ax.plot(noisy_steps["sgld"], "o", color=OCHRE, markersize=5, label="sgld")
 for alpha, filled in ((1, BLUE), (0.3, "white")):
-    ax.plot(fine, 1 + (2 - alpha) / alpha * share / (1 - fine / 4), color=BLUE, linewidth=1)
+    ax.plot(
+        fine, 1 + (2 - alpha) / alpha * share / (1 - fine / 4), color=BLUE, linewidth=1
+    )
     column = noisy_steps[f"baoab, alpha = {alpha}"]
-    ax.plot(column, "s", color=BLUE, markersize=5, markerfacecolor=filled, label=rf"baoab, $\alpha$ = {alpha}")
-ax.set(xscale="log", yscale="log", xlabel="stepsize, in variances", ylabel="variance, relative")
+    ax.plot(
+        column,
+        "s",
+        color=BLUE,
+        markersize=5,
+        markerfacecolor=filled,
+        label=rf"baoab, $\alpha$ = {alpha}",
+    )
+ax.set(
+    xscale="log",
+    yscale="log",
+    xlabel="stepsize, in variances",
+    ylabel="variance, relative",
+)
 ax.set_yticks([1, 2, 5], [1, 2, 5])
 ax.yaxis.set_minor_locator(plt.NullLocator())
 ax.xaxis.set_major_formatter("{x:g}")
 ax.legend(frameon=False, loc="upper left", fontsize="small")
 
 ax = axes["cycles"]
-ax.plot(grid, density, color="black", linewidth=1.2, linestyle="--", label="exact", zorder=3)
-for name, colour in {"constant, small": GREY, "cyclical": OCHRE, "cyclical, exploring": BLUE}.items():
+ax.plot(
+    grid, density, color="black", linewidth=1.2, linestyle="--", label="exact", zorder=3
+)
+for name, colour in {
+    "constant, small": GREY,
+    "cyclical": OCHRE,
+    "cyclical, exploring": BLUE,
+}.items():
     out = chains[name]
     weights = out.sampleStats.get("step_size", np.ones((C, T, 1)))[..., 0]
-    weights = weights * (1 - out.sampleStats.get("exploring", np.zeros((C, T, 1)))[..., 0])
-    heights, edges = np.histogram(out["theta"], bins=80, range=(-3, 3), density=True, weights=weights)
-    ax.plot((edges[1:] + edges[:-1]) / 2, heights, color=colour, linewidth=1.2, label=name)
+    weights = weights * (
+        1 - out.sampleStats.get("exploring", np.zeros((C, T, 1)))[..., 0]
+    )
+    heights, edges = np.histogram(
+        out["theta"], bins=80, range=(-3, 3), density=True, weights=weights
+    )
+    ax.plot(
+        (edges[1:] + edges[:-1]) / 2, heights, color=colour, linewidth=1.2, label=name
+    )
 ax.set(xlim=(-3, 3), ylim=(0, None), yticks=[], xlabel=r"$\theta$")
 ax.spines["left"].set_visible(False)
 ax.legend(frameon=False, loc="upper left", fontsize="small", handlelength=1.3)
 
-path = ROOT / "vignettes" / "figures" / "dynamics.png"
-path.parent.mkdir(exist_ok=True)
-figure.savefig(path, dpi=150)
-print(f"\nFigure written to {path}")
+# sphinx_gallery_start_ignore
+FIGURES.mkdir(exist_ok=True)
+figure.savefig(FIGURES / "dynamics.png", dpi=150)
+# sphinx_gallery_end_ignore
 
 # %%
 # Which to take
 # -------------
-# - *Control variates or exact gradients*: `baoab`, if the error of the steps is what limits the stepsize.
-# - *Noise that is alike in all directions*: `badodab`, rather than `sgnht` with a large `a`.
-# - *Noise that differs between directions*: `ccadl`, with minibatches large enough to estimate a variance.
+# - *Control variates or exact gradients*: `baoab`, if the error of the steps is what
+#   limits the stepsize.
+# - *Noise that is the same in all directions*: `badodab`, rather than `sgnht` with a
+#   large `a`.
+# - *Noise that differs between directions*: `ccadl`, with minibatches large enough to
+#   estimate a variance.
 # - *Error bars*: not `psgld` without `adapt`.
-# - *Several modes*: `cyclical` finds them, and several chains with `starts` do too; neither weighs them.
+# - *Several modes*: `cyclical` finds them, and several chains with `starts` do too;
+#   neither weighs them.

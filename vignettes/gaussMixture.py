@@ -2,20 +2,25 @@ r"""
 Gaussian mixture: all six samplers against a long exact run
 ===========================================================
 
-Two overlapping groups of points, whose centres we want. Nothing tells the groups apart, so the posterior has two modes
-that differ by the names of the groups only. It is a posterior on which samplers differ: here all six run on it, and
-Hamiltonian Monte Carlo on all of the data, from TensorFlow Probability, is the truth they are held against.
+Two overlapping groups of points, whose centres we want. Nothing tells the groups apart,
+so the posterior has two modes that differ by the names of the groups only. Samplers
+differ on such a posterior. Here all six run on it, and are compared with Hamiltonian
+Monte Carlo on all of the data, from TensorFlow Probability.
 
-Run it from anywhere, with ``python vignettes/gaussMixture.py``. It takes two to three minutes. With
-``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
+Run it from anywhere, with ``python vignettes/gaussMixture.py``. It takes two to three
+minutes. With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the
+tests.
 """
 
+# sphinx_gallery_start_ignore
 import os
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
+FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
+# sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,18 +31,21 @@ from scipy.ndimage import gaussian_filter
 
 from sgmcmc import sghmc, sghmccv, sgld, sgldcv, sgnht, sgnhtcv
 
-FIGURES = Path(__file__).resolve().parent / "figures"
-SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"
+SHORT = False  # whether to run less
+# sphinx_gallery_start_ignore
+SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
+# sphinx_gallery_end_ignore
 
 # %%
 # The model
 # ---------
-# Each of :math:`N = 1000` points in the plane belongs to one of two groups with equal probability, and we do not see to
-# which:
+# Each of :math:`N = 1000` points in the plane belongs to one of two groups with equal
+# probability, and we do not see to which:
 #
 # .. math::
 #
-#    x_i \mid \theta_1, \theta_2 \sim \tfrac12 N(\theta_1, I) + \tfrac12 N(\theta_2, I), \qquad
+#    x_i \mid \theta_1, \theta_2
+#    \sim \tfrac{1}{2} N(\theta_1, I) + \tfrac{1}{2} N(\theta_2, I), \qquad
 #    \theta_1, \theta_2 \sim N(0, 10 I).
 #
 # The true centres are (0, 0) and (0.45, 0.45), less than one standard deviation apart.
@@ -50,26 +58,34 @@ dataset = {"x": x}
 params = {"theta1": rng.normal(size=2), "theta2": rng.normal(size=2)}
 
 # %%
-# The group of a point is summed out, by `reduce_logsumexp`: the log of a sum of exponentials that neither overflows
-# nor underflows. Written with `exp` and `log`, a point far from both centres would have the log likelihood
-# log(0), and its gradient would be lost. Constants are left out.
+# The group of a point is summed out, by `reduce_logsumexp`: the log of a sum of
+# exponentials that neither overflows nor underflows. Written with `exp` and `log`, a
+# point far from both centres would have the log likelihood log(0), and its gradient
+# would be lost. Constants are left out.
 
 
 def logLik(params, dataset):
-    squares = [tf.reduce_sum((dataset["x"] - params[name]) ** 2, axis=-1) for name in ("theta1", "theta2")]
+    squares = [
+        tf.reduce_sum((dataset["x"] - params[name]) ** 2, axis=-1)
+        for name in ("theta1", "theta2")
+    ]
     return tf.reduce_sum(tf.reduce_logsumexp(-0.5 * tf.stack(squares), axis=0))
 
 
 def logPrior(params):
-    return -0.5 / 10 * (tf.reduce_sum(params["theta1"] ** 2) + tf.reduce_sum(params["theta2"] ** 2))
+    return (
+        -0.5
+        / 10
+        * (tf.reduce_sum(params["theta1"] ** 2) + tf.reduce_sum(params["theta2"] ** 2))
+    )
 
 
 # %%
 # The truth
 # ---------
-# TensorFlow Probability wants one function of the position, a list of tensors. The same `logLik` and `logPrior`
-# serve it, with all of the data; `vectorized_map` makes them functions of many chains. That one function serves two
-# packages is also a test of it.
+# TensorFlow Probability wants one function of the position, a list of tensors. The same
+# `logLik` and `logPrior` serve it, with all of the data; `vectorized_map` makes them
+# functions of many chains. Using the same function in two packages also tests it.
 
 everything = {"x": tf.constant(x, tf.float32)}
 n_exact = 16
@@ -86,7 +102,9 @@ def log_posterior(theta1, theta2):
 @tf.function(jit_compile=True)
 def hamiltonian():
     start = [0.3 * tf.random.stateless_normal([n_exact, 2], [1, i]) for i in range(2)]
-    kernel = tfp.mcmc.HamiltonianMonteCarlo(log_posterior, step_size=0.05, num_leapfrog_steps=10)
+    kernel = tfp.mcmc.HamiltonianMonteCarlo(
+        log_posterior, step_size=0.05, num_leapfrog_steps=10
+    )
     return tfp.mcmc.sample_chain(
         250 if SHORT else 4000,
         start,
@@ -98,16 +116,22 @@ def hamiltonian():
 
 
 positions, accepted = hamiltonian()
-r_hat = max(np.max(tfp.mcmc.potential_scale_reduction(position)) for position in positions)
+r_hat = max(
+    np.max(tfp.mcmc.potential_scale_reduction(position)) for position in positions
+)
 print(f"HMC: {np.mean(accepted):.0%} of the proposals accepted, R-hat {r_hat:.3f}")
-exact = dict(zip(params, (np.swapaxes(position, 0, 1) for position in positions), strict=True))  # [chains, draws, 2]
+exact = dict(
+    zip(params, (np.swapaxes(position, 0, 1) for position in positions), strict=True)
+)  # [chains, draws, 2]
 
 # %%
 # The samplers
 # ------------
-# Eight chains of each, so that we see whether they agree, from minibatches of 100. All look at as many minibatches:
-# `sghmc` and `sghmccv` use five per iteration, so they make a fifth of the iterations. The control variates allow
-# larger steps. The thermostat runs twice: with the diffusion a = 0.1, and with the default, a = 0.01, and larger steps.
+# Eight chains of each, so that we see whether they agree, from minibatches of 100. All
+# look at as many minibatches: `sghmc` and `sghmccv` use five per iteration, so they
+# make a fifth of the iterations. The control variates allow larger steps. The
+# thermostat runs twice: with the diffusion a = 0.1, and with the default, a = 0.01, and
+# larger steps.
 
 n_minibatches = 5_000 if SHORT else 200_000
 search = {"optStepsize": 5e-5, "nItersOpt": 2_000}
@@ -145,15 +169,19 @@ for name, (sampler, own) in runs.items():
 # %%
 # Are they right?
 # ---------------
-# The mean of both centres, :math:`(\theta_1 + \theta_2) / 2`, is well determined by the data, and half of their
-# difference, :math:`(\theta_1 - \theta_2) / 2`, is not. By symmetry, each chain should spend half of its time in either
-# mode. The table has the standard deviation of both over that of the exact run, and the least and the largest part of
-# its time that one of the chains spent where :math:`\theta_1` is above and to the right of :math:`\theta_2`.
+# The mean of both centres, :math:`(\theta_1 + \theta_2) / 2`, is well determined by the
+# data, and half of their difference, :math:`(\theta_1 - \theta_2) / 2`, is not. By
+# symmetry, each chain should spend half of its time in either mode. The table has the
+# standard deviation of both over that of the exact run, and the least and the largest
+# part of its time that one of the chains spent where :math:`\theta_1` is above and to
+# the right of :math:`\theta_2`.
 
 
 def halves(chains):
-    """The mean of both centres and half of their difference, each [chains, draws, 2]."""
-    return (chains["theta1"] + chains["theta2"]) / 2, (chains["theta1"] - chains["theta2"]) / 2
+    """The mean of both centres, half of their difference: both [chains, draws, 2]."""
+    return (chains["theta1"] + chains["theta2"]) / 2, (
+        chains["theta1"] - chains["theta2"]
+    ) / 2
 
 
 exact_mean, exact_difference = halves(exact)
@@ -162,8 +190,12 @@ for name, chains in {"HMC": exact, **draws}.items():
     mean, difference = halves(chains)
     share = (difference.sum(axis=-1) > 0).mean(axis=1)
     rows[name] = {
-        "sd of mean": np.sqrt(mean.var(axis=(0, 1)).sum() / exact_mean.var(axis=(0, 1)).sum()),
-        "sd of difference": np.sqrt(difference.var(axis=(0, 1)).sum() / exact_difference.var(axis=(0, 1)).sum()),
+        "sd of mean": np.sqrt(
+            mean.var(axis=(0, 1)).sum() / exact_mean.var(axis=(0, 1)).sum()
+        ),
+        "sd of difference": np.sqrt(
+            difference.var(axis=(0, 1)).sum() / exact_difference.var(axis=(0, 1)).sum()
+        ),
         "least share": share.min(),
         "largest share": share.max(),
     }
@@ -171,64 +203,96 @@ table = pd.DataFrame(rows).T
 print(table.round(2).to_string())
 
 # %%
-# With the stepsizes chosen, the six agree with the exact run within 7%, but for the mean of both centres by `sghmc` and
-# `sghmccv`, which is 15% and 10% too wide: the package warned that the momentum of `sghmc` is too warm. The shares
-# differ. No chain is long enough to say how much weight each mode has: one spent a quarter of its time in a mode,
-# another two thirds, and only the exact run, or symmetry, tells that it should be a half. Several chains show at least
-# that there is a question.
+# With the stepsizes chosen, the six agree with the exact run within 7%, but for the
+# mean of both centres by `sghmc` and `sghmccv`, which is 15% and 10% too wide: the
+# package warned that the momentum of `sghmc` is too warm. The shares differ. No chain
+# is long enough to say how much weight each mode has: one spent a quarter of its time
+# in a mode, another two thirds, and only the exact run, or symmetry, tells that it
+# should be a half. Several chains show at least that there is a question.
 
 # %%
 # The picture
 # -----------
-# The posterior of :math:`\theta_1`: regions that hold 50%, 80% and 95% of the draws, and dashed those of the exact run
-# that hold 50% and 95%. Smoothed counts in small squares are density enough for so many draws.
+# The posterior of :math:`\theta_1`: regions that hold 50%, 80% and 95% of the draws,
+# and dashed those of the exact run that hold 50% and 95%. Smoothed counts in small
+# squares are density enough for so many draws.
 
 window = np.array([[-0.45, 0.75], [-0.35, 0.7]])
 
 
 def density(theta):
-    counts, across, upward = np.histogram2d(*theta.reshape(-1, 2).T, bins=90, range=window)
+    counts, across, upward = np.histogram2d(
+        *theta.reshape(-1, 2).T, bins=90, range=window
+    )
     heights = gaussian_filter(counts.T, 2.5)
     return (across[1:] + across[:-1]) / 2, (upward[1:] + upward[:-1]) / 2, heights
 
 
 def levels(heights, shares):
     falling = np.sort(heights, axis=None)[::-1]
-    return [falling[np.searchsorted(falling.cumsum(), share * falling.sum())] for share in shares]
+    return [
+        falling[np.searchsorted(falling.cumsum(), share * falling.sum())]
+        for share in shares
+    ]
 
 
-plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-figure, axes = plt.subplots(2, 4, figsize=(9, 4.8), sharex=True, sharey=True, layout="constrained")
+plt.rcParams.update(
+    {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+)
+figure, axes = plt.subplots(
+    2, 4, figsize=(9, 4.8), sharex=True, sharey=True, layout="constrained"
+)
 truth = density(exact["theta1"])
 blues = ["#d3e0ee", "#8fb2d3", "#4477aa"]
 for ax, (name, chains) in zip(axes.flat, draws.items(), strict=False):
     across, upward, heights = density(chains["theta1"])
-    ax.contourf(across, upward, heights, [*levels(heights, [0.95, 0.8, 0.5]), heights.max()], colors=blues)
-    ax.contour(*truth, levels(truth[2], [0.95, 0.5]), colors="black", linewidths=1, linestyles="dashed")
+    ax.contourf(
+        across,
+        upward,
+        heights,
+        [*levels(heights, [0.95, 0.8, 0.5]), heights.max()],
+        colors=blues,
+    )
+    ax.contour(
+        *truth,
+        levels(truth[2], [0.95, 0.5]),
+        colors="black",
+        linewidths=1,
+        linestyles="dashed",
+    )
     ax.set_title(name, fontsize="medium")
     ax.set_aspect("equal")
     ax.locator_params(nbins=4)
 figure.supxlabel(r"first coordinate of $\theta_1$", fontsize="medium")
 figure.supylabel(r"second coordinate of $\theta_1$", fontsize="medium")
-keys = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in blues] + [plt.Line2D([], [], color="k", ls="dashed")]
+keys = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in blues] + [
+    plt.Line2D([], [], color="k", ls="dashed")
+]
 labels = ["95% of the draws", "80%", "50%", "95% and 50% by HMC"]
 figure.legend(keys, labels, loc="outside upper center", ncols=4, frameon=False)
 
+# sphinx_gallery_start_ignore
 FIGURES.mkdir(exist_ok=True)
 figure.savefig(FIGURES / "gaussMixture.png", dpi=200)
+# sphinx_gallery_end_ignore
 
 # %%
 # What can go wrong
 # -----------------
-# - *A chain sees one mode.* The thermostat with a = 0.01 never left the mode that it found first, in any of eight
-#   chains. All began at the same point, so that they agree says nothing; with `starts` they would not. Nor does the
-#   kinetic temperature, which is 1. The reason is in the table. A minibatch moves both centres together, so nearly all
-#   of its noise is in the direction of their mean. One thermostat for all directions can only hold the average of their
-#   temperatures at 1: the mean is too warm, and the difference, which leads from mode to mode, is frozen. Give it a
-#   larger `a`, whose noise has no direction, and smaller steps; but not above 0.1, where it makes the law too narrow.
-# - *Control variates know one mode.* They are made at the mode that the search found. Near it they remove the noise;
-#   but at the other mode the variance of the minibatches' noise in the difference is four times what it is without
-#   them. With a = 0.01, all chains of `sgnhtcv` spent 85% of their time in the first, quiet mode. Where a posterior has
-#   modes far from each other, use a plain sampler.
-# - *Predictions do not show it.* A mixture with the names of its groups exchanged predicts the same. A chain that sits
-#   in one mode, or on top of it, predicts as well as any, and still is not the posterior.
+# - *A chain sees one mode.* The thermostat with a = 0.01 never left the mode that it
+#   found first, in any of eight chains. All began at the same point, so that they agree
+#   says nothing; with `starts` they would not. Nor does the kinetic temperature, which
+#   is 1. The reason is in the table. A minibatch moves both centres together, so nearly
+#   all of its noise is in the direction of their mean. One thermostat for all
+#   directions can only hold the average of their temperatures at 1: the mean is too
+#   warm, and the difference, which leads from mode to mode, is frozen. Give it a larger
+#   `a`, whose noise has no direction, and smaller steps; but not above 0.1, where it
+#   makes the distribution too narrow.
+# - *Control variates know one mode.* They are made at the mode that the search found.
+#   Near it they remove the noise; but at the other mode the variance of the
+#   minibatches' noise in the difference is four times what it is without them. With a =
+#   0.01, all chains of `sgnhtcv` spent 85% of their time in the first, quiet mode.
+#   Where a posterior has modes far from each other, use a plain sampler.
+# - *Predictions do not show it.* A mixture with the names of its groups exchanged
+#   predicts the same. A chain that sits in one mode, or on top of it, predicts as well
+#   as any, and still is not the posterior.

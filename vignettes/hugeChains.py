@@ -1,42 +1,61 @@
 """
-Chains too big to store
-=======================
+Chains too large to store
+=========================
 
-A chain of 100,000 draws of a model with a million parameters takes 400 GB. Seldom is all of it wanted: what is wanted
-are means and variances, a prediction, a loss along the chain. This vignette gets them from one and the same chain in
-four ways: step by step, with `collect`, with `reduce`, and with `storage` on disk, by a run that is stopped and goes
-on. The model is small, so that everything can be compared; nothing in the code would change if it were not.
+A chain of 100,000 draws of a model with a million parameters takes 400 GB. You rarely
+need all of it. You need means and variances, a prediction, or a loss along the chain.
+This vignette computes them from the same chain in four ways: step by step, with
+`collect`, with `reduce`, and with `storage` on disk, by a run that is stopped and goes
+on. The model is small, so that everything can be compared. For a large model the code
+would be the same.
 
-Run it from anywhere, with ``python vignettes/hugeChains.py``; it needs ``pip install -e ".[examples]"``. It takes
-about half a minute.
+Run it from anywhere, with ``python vignettes/hugeChains.py``. It takes about half a
+minute.
 """
 
+# sphinx_gallery_start_ignore
 import os
-import tempfile
-import time
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
+FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
+# sphinx_gallery_end_ignore
+
+import tempfile
+import time
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import tensorflow as tf
 
-from sgmcmc import Reducer, getDataset, getParams, initSess, restoreSess, saveSess, sgld, sgldSetup, sgmcmcStep
+from sgmcmc import (
+    Reducer,
+    getDataset,
+    getParams,
+    initSess,
+    restoreSess,
+    saveSess,
+    sgld,
+    sgldSetup,
+    sgmcmcStep,
+)
 
-ROOT = Path(__file__).resolve().parents[1]
+SHORT = False  # whether to run less
+# sphinx_gallery_start_ignore
 SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
+# sphinx_gallery_end_ignore
 temporary = tempfile.TemporaryDirectory()  # for what is stored; removed at the end
 FOLDER = Path(temporary.name)
 
 # %%
 # The model
 # ---------
-# Softmax regression: which digit is on an image of 8 x 8 pixels? A weight for each pixel and digit, and an intercept
-# for each digit, 650 numbers in all. The data come with the package; a fifth of them are held out.
+# Softmax regression: which digit is on an image of 8 x 8 pixels? A weight for each
+# pixel and digit, and an intercept for each digit, 650 numbers in all. The data come
+# with the package; a fifth of them are held out.
 
 digits = getDataset("digits")
 order = np.random.default_rng(1).permutation(len(digits["y"]))
@@ -48,29 +67,42 @@ params = {"intercept": np.zeros(10), "weights": np.zeros((64, 10))}
 
 def logLik(params, dataset):
     scores = params["intercept"] + tf.matmul(dataset["X"], params["weights"])
-    return -tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(dataset["y"], scores))
+    return -tf.reduce_sum(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(dataset["y"], scores)
+    )
 
 
 def logPrior(params):
-    return -0.5 * tf.reduce_sum(params["weights"] ** 2) - 0.5 * tf.reduce_sum(params["intercept"] ** 2)
+    squares = [tf.reduce_sum(params[name] ** 2) for name in ("weights", "intercept")]
+    return -0.5 * (squares[0] + squares[1])
 
 
 # %%
-# All runs below have these arguments, the seed among them, so they make the same chain and differ in what they keep.
+# All runs below have these arguments, the seed among them, so they make the same chain
+# and differ in what they keep.
 
 N_ITERS, BURN_IN = (2_000, 500) if SHORT else (40_000, 4_000)
 model = (logLik, dataset, params)
-settings = {"stepsize": 4e-3, "logPrior": logPrior, "minibatchSize": 100, "integers": ["y"], "seed": 1}
+settings = {
+    "stepsize": 4e-3,
+    "logPrior": logPrior,
+    "minibatchSize": 100,
+    "integers": ["y"],
+    "seed": 1,
+}
 run = {"nIters": N_ITERS, "burnIn": BURN_IN, "verbose": False}
 
 costs = {}
 
 
 def timed(label, function, stored):
-    """What `function` returns; how long it took and what `stored` says of it go into a table."""
+    """What `function` returns; its time and what `stored` says go into a table."""
     start = time.perf_counter()
     result = function()
-    costs[label] = {"seconds": time.perf_counter() - start, "MB kept": stored(result) / 1e6}
+    costs[label] = {
+        "seconds": time.perf_counter() - start,
+        "MB kept": stored(result) / 1e6,
+    }
     return result
 
 
@@ -85,7 +117,7 @@ def on_disk(path):
 # %%
 # Everything in memory
 # --------------------
-# For comparison: what the package does if it is not told otherwise.
+# For comparison, the default: all draws are in memory.
 
 everything = timed("all in memory", lambda: sgld(*model, **settings, **run), size)
 print(everything)
@@ -93,16 +125,21 @@ print(everything)
 # %%
 # 1. Step by step
 # ---------------
-# The loop is yours. Between steps you may look at the chain, stop it, or change it. ``sampler.params`` are variables of
-# TensorFlow, so a function of your own reads them where they are: here the log loss on the held-out images. A step is a
-# call from Python; several at once, with ``nSteps``, take less time, so this loop looks at every twentieth draw only.
+# The loop is yours. Between steps you may look at the chain, stop it, or change it.
+# ``sampler.params`` are variables of TensorFlow, so a function of your own reads them
+# where they are: here the log loss on the held-out images. A step is a call from
+# Python; several at once, with ``nSteps``, take less time, so this loop looks at every
+# twentieth draw only.
 
-X_test, y_test = tf.constant(pixels[held_out], tf.float32), tf.constant(labels[held_out])
+X_test = tf.constant(pixels[held_out], tf.float32)
+y_test = tf.constant(labels[held_out])
 
 
 def log_loss(params):
     scores = params["intercept"] + tf.matmul(X_test, params["weights"])
-    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y_test, scores))
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(y_test, scores)
+    )
 
 
 EVERY = 20
@@ -123,7 +160,8 @@ def step_by_step():
 by_hand = timed("step by step", step_by_step, size)
 
 # %%
-# Such a chain is written down by `saveSess`, and goes on with `restoreSess`, in another process too.
+# `saveSess` writes such a chain to a file. `restoreSess` goes on with it, in another
+# process too.
 
 sess = initSess(sampler, verbose=False)
 sgmcmcStep(sampler, sess, nSteps=100)
@@ -131,47 +169,68 @@ saveSess(sampler, sess, FOLDER / "chain.sess")
 sess = restoreSess(sampler, FOLDER / "chain.sess")
 sgmcmcStep(sampler, sess, nSteps=BURN_IN + 1 - 100)
 print(
-    "the first draw after the burn-in:", bool((getParams(sampler, sess)["weights"] == everything["weights"][0]).all())
+    "the first draw after the burn-in:",
+    bool((getParams(sampler, sess)["weights"] == everything["weights"][0]).all()),
 )
 
 # %%
 # 2. collect
 # ----------
-# A function of the parameters is stored in their place. It is compiled with the loop, and evaluated for the draws that
-# are stored. ``thin`` chooses the same draws as the loop above, and so the losses are the same numbers.
+# A function of the parameters is stored in their place. It is compiled with the loop,
+# and evaluated for the draws that are stored. ``thin`` chooses the same draws as the
+# loop above, and so the losses are the same numbers.
 
 collected = timed(
     "collect",
-    lambda: sgld(*model, **settings, **run, thin=EVERY, collect=lambda params: {"loss": log_loss(params)}),
+    lambda: sgld(
+        *model,
+        **settings,
+        **run,
+        thin=EVERY,
+        collect=lambda params: {"loss": log_loss(params)},
+    ),
     size,
 )
-print("largest difference of the losses:", np.abs(collected["loss"] - by_hand["losses"]).max())
+print(
+    "largest difference of the losses:",
+    np.abs(collected["loss"] - by_hand["losses"]).max(),
+)
 
 # %%
 # 3. reduce
 # ---------
-# A reducer is a sum that grows with the chain and takes no more memory for it. `runningMean` and `runningCovariance`
-# come with the package. But the covariance of 640 weights is a matrix of 640 x 640, and what matters is the prediction.
-# So we write a `Reducer` of our own, which needs the mean and the variance of each weight, and for each held-out image
-# the probabilities of the digits, averaged over the posterior. It is three functions: what to begin with, what to do
-# with a draw, and what to make of the sums at the end.
+# A reducer is a sum that grows with the chain and takes no more memory for it.
+# `runningMean` and `runningCovariance` come with the package. But the covariance of 640
+# weights is a matrix of 640 x 640, and what matters is the prediction. So we write a
+# `Reducer` of our own, which needs the mean and the variance of each weight, and for
+# each held-out image the probabilities of the digits, averaged over the posterior. It
+# is three functions: what to begin with, what to do with a draw, and what to make of
+# the sums at the end.
 
 
 def begin(draw):
     zeros = tf.zeros_like(draw["weights"])
-    return {"count": 0.0, "mean": zeros, "squares": zeros, "probabilities": tf.zeros([len(held_out), 10])}
+    return {
+        "count": 0.0,
+        "mean": zeros,
+        "squares": zeros,
+        "probabilities": tf.zeros([len(held_out), 10]),
+    }
 
 
 def add(sums, draw):
     count = sums["count"] + 1.0
     before = draw["weights"] - sums["mean"]
     mean = sums["mean"] + before / count
-    probabilities = tf.nn.softmax(draw["intercept"] + tf.matmul(X_test, draw["weights"]))
+    probabilities = tf.nn.softmax(
+        draw["intercept"] + tf.matmul(X_test, draw["weights"])
+    )
     return {
         "count": count,
         "mean": mean,
         "squares": sums["squares"] + before * (draw["weights"] - mean),
-        "probabilities": sums["probabilities"] + (probabilities - sums["probabilities"]) / count,
+        "probabilities": sums["probabilities"]
+        + (probabilities - sums["probabilities"]) / count,
     }
 
 
@@ -181,39 +240,63 @@ def end(sums):
 
 
 reduced = timed(
-    "reduce", lambda: sgld(*model, **settings, **run, reduce=Reducer(begin, add, end)).reduced["draws"], size
+    "reduce",
+    lambda: sgld(*model, **settings, **run, reduce=Reducer(begin, add, end)).reduced[
+        "draws"
+    ],
+    size,
 )
-print("mean, largest difference:", np.abs(reduced["mean"] - everything["weights"].mean(axis=0)).max())
-print("sd, largest difference:  ", np.abs(reduced["sd"] - everything["weights"].std(axis=0, ddof=1)).max())
+print(
+    "mean, largest difference:",
+    np.abs(reduced["mean"] - everything["weights"].mean(axis=0)).max(),
+)
+print(
+    "sd, largest difference:  ",
+    np.abs(reduced["sd"] - everything["weights"].std(axis=0, ddof=1)).max(),
+)
 
 # %%
 # The averaged prediction is better than that of a single draw.
 
-predictive = -np.log(reduced["probabilities"][np.arange(len(held_out)), labels[held_out]]).mean()
-print(f"held-out log loss: {collected['loss'].mean():.4f} on average over single draws, {predictive:.4f} averaged")
+predictive = -np.log(
+    reduced["probabilities"][np.arange(len(held_out)), labels[held_out]]
+).mean()
+print(
+    f"held-out log loss: {collected['loss'].mean():.4f} on average over single draws, "
+    f"{predictive:.4f} averaged"
+)
 
 # %%
 # 4. storage, and a run that stops and goes on
 # --------------------------------------------
-# All draws, on disk: a Zarr store takes them up while the run goes on, so memory holds a few megabytes whatever the
-# length. If the run is interrupted, by you or by a failure of the power, it goes on from its store with
-# ``resume=True``. Here it is stopped halfway, by a smaller `nIters`. The draws are those of the run that was never
-# stopped, to the bit.
+# All draws, on disk: a Zarr store takes them up while the run goes on, so memory holds
+# a few megabytes whatever the length. If the run is interrupted, by you or by a power
+# failure, it goes on from its store with ``resume=True``. Here it is stopped
+# halfway, by a smaller `nIters`. The draws are those of the run that was never stopped,
+# to the bit.
 
 store = FOLDER / "chain.zarr"
 half = run | {"nIters": N_ITERS // 2}
-first = timed("storage, first half", lambda: sgld(*model, **settings, **half, storage=store), lambda _: on_disk(store))
+first = timed(
+    "storage, first half",
+    lambda: sgld(*model, **settings, **half, storage=store),
+    lambda _: on_disk(store),
+)
 both = timed(
     "storage, resumed",
     lambda: sgld(*model, **settings, **run, storage=store, resume=True),
     lambda _: on_disk(store),
 )
 print(f"{len(first.iterations)} draws, then {len(both.iterations)}")
-print("equal to the run in one piece:", bool((both["weights"].values == everything["weights"]).all()))
+print(
+    "equal to the run in one piece:",
+    bool((both["weights"].values == everything["weights"]).all()),
+)
 
 # %%
-# The result looks as before, but its arrays are read from disk when they are used. Other programs can read the store
-# while it is written: ``xarray.open_datatree("chain.zarr", engine="zarr")`` is a tree as ArviZ takes it.
+# The result looks as before, but its arrays are read from disk when they are used.
+# Other programs can read the store while it is written:
+# ``xarray.open_datatree("chain.zarr", engine="zarr")`` is a tree as ArviZ takes it.
 
 print(type(both["weights"]).__name__, both["weights"].shape)
 last = both["weights"][-1000:].values  # reads the last thousand draws, no more
@@ -229,34 +312,56 @@ print(pd.DataFrame(costs).T.round(2).to_string())
 # %%
 # The picture
 # -----------
-# Left, the loss along the chain, of single draws: `collect` gave it. The line is the loss of the prediction averaged
-# over the posterior, which is better than that of almost any single draw. Right, what `reduce` gave: the mean of the
-# weights of three digits, and their standard deviations. Pixels at the left and right edge are nearly always blank,
-# so of their weights little more is known than the prior, mean 0 and standard deviation 1.
+# Left, the loss along the chain, of single draws: `collect` gave it. The line is the
+# loss of the prediction averaged over the posterior, which is better than that of
+# almost any single draw. Right, what `reduce` gave: the mean of the weights of three
+# digits, and their standard deviations. Pixels at the left and right edge are nearly
+# always blank, so of their weights little more is known than the prior, mean 0 and
+# standard deviation 1.
 
-plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+plt.rcParams.update(
+    {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+)
 figure = plt.figure(figsize=(9, 4), layout="constrained")
 left, right = figure.subfigures(1, 2, width_ratios=[1.15, 1])
 
 ax = left.subplots()
-ax.plot(collected.iterations, collected["loss"], color="#4477aa", linewidth=0.5)
-ax.axhline(predictive, color="black", linewidth=1, linestyle="--", label="of the averaged prediction")
+ax.plot(
+    collected.iterations,
+    collected["loss"],
+    color="#4477aa",
+    linewidth=0.5,
+    label="loss of a single draw",
+)
+ax.axhline(
+    predictive,
+    color="black",
+    linewidth=1,
+    linestyle="--",
+    label="loss of the averaged prediction",
+)
 ax.set(xlabel="iteration", ylabel="held-out log loss", xlim=(BURN_IN, N_ITERS))
 ax.xaxis.set_major_locator(plt.MaxNLocator(5))
 ax.xaxis.set_major_formatter("{x:,.0f}")
-ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
 
 axes = right.subplots(2, 3)
 for row, (label, values, limits, colours) in enumerate(
-    [("mean", reduced["mean"], (-2, 2), "RdBu_r"), ("sd", reduced["sd"], (0, 1.1), "viridis")]
+    [
+        ("mean of the weights", reduced["mean"], (-2, 2), "RdBu_r"),
+        ("sd of the weights", reduced["sd"], (0, 1.1), "viridis"),
+    ]
 ):
     for ax, digit in zip(axes[row], (0, 3, 8), strict=True):
-        image = ax.imshow(values[:, digit].reshape(8, 8), cmap=colours, vmin=limits[0], vmax=limits[1])
-        ax.set(xticks=[], yticks=[], title=f"{label} of {digit}")
+        image = ax.imshow(
+            values[:, digit].reshape(8, 8), cmap=colours, vmin=limits[0], vmax=limits[1]
+        )
+        ax.set(xticks=[], yticks=[], title=f"digit {digit}")
         ax.spines[:].set_visible(False)
+    axes[row, 0].set_ylabel(label)
     right.colorbar(image, ax=axes[row], shrink=0.8)
 
-path = ROOT / "vignettes" / "figures" / "hugeChains.png"
-path.parent.mkdir(exist_ok=True)
-figure.savefig(path, dpi=150)
-print(f"\nFigure written to {path}")
+# sphinx_gallery_start_ignore
+FIGURES.mkdir(exist_ok=True)
+figure.savefig(FIGURES / "hugeChains.png", dpi=150)
+# sphinx_gallery_end_ignore

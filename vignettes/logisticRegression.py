@@ -2,20 +2,25 @@ r"""
 Logistic regression: log loss along the chain, six samplers
 ===========================================================
 
-A logistic regression with so many observations that a pass over all of them in each iteration would be a waste: the six
-samplers look at 500. We follow how well they predict held-out data while they run, without storing their draws.
+A logistic regression with so many observations that a pass over all of them in each
+iteration would be a waste: the six samplers look at 500. We follow how well they
+predict held-out data while they run, without storing their draws.
 
-Run it from anywhere, with ``python vignettes/logisticRegression.py``. It takes about a minute, on simulated data. With
-``SGMCMC_VIGNETTES=full`` in the environment the data are the forest covertype data, which `getDataset` downloads; with
+Run it from anywhere, with ``python vignettes/logisticRegression.py``. It takes about a
+minute, on simulated data. With ``SGMCMC_VIGNETTES=full`` in the environment the data
+are the forest covertype data, which `getDataset` downloads; with
 ``SGMCMC_VIGNETTES=short`` it is shorter, for the tests.
 """
 
+# sphinx_gallery_start_ignore
 import os
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
+FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
+# sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,15 +31,18 @@ from sklearn.metrics import log_loss
 
 from sgmcmc import getDataset, sghmc, sghmccv, sgld, sgldcv, sgnht, sgnhtcv
 
-FIGURES = Path(__file__).resolve().parent / "figures"
+MODE = "full"
+# sphinx_gallery_start_ignore
 MODE = os.environ.get("SGMCMC_VIGNETTES")
+# sphinx_gallery_end_ignore
 rng = np.random.default_rng(1)
 
 # %%
 # The data
 # --------
-# The covertype data say of 581,012 patches of forest what trees grow there; 54 features are to tell whether these are
-# lodgepole pines. In their place, we may simulate 110,000 observations of 20 correlated features from the model.
+# The covertype data have the kind of trees on 581,012 patches of forest. From 54
+# features we predict whether they are lodgepole pines. Without the download, we
+# simulate 110,000 observations of 20 correlated features from the model.
 
 
 def simulated():
@@ -48,8 +56,9 @@ held_out = np.isin(np.arange(len(data)), rng.choice(len(data), 10_000, replace=F
 train, test = data[~held_out], data[held_out]
 
 # %%
-# All features are standardised. That is more than a matter of taste: it makes the posterior nearly as wide in one
-# direction as in another, so that one stepsize suits them all. (A soil that was never seen has no variance.)
+# All features are standardised. This makes the posterior nearly as wide in one
+# direction as in another, so that one stepsize suits them all. (A soil that was never
+# seen has no variance.)
 
 centre, scale = train[:, 1:].mean(axis=0), train[:, 1:].std(axis=0)
 scale[scale == 0] = 1
@@ -83,9 +92,11 @@ def logPrior(params):
 # %%
 # The log loss
 # ------------
-# The mean of -log(probability given to what was the case) in held-out data is minus `logLik` of these data, over their
-# number. Given as `collect`, this function is evaluated in the compiled loop, and only its values are stored, one in
-# `thin` iterations. The held-out data are tensors that are made once, outside of it.
+# The log loss is the mean of -log(predicted probability of the true class) in held-out
+# data. That is minus `logLik` of these data, over their number. As the argument
+# `collect`, this function is evaluated in the compiled loop, and only its values are
+# stored, one in `thin` iterations. The held-out data are tensors that are made once,
+# outside of it.
 
 testset = {name: tf.constant(values, tf.float32) for name, values in testset.items()}
 
@@ -97,10 +108,12 @@ def logLoss(params):
 # %%
 # The samplers
 # ------------
-# Each sampler looks at as many minibatches of 500: the plain ones first at a burn-in, those with control variates in
-# the search for the mode. `sghmc` and `sghmccv` look at five per iteration.
+# Each sampler looks at as many minibatches of 500: the plain ones first at a burn-in,
+# those with control variates in the search for the mode. `sghmc` and `sghmccv` look at
+# five per iteration.
 #
-# The unit of all stepsizes is 1 / N: where the features are standardised, the posterior variances are multiples of it.
+# The unit of all stepsizes is 1 / N: where the features are standardised, the posterior
+# variances are multiples of it.
 
 n_minibatches = 1_000 if MODE == "short" else 10_000
 search = {"optStepsize": 0.5 / N, "nItersOpt": n_minibatches}
@@ -139,55 +152,87 @@ for name, (sampler, own) in runs.items():
 # %%
 # Are they right?
 # ---------------
-# With so many data the posterior is narrow, and nearly all of its log losses are that of the mode, which scikit-learn
-# finds from all data; its prior differs from ours, and does not matter here.
+# With so many data the posterior is narrow, and nearly all of its log losses are that
+# of the mode, which scikit-learn finds from all data; its prior differs from ours, and
+# does not matter here.
 
-fit = LogisticRegression(max_iter=1000).fit(dataset["X"].astype(np.float32), dataset["y"])
+fit = LogisticRegression(max_iter=1000).fit(
+    dataset["X"].astype(np.float32), dataset["y"]
+)
 best = log_loss(testset["y"], fit.predict_proba(testset["X"].numpy()))
-table = pd.DataFrame({name: {"mean": loss.mean(), "sd": loss.std()} for name, loss in losses.items()}).T
+table = pd.DataFrame(
+    {name: {"mean": loss.mean(), "sd": loss.std()} for name, loss in losses.items()}
+).T
 print(f"\nHeld-out log loss; that of scikit-learn's fit is {best:.4f}")
 print(table.round(5).to_string())
 
 # %%
-# The picture below is from the full mode, on a random subset of 441,249 of the 581,012 rows; with all of them the
-# numbers differ a little. There scikit-learn's fit has the log loss 0.5211. The draws of `sgld` have 0.5218 on average,
-# with a standard deviation of 0.0004; those of `sghmc` and `sgnht` have 0.5213, and with control variates all have
-# 0.5211 or 0.5212, with standard deviations of 0.0001 or 0.0002. The first draws with control variates are those of a
-# mode that was found to a few standard deviations only.
+# The picture below is from the full mode, on a random subset of 441,249 of the 581,012
+# rows; with all of them the numbers differ a little. There scikit-learn's fit has the
+# log loss 0.5211. The draws of `sgld` have 0.5218 on average, with a standard deviation
+# of 0.0004; those of `sghmc` and `sgnht` have 0.5213, and with control variates all
+# have 0.5211 or 0.5212, with standard deviations of 0.0001 or 0.0002. The first draws
+# with control variates are those of a mode that was found to a few standard deviations
+# only.
 
 # %%
 # The picture
 # -----------
 # The log loss after the burn-in, below each plain sampler that with control variates.
 
-plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-figure, axes = plt.subplots(2, 3, figsize=(9, 4.4), sharex=True, sharey=True, layout="constrained")
+plt.rcParams.update(
+    {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+)
+figure, axes = plt.subplots(
+    2, 3, figsize=(9, 4.4), sharex=True, sharey=True, layout="constrained"
+)
 for ax, (name, loss) in zip(axes.flat, losses.items(), strict=False):
-    ax.plot(10 * np.arange(1, len(loss) + 1), loss, color="#ee6677" if ax in axes[0] else "#4477aa", linewidth=0.7)
+    ax.plot(
+        10 * np.arange(1, len(loss) + 1),
+        loss,
+        color="#ee6677" if ax in axes[0] else "#4477aa",
+        linewidth=0.7,
+    )
     ax.axhline(best, color="black", linewidth=1, linestyle="--")
     ax.set_title(name, fontsize="medium")
     ax.xaxis.set_major_locator(plt.MaxNLocator(5, steps=[1, 2, 5, 10], prune="upper"))
     ax.xaxis.set_major_formatter("{x:,.0f}")
 axes[0, 0].set_xlim(0, n_minibatches)
-figure.supxlabel("minibatches after the burn-in or the search for the mode", fontsize="medium")
+figure.supxlabel(
+    "minibatches after the burn-in or the search for the mode", fontsize="medium"
+)
 figure.supylabel("log loss of held-out data", fontsize="medium")
-figure.legend([axes[0, 0].lines[1]], ["scikit-learn's fit, from all data"], loc="outside upper center", frameon=False)
+figure.legend(
+    [axes[0, 0].lines[1]],
+    ["scikit-learn's fit, from all data"],
+    loc="outside upper center",
+    frameon=False,
+)
 
+# sphinx_gallery_start_ignore
 FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / f"logisticRegression{'' if MODE == 'full' else '-default'}.png", dpi=200)
+figure.savefig(
+    FIGURES / f"logisticRegression{'' if MODE == 'full' else '-default'}.png", dpi=200
+)
+# sphinx_gallery_end_ignore
 
 # %%
 # What can go wrong
 # -----------------
-# - *A low log loss is not a posterior.* The best log loss is that of a chain which stays at the mode. That `sgldcv` is
-#   below `sgld` says that its draws are less noisy, which is right here, where the posterior is narrow; it does not say
-#   that they are wide enough. For that, compare standard deviations, as the vignette on the multivariate Gaussian does.
-# - *The momentum is too warm.* The package warns that the kinetic temperature of `sghmc` and `sgnht` is well above 1:
-#   with 500 of so many observations, the noise of a gradient is far larger than what the posterior allows for. Smaller
-#   steps would cool it, and need a longer burn-in. That is the price which control variates spare us.
-# - *The thermostat stands still.* It learns the noise by steps that are as small as `stepsize`, here less than 1e-7, so
-#   within these iterations it stays where it began, at `a`. With the default, 0.01, the momentum would be several times
-#   as warm. The 0.1 used here has a price: it makes the variance 5% too small, however small the stepsize, which is why
-#   there is a warning above it.
-# - *Features as they come.* Scaled to [0, 1], as `getDataset` gives them, the covertype features are far from
-#   uncorrelated with the intercept, and after as many iterations the search for the mode has not arrived.
+# - *A low log loss is not a posterior.* The best log loss is that of a chain which
+#   stays at the mode. That `sgldcv` is below `sgld` says that its draws are less noisy,
+#   which is right here, where the posterior is narrow; it does not say that they are
+#   wide enough. For that, compare standard deviations, as the vignette on the
+#   multivariate Gaussian does.
+# - *The momentum is too warm.* The package warns that the kinetic temperature of
+#   `sghmc` and `sgnht` is well above 1: with 500 of so many observations, the noise of
+#   a gradient is far too large for the stepsize. Smaller steps would cool it, and need
+#   a longer burn-in. Control variates make both unnecessary.
+# - *The thermostat hardly moves.* It adapts to the noise by steps that are as small as
+#   `stepsize`, here less than 1e-7, so within these iterations it stays where it began,
+#   at `a`. With the default, 0.01, the momentum would be several times as warm. The 0.1
+#   used here has a disadvantage: it makes the variance 5% too small, however small the
+#   stepsize. So there is a warning above it.
+# - *Features that are not standardised.* Scaled to [0, 1], as `getDataset` gives them,
+#   the covertype features are far from uncorrelated with the intercept, and after as
+#   many iterations the search for the mode has not arrived.

@@ -2,21 +2,26 @@ r"""
 Bayesian neural network: too many parameters to store every draw
 ================================================================
 
-A network that reads handwritten digits has thousands, or tens of thousands, of weights. What matters is how well they
-predict, so the draws are used as they come and then forgotten: step by step, when the use needs Python, and by
-`collect`, when it is a function that TensorFlow can compile.
+A network that reads handwritten digits has thousands, or tens of thousands, of weights.
+What matters is how well they predict, so each draw is used at once and then discarded:
+step by step, if the use needs Python, or by `collect`, if it is a function that
+TensorFlow can compile.
 
-Run it from anywhere, with ``python vignettes/nn.py``. It takes two to three minutes, on 1,797 images of 8 x 8 pixels
-that come with the package. With ``SGMCMC_VIGNETTES=full`` in the environment the data are MNIST, which `getDataset`
-downloads, and it takes about a quarter of an hour; with ``SGMCMC_VIGNETTES=short`` it is shorter, for the tests.
+Run it from anywhere, with ``python vignettes/nn.py``. It takes two to three minutes, on
+1,797 images of 8 x 8 pixels that come with the package. With ``SGMCMC_VIGNETTES=full``
+in the environment the data are MNIST, which `getDataset` downloads, and it takes about
+a quarter of an hour; with ``SGMCMC_VIGNETTES=short`` it is shorter, for the tests.
 """
 
+# sphinx_gallery_start_ignore
 import os
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
+FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
+# sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,14 +43,17 @@ from sgmcmc import (
     sgnhtcv,
 )
 
-FIGURES = Path(__file__).resolve().parent / "figures"
+MODE = "full"
+# sphinx_gallery_start_ignore
 MODE = os.environ.get("SGMCMC_VIGNETTES")
+# sphinx_gallery_end_ignore
 rng = np.random.default_rng(1)
 
 # %%
 # The data
 # --------
-# One row of grey values in [0, 1] for each image, and one row of ten zeros and ones for its digit.
+# One row of grey values in [0, 1] for each image, and one row of ten zeros and ones for
+# its digit.
 
 if MODE == "full":
     mnist = getDataset("mnist")
@@ -66,23 +74,29 @@ print(f"{N:,} images to learn from, {n_test:,} held out, {n_pixels} pixels")
 # %%
 # The model
 # ---------
-# The network has two layers, each a linear map followed by the softmax :math:`\sigma`, with 100 hidden units between:
+# The network has two layers, each a linear map followed by the softmax :math:`\sigma`,
+# with 100 hidden units between:
 #
 # .. math::
 #
-#    y_i \mid x_i \sim \mathrm{Categorical}\left(\sigma(\sigma(x_i^\top B + b)\, A + a)\right).
+#    y_i \mid x_i
+#    \sim \mathrm{Categorical}\left(\sigma(\sigma(x_i^\top B + b)\, A + a)\right).
 #
-# The elements of each of :math:`A, B, a, b` have the prior :math:`N(0, 1 / \lambda)`, with a precision :math:`\lambda`
-# for each of the four, which has the prior Gamma(1, 1).
+# The elements of each of :math:`A, B, a, b` have the prior :math:`N(0, 1 / \lambda)`,
+# with a precision :math:`\lambda` for each of the four, which has the prior Gamma(1,
+# 1).
 #
 # Two changes of variables make this a posterior to sample from:
 #
-# - A sampler moves on the whole real line, and a precision is positive. So the parameters are the four
-#   :math:`\ell = \log \lambda`, with the log density :math:`\ell - e^\ell`.
-# - The joint density of weights and log precision has a mode where all weights are 0 and :math:`\lambda` is about half
-#   the number of weights, and it can be far higher than at any network that can read. A search for the mode may well
-#   end up there, with a network that knows nothing: on the small images it did. So the parameters have standard normal
-#   priors, and the weights are these times :math:`\lambda^{-1/2}`. It is the same model, without that peak.
+# - A sampler moves on the whole real line, and a precision is positive. So the
+#   parameters are the four :math:`\ell = \log \lambda`, with the log density
+#   :math:`\ell - e^\ell`.
+# - The joint density of weights and log precision has a mode where all weights are 0
+#   and :math:`\lambda` is about half the number of weights, and the density there can
+#   be far higher than at any network that can read. A search for the mode may end
+#   there, as it did on the small images. So the parameters have standard normal priors,
+#   and the weights are these times :math:`\lambda^{-1/2}`. It is the same model,
+#   without that peak.
 
 n_hidden = 100
 shapes = {"A": (n_hidden, 10), "B": (n_pixels, n_hidden), "a": (10,), "b": (n_hidden,)}
@@ -92,7 +106,9 @@ print(f"{sum(np.size(value) for value in params.values()):,} parameters")
 
 
 def log_probabilities(params, X):
-    A, B, a, b = (params[name] * tf.exp(-0.5 * params[f"ell_{name}"]) for name in "ABab")
+    A, B, a, b = (
+        params[name] * tf.exp(-0.5 * params[f"ell_{name}"]) for name in "ABab"
+    )
     return tf.nn.log_softmax(tf.nn.softmax(X @ B + b) @ A + a)  # [n, 10]
 
 
@@ -102,13 +118,16 @@ def logLik(params, dataset):
 
 def logPrior(params):
     normal = sum(-0.5 * tf.reduce_sum(params[name] ** 2) for name in shapes)
-    gamma = sum(params[f"ell_{name}"] - tf.exp(params[f"ell_{name}"]) for name in shapes)
+    gamma = sum(
+        params[f"ell_{name}"] - tf.exp(params[f"ell_{name}"]) for name in shapes
+    )
     return normal + gamma
 
 
 # %%
-# The stepsizes, in units of 1 / N. One of the :math:`\ell` scales a whole layer, which the data determine much better
-# than a single weight; so they have a tenth of the stepsize.
+# The stepsizes, in units of 1 / N. One of the :math:`\ell` scales a whole layer, which
+# the data determine much better than a single weight; so they have a tenth of the
+# stepsize.
 
 n_minibatches = {"short": 500, "full": 4_000}.get(MODE, 10_000)
 minibatch_size = 500 if MODE == "full" else 100
@@ -121,11 +140,14 @@ def stepsizes(c):
 # %%
 # Step by step
 # ------------
-# We want to predict with the average of the probabilities that the network gives in each draw. So we let `sgld` run,
-# and add them up. `getParams` gives the draw, which is gone after the next step: one copy of the weights is all there
-# is to store. A function of our own is compiled by ``tf.function``.
+# We want to predict with the average of the probabilities that the network gives in
+# each draw. So we let `sgld` run, and add them up. `getParams` gives the draw, which
+# the next step replaces: only one copy of the weights is stored. A function of our own
+# is compiled by ``tf.function``.
 
-sampler = sgldSetup(logLik, dataset, params, stepsizes(4), logPrior, minibatch_size, seed=1)
+sampler = sgldSetup(
+    logLik, dataset, params, stepsizes(4), logPrior, minibatch_size, seed=1
+)
 sess = initSess(sampler)
 sgmcmcStep(sampler, sess, nSteps=n_minibatches)  # the burn-in
 
@@ -143,27 +165,35 @@ n_draws = 100
 average, single = 0.0, []
 for _ in range(n_draws):
     sgmcmcStep(sampler, sess, nSteps=n_minibatches // n_draws)
-    draw = {name: tf.constant(value) for name, value in getParams(sampler, sess).items()}
+    draw = {
+        name: tf.constant(value) for name, value in getParams(sampler, sess).items()
+    }
     probability = probabilities(draw).numpy()
     average += probability / n_draws
     single.append(log_loss_of(probability))
 
 wrong = np.mean(np.argmax(average, axis=1) != np.argmax(testset["y"], axis=1))
 averaged = log_loss_of(average)
-print(f"Held-out log loss: {np.mean(single):.3f} for a draw, {averaged:.3f} for the average of {n_draws}")
+print(
+    f"Held-out log loss: {np.mean(single):.3f} for a draw, {averaged:.3f} for the "
+    f"average of {n_draws}"
+)
 print(f"With the average, {wrong:.1%} of the images are read wrongly")
 
 # %%
 # By collect
 # ----------
-# If a number for each draw is enough, here the log loss in the held-out images, then `collect` is less work: the
-# function becomes a part of the compiled loop, and its value is stored in place of the draw. It is evaluated for one in
-# `thin` iterations. The held-out images are tensors that are made outside of it.
+# If a number for each draw is enough, here the log loss in the held-out images, then
+# `collect` is less work: the function becomes a part of the compiled loop, and its
+# value is stored in place of the draw. It is evaluated for one in `thin` iterations.
+# The held-out images are tensors that are made outside of it.
 #
-# All samplers look at as many minibatches: `sghmc` and `sghmccv` five per iteration, the plain ones first at a burn-in,
-# and those with control variates in the search for the mode.
+# All samplers look at as many minibatches: `sghmc` and `sghmccv` five per iteration,
+# the plain ones first at a burn-in, and those with control variates in the search for
+# the mode.
 #
-# Beside the log loss we store :math:`\lambda^{-1/2}` of each group, the standard deviation of its weights.
+# Beside the log loss we store :math:`\lambda^{-1/2}` of each group, the standard
+# deviation of its weights.
 
 
 def logLoss(params):
@@ -187,8 +217,18 @@ if MODE == "short":
 def run(name, sampler, own, model=(logLik, dataset, params)):
     per_iteration = 5 if "hmc" in name else 1
     burn_in = 0 if name.endswith("cv") else n_minibatches // per_iteration
-    arguments = {"logPrior": logPrior, "collect": logLoss, "minibatchSize": minibatch_size, "seed": 1, "verbose": False}
-    arguments |= {"nIters": burn_in + n_minibatches // per_iteration, "burnIn": burn_in, "thin": 20 // per_iteration}
+    arguments = {
+        "logPrior": logPrior,
+        "collect": logLoss,
+        "minibatchSize": minibatch_size,
+        "seed": 1,
+        "verbose": False,
+    }
+    arguments |= {
+        "nIters": burn_in + n_minibatches // per_iteration,
+        "burnIn": burn_in,
+        "thin": 20 // per_iteration,
+    }
     out = sampler(*model, **arguments | own)
     print(f"{name}: {out.timings['total']:.0f} seconds")
     return out
@@ -196,29 +236,35 @@ def run(name, sampler, own, model=(logLik, dataset, params)):
 
 draws = {name: run(name, sampler, own) for name, (sampler, own) in runs.items()}
 losses = {name: out["logLoss"] for name, out in draws.items()}
-table = pd.DataFrame({name: {"mean": loss.mean(), "sd": loss.std()} for name, loss in losses.items()}).T
+table = pd.DataFrame(
+    {name: {"mean": loss.mean(), "sd": loss.std()} for name, loss in losses.items()}
+).T
 print("\nHeld-out log loss of a draw")
 print(table.round(3).to_string())
 
 # %%
-# The picture below is from the full mode, on MNIST. In it, a draw of the three plain samplers has a log loss of 0.184
-# to 0.189 on average, and falling: they have not forgotten where they began. With control variates it is 0.153 to
-# 0.167, after as many minibatches. The average of 100 draws of `sgld` has 0.164, better than any one of them, and
-# reads 4.8% of the held-out images wrongly.
+# The picture below is from the full mode, on MNIST. In it, a draw of the three plain
+# samplers has a log loss of 0.184 to 0.189 on average, and falling: they have not
+# converged yet. With control variates it is 0.153 to 0.167, after as many minibatches.
+# The average of 100 draws of `sgld` has 0.164, better than any one of them, and reads
+# 4.8% of the held-out images wrongly.
 
 # %%
 # Precisions by a Gibbs step
 # --------------------------
-# The precisions need no change of variables, and no gradients. Given the weights, the distribution of each
-# :math:`\lambda` is known: with :math:`m` weights :math:`w_j` in its group,
+# The precisions need no change of variables, and no gradients. Given the weights, the
+# distribution of each :math:`\lambda` is known: with :math:`m` weights :math:`w_j` in
+# its group,
 #
 # .. math::
 #
-#    \lambda \mid w \sim \mathrm{Gamma}\left(1 + \frac{m}{2},\ 1 + \frac{1}{2} \sum_j w_j^2\right),
+#    \lambda \mid w
+#    \sim \mathrm{Gamma}\left(1 + \frac{m}{2},\ 1 + \frac{1}{2} \sum_j w_j^2\right),
 #
-# and the data say nothing more of it. A function that draws from it is the argument `gibbs`. It is called after each
-# iteration, and gradients move the weights only, as in the networks of Chen, Fox and Guestrin (2014). The model is the
-# same, with the weights themselves as parameters.
+# and does not depend on the data otherwise. A function that draws from it is the
+# argument `gibbs`. It is called after each iteration, and gradients move the weights
+# only, as in the networks of Chen, Fox and Guestrin (2014). The model is the same, with
+# the weights themselves as parameters.
 
 weights = {name: params[name] for name in shapes}
 direct = weights | {f"lambda_{name}": 1.0 for name in shapes}
@@ -235,13 +281,19 @@ def logPriorDirect(params):
     for name in shapes:
         w, precision = params[name], params[f"lambda_{name}"]
         m = float(np.prod(w.shape))
-        total += m / 2 * tf.math.log(precision) - precision / 2 * tf.reduce_sum(w**2) - precision
+        total += (
+            m / 2 * tf.math.log(precision)
+            - precision / 2 * tf.reduce_sum(w**2)
+            - precision
+        )
     return total
 
 
 def gibbs(params, dataset, seed):
     new = {}
-    for name, own_seed in zip(shapes, tf.unstack(tf.random.split(seed, len(shapes))), strict=True):
+    for name, own_seed in zip(
+        shapes, tf.unstack(tf.random.split(seed, len(shapes))), strict=True
+    ):
         w = params[name]
         m = float(np.prod(w.shape))
         given_weights = tfp.distributions.Gamma(1 + m / 2, 1 + tf.reduce_sum(w**2) / 2)
@@ -255,8 +307,8 @@ def logLossDirect(params):
 
 
 # %%
-# Two of the runs again, with as many minibatches. The weights of A move by larger steps, as they have much the widest
-# posterior.
+# Two of the runs again, with as many minibatches. The weights of A move by larger
+# steps, as they have much the widest posterior.
 
 
 def weight_stepsizes(c):
@@ -278,54 +330,74 @@ for name in ("sgld", *(["sghmc"] if "sghmc" in draws else []), *by_gibbs):
     rows[name] = {"log loss": draws[name]["logLoss"].mean()}
     for k, group in enumerate(shapes):
         rows[name] |= {f"sd of {group}": sds[:, k].mean()}
-    rows[name] |= {"of A, at first": sds[:tenth, 0].mean(), "at last": sds[-tenth:, 0].mean()}
+    rows[name] |= {
+        "of A, at first": sds[:tenth, 0].mean(),
+        "at last": sds[-tenth:, 0].mean(),
+    }
 comparison = pd.DataFrame(rows).T
 print("\nHeld-out log loss of a draw, and the sd of the weights in each group")
 print(comparison.round(2).to_string())
 
 # %%
-# On the small images, a draw predicts as well in one way as in the other: the log loss is 0.22 against 0.23 for `sgld`,
-# and 0.31 against 0.29 for `sghmc`. But the two ways should have the same posterior, and they have not come to it: the
-# weights of A have a standard deviation of about 20 in the first way, and of 3 or 4, and growing, in the second. The
-# Gibbs step itself is exact. But given its 1000 weights a precision is known to 4%, so in each iteration it follows the
-# weights, and the weights are held by the precision: both move slowly together. With :math:`\lambda^{-1/2}` as a
-# factor, one number moves the whole layer. So a Gibbs step saves a change of variables and a stepsize, and not the time
-# that it takes to find out how large the weights should be.
+# On the small images, a draw predicts as well in one way as in the other: the log loss
+# is 0.22 against 0.23 for `sgld`, and 0.31 against 0.29 for `sghmc`. But the two ways
+# should have the same posterior, and they have not come to it: the weights of A have a
+# standard deviation of about 20 in the first way, and of 3 or 4, and growing, in the
+# second. The Gibbs step itself is exact. But given its 1000 weights a precision is
+# known to 4%, so in each iteration it follows the weights, and the weights are held by
+# the precision: both move slowly together. With :math:`\lambda^{-1/2}` as a factor, one
+# number moves the whole layer. So a Gibbs step saves a change of variables and a
+# stepsize, but no time.
 
 # %%
 # The picture
 # -----------
 # The log loss after the burn-in, below each plain sampler that with control variates.
 
-plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-figure, axes = plt.subplots(2, 3, figsize=(9, 4.4), sharex=True, sharey=True, layout="constrained")
+plt.rcParams.update(
+    {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+)
+figure, axes = plt.subplots(
+    2, 3, figsize=(9, 4.4), sharex=True, sharey=True, layout="constrained"
+)
 for ax, (name, loss) in zip(axes.flat, losses.items(), strict=False):
-    ax.plot(20 * np.arange(1, len(loss) + 1), loss, color="#ee6677" if ax in axes[0] else "#4477aa", linewidth=0.8)
+    ax.plot(
+        20 * np.arange(1, len(loss) + 1),
+        loss,
+        color="#ee6677" if ax in axes[0] else "#4477aa",
+        linewidth=0.8,
+    )
     ax.axhline(averaged, color="black", linewidth=1, linestyle="--")
     ax.set_title(name, fontsize="medium")
     ax.xaxis.set_major_locator(plt.MaxNLocator(5, steps=[1, 2, 5, 10], prune="upper"))
     ax.xaxis.set_major_formatter("{x:,.0f}")
 axes[0, 0].set_xlim(0, n_minibatches)
-figure.supxlabel("minibatches after the burn-in or the search for the mode", fontsize="medium")
+figure.supxlabel(
+    "minibatches after the burn-in or the search for the mode", fontsize="medium"
+)
 figure.supylabel("log loss in held-out images", fontsize="medium")
 label = f"average of {n_draws} draws of sgld"
 figure.legend([axes[0, 0].lines[1]], [label], loc="outside upper center", frameon=False)
 
+# sphinx_gallery_start_ignore
 FIGURES.mkdir(exist_ok=True)
 figure.savefig(FIGURES / ("nn.png" if MODE == "full" else "nn-default.png"), dpi=200)
+# sphinx_gallery_end_ignore
 
 # %%
 # What can go wrong
 # -----------------
-# - *This is not the posterior.* The 100 hidden units may change places without changing the model, so there are more
-#   modes than any chain will see, and with tens of thousands of weights a chain this short explores the neighbourhood
-#   of one. What can be judged is the prediction: run again with another seed, and compare the averages.
-# - *The posterior is not narrow.* Control variates remove the noise near the point where they were made, and add to it
-#   far away. With the stepsize of `sghmc`, a chain of `sghmccv` on MNIST once left that neighbourhood for some hundred
-#   minibatches, and its log loss rose from 0.16 to 0.48 before it came back. On the small data set, with its wide
-#   posterior, control variates gain little or nothing.
-# - *The search for the mode ends in the wrong place.* On the small images, with four times their `optStepsize`, all
-#   weights went to 0. The log loss was then log 10 = 2.3 in every draw, as the chains never left it: look at the first
-#   values.
-# - *Arrays in* `collect`. Had the held-out images been a NumPy array, they would have become a part of the compiled
-#   program, tens of megabytes of it.
+# - *This is not the posterior.* The 100 hidden units may change places without changing
+#   the model, so there are more modes than any chain will see, and with tens of
+#   thousands of weights a chain this short explores the neighbourhood of one. What can
+#   be judged is the prediction: run again with another seed, and compare the averages.
+# - *The posterior is not narrow.* Control variates remove the noise near the point
+#   where they were made, and add to it far away. With the stepsize of `sghmc`, a chain
+#   of `sghmccv` on MNIST once left that neighbourhood for some hundred minibatches, and
+#   its log loss rose from 0.16 to 0.48 before it came back. On the small data set, with
+#   its wide posterior, control variates gain little or nothing.
+# - *The search for the mode ends in the wrong place.* On the small images, with four
+#   times their `optStepsize`, all weights went to 0. The log loss was then log 10 = 2.3
+#   in every draw, as the chains never left it: look at the first values.
+# - *Arrays in* `collect`. Had the held-out images been a NumPy array, they would have
+#   become a part of the compiled program, tens of megabytes of it.

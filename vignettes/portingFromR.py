@@ -2,23 +2,29 @@ r"""
 Porting from R
 ==============
 
-For those who have used the R package `sgmcmc`_. A program is translated line by line, from the data to the loop of
-one's own, with the R code in the comments. Then follows a table of what is different on purpose, and the largest
-difference is shown: the law that `sghmc` draws from.
+For those who have used the R package `sgmcmc`_. A program is translated line by line,
+from the data to a loop of your own, with the R code in the text. Then follow a
+table of the intended differences, and the largest of them: the distribution that
+`sghmc` draws from.
 
-What is said of R here is said of version 0.2.5 of the package, of its documentation and its paper.
+All statements about R are about version 0.2.5 of the package, its documentation and its
+paper.
 
-Run it from anywhere, with ``python vignettes/portingFromR.py``. It takes about 20 seconds.
+Run it from anywhere, with ``python vignettes/portingFromR.py``. It takes about 20
+seconds.
 
 .. _sgmcmc: https://doi.org/10.18637/jss.v091.i03
 """
 
+# sphinx_gallery_start_ignore
 import os
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
+FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
+# sphinx_gallery_end_ignore
 
 # %%
 # The packages
@@ -28,10 +34,12 @@ matplotlib.use("Agg")  # draw to a file, with or without a display
 #    library(sgmcmc)
 #    library(tensorflow)
 #
-# ``installTF()`` has no counterpart: pip installs TensorFlow with this package. What R has at ``tf$distributions`` or
-# ``tf$contrib$distributions`` is a package of its own in Python, TensorFlow Probability, which is installed too. A few
-# names there are new: ``WishartCholesky`` and ``WishartFull`` are ``tfd.WishartTriL(df, scale_tril)``, which takes the
-# Cholesky factor of the scale, and with ``input_output_cholesky=True`` that of the matrix as well.
+# ``installTF()`` has no counterpart: pip installs TensorFlow with this package. What R
+# has at ``tf$distributions`` or ``tf$contrib$distributions`` is a package of its own in
+# Python, TensorFlow Probability, which is installed too. A few names there are new:
+# ``WishartCholesky`` and ``WishartFull`` are ``tfd.WishartTriL(df, scale_tril)``, which
+# takes the Cholesky factor of the scale, and with ``input_output_cholesky=True`` that
+# of the matrix as well.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,8 +48,10 @@ import tensorflow_probability as tfp
 
 from sgmcmc import getParams, initSess, sghmccv, sgldcv, sgldcvSetup, sgmcmcStep
 
-ROOT = Path(__file__).resolve().parents[1]
+SHORT = False  # whether to run less
+# sphinx_gallery_start_ignore
 SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
+# sphinx_gallery_end_ignore
 
 # %%
 # The data
@@ -54,8 +64,9 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 #    y = rpois(N, exp(0.5 + X %*% c(0.3, -0.2, 0.1)))
 #    dataset = list("X" = X, "y" = y)
 #
-# A list becomes a dictionary, an R array one of NumPy. In both, observations are along the first axis. A data frame
-# of pandas and its columns may stand where an array does.
+# A list becomes a dictionary, an R array one of NumPy. In both, observations are along
+# the first axis. A data frame of pandas, or its columns, may take the place of an
+# array.
 
 rng = np.random.default_rng(1)
 N = 10_000
@@ -70,8 +81,9 @@ dataset = {"X": X, "y": y}
 #
 #    params = list("bias" = 0, "beta" = matrix(0, nrow = 3, ncol = 1))
 #
-# A vector of R is often made a matrix with one column, for ``tf$matmul``. That works here too, and then a draw is such
-# a matrix. With ``tf.linalg.matvec`` a vector can stay one.
+# A vector of R is often made a matrix with one column, for ``tf$matmul``. That works
+# here too, and then a draw is such a matrix. With ``tf.linalg.matvec`` a vector can
+# stay one.
 
 params = {"bias": 0.0, "beta": np.zeros(3)}
 
@@ -87,18 +99,22 @@ params = {"bias": 0.0, "beta": np.zeros(3)}
 #    }
 #    logPrior = function(params) {
 #        distn = tf$distributions$Normal(0, 5)
-#        return(tf$reduce_sum(distn$log_prob(params$beta)) + distn$log_prob(params$bias))
+#        return(tf$reduce_sum(distn$log_prob(params$beta)) +
+#               distn$log_prob(params$bias))
 #    }
 #
-# The functions have the same arguments in the same order. ``$`` is ``[""]`` for an entry of a list,
-# ``params["beta"]``, and ``.`` for anything else, ``tf.matmul``. Operations of TensorFlow 1 may have moved:
-# ``tf$log`` is ``tf.math.log``. An integer is ``1``, not ``1L``, and counting starts at 0: ``params$beta[1]`` is
-# ``params["beta"][0]``. So does counting of groups: ids that go from 1 in R, and are used by ``tf.gather``, are to be
-# made ``ids - 1``, and named in ``integers``, since all other data become float32.
+# The functions have the same arguments in the same order. ``$`` is ``[""]`` for an
+# entry of a list, ``params["beta"]``, and ``.`` for anything else, ``tf.matmul``.
+# Operations of TensorFlow 1 may have moved: ``tf$log`` is ``tf.math.log``. An integer
+# is ``1``, not ``1L``, and counting starts at 0: ``params$beta[1]`` is
+# ``params["beta"][0]``. So does counting of groups: ids that go from 1 in R, and are
+# used by ``tf.gather``, are to be made ``ids - 1``, and named in ``integers``, since
+# all other data become float32.
 #
-# A number in a formula, ``0.5 * x``, takes the type of the tensor. An array does not if it is made a tensor first:
-# ``tf.constant(np.eye(3))`` is float64, and clashes with parameters of float32. Write ``tf.constant(np.eye(3),
-# tf.float32)``, ``tf.eye(3)``, or give the sampler ``dtype="float64"``.
+# A number in a formula, ``0.5 * x``, takes the type of the tensor. An array does not if
+# it is made a tensor first: ``tf.constant(np.eye(3))`` is float64, and clashes with
+# parameters of float32. Write ``tf.constant(np.eye(3), tf.float32)``, ``tf.eye(3)``, or
+# give the sampler ``dtype="float64"``.
 
 
 def logLik(params, dataset):
@@ -109,7 +125,9 @@ def logLik(params, dataset):
 
 def logPrior(params):
     distn = tfp.distributions.Normal(0.0, 5.0)
-    return tf.reduce_sum(distn.log_prob(params["beta"])) + distn.log_prob(params["bias"])
+    return tf.reduce_sum(distn.log_prob(params["beta"])) + distn.log_prob(
+        params["bias"]
+    )
 
 
 # %%
@@ -118,31 +136,37 @@ def logPrior(params):
 # .. code-block:: r
 #
 #    stepsize = list("bias" = 5e-6, "beta" = 5e-6)
-#    out = sgldcv(logLik, dataset, params, stepsize, optStepsize = 1e-5, logPrior = logPrior,
-#                 minibatchSize = 100, nIters = 20000, nItersOpt = 10000, verbose = FALSE, seed = 13)
+#    out = sgldcv(logLik, dataset, params, stepsize, optStepsize = 1e-5,
+#                 logPrior = logPrior, minibatchSize = 100, nIters = 20000,
+#                 nItersOpt = 10000, verbose = FALSE, seed = 13)
 #
-# All names, their order and their defaults are R's, so arguments without a name work as well. What Python has in
-# addition must be named: ``nChains``, ``thin``, ``burnIn``, ``storage`` and others. Where R takes a list with one entry
-# for each parameter or one number for all, so does this package; ``seed = 13``, a double, may be ``13.0``.
+# All names, their order and their defaults are R's, so arguments without a name work as
+# well. What Python has in addition must be named: ``nChains``, ``thin``, ``burnIn``,
+# ``storage`` and others. Where R takes a list with one entry for each parameter or one
+# number for all, so does this package; ``seed = 13``, a double, may be ``13.0``.
 #
-# R gives arguments with names their places first, and then the others what is left. Python goes by position: after an
-# argument that is named, out of its place, all others must be named too.
+# R places the named arguments first, and then the others in the places that are left.
+# In Python, all arguments after a named one must be named too.
 #
 # .. code-block:: r
 #
-#    sgld(logLik, dataset, params, stepsize, 100, logPrior = logPrior)      # 100 is minibatchSize
+#    # 100 is minibatchSize
+#    sgld(logLik, dataset, params, stepsize, 100, logPrior = logPrior)
 #
-# is here ``sgld(logLik, dataset, params, stepsize, minibatchSize=100, logPrior=logPrior)``. Written as in R it is a
-# ``TypeError``: *multiple values for argument 'logPrior'*.
+# is here ``sgld(logLik, dataset, params, stepsize, minibatchSize=100,
+# logPrior=logPrior)``. Written as in R it is a ``TypeError``: *multiple values for
+# argument 'logPrior'*.
 #
-# Some examples of R have ``optStepsize = 1e-1``. That is a learning rate for Adam, on the scale of the parameters. As
-# the factor of a gradient that is summed over all observations it is too large, and the search ends with a
-# ``ModeSearchError``. Say ``optimizer="adam"``, or divide by the order of N.
+# Some examples of R have ``optStepsize = 1e-1``. That is a learning rate for Adam, on
+# the scale of the parameters. As the factor of a gradient that is summed over all
+# observations it is too large, and the search ends with a ``ModeSearchError``. Say
+# ``optimizer="adam"``, or divide by the order of N.
 
 stepsize = {"bias": 5e-6, "beta": 5e-6}
 out = sgldcv(
     logLik, dataset, params, stepsize, optStepsize=1e-5, logPrior=logPrior,
-    minibatchSize=100, nIters=2_000 if SHORT else 20_000, nItersOpt=10_000, verbose=False, seed=13,
+    minibatchSize=100, nIters=2_000 if SHORT else 20_000, nItersOpt=10_000,
+    verbose=False, seed=13,
 )  # fmt: skip
 
 # %%
@@ -156,10 +180,11 @@ out = sgldcv(
 #    apply(beta, 2, sd)
 #    plot(out$bias, type = "l")
 #
-# Iterations are along the first axis, as in R. ``out$beta`` is ``out["beta"]``; ``out.beta`` is an error that says
-# so. ``out`` is a dictionary that can do more: drop the burn-in, show a table, draw the traces, predict. To shorten
-# one of its arrays in place, as by ``out$bias = out$bias[-(1:1000)]``, is refused, since the others, and what belongs
-# to the draws, would stay long: ``out = out.burnIn(1000)`` shortens all.
+# Iterations are along the first axis, as in R. ``out$beta`` is ``out["beta"]``;
+# ``out.beta`` is an error that says so. ``out`` is a dictionary that can do more: drop
+# the burn-in, show a table, draw the traces, predict. To shorten one of its arrays in
+# place, as by ``out$bias = out$bias[-(1:1000)]``, is refused, since the others, and
+# what belongs to the draws, would stay long: ``out = out.burnIn(1000)`` shortens all.
 
 print(out["beta"].shape)
 beta = out["beta"][1000:]
@@ -168,13 +193,15 @@ print(beta.std(axis=0, ddof=1))
 print(out.burnIn(1000)["beta"].shape, "after the burn-in, by the method")
 
 # %%
-# A loop of one's own
-# -------------------
+# A loop of your own
+# ------------------
 # .. code-block:: r
 #
-#    sampler = sgldcvSetup(logLik, dataset, params, stepsize, optStepsize = 1e-5, logPrior = logPrior,
+#    sampler = sgldcvSetup(logLik, dataset, params, stepsize,
+#                          optStepsize = 1e-5, logPrior = logPrior,
 #                          minibatchSize = 100)
-#    size = tf$reduce_sum(sampler$params$beta ^ 2)        # a tensor, declared before the session
+#    # a tensor, declared before the session
+#    size = tf$reduce_sum(sampler$params$beta ^ 2)
 #    sess = initSess(sampler)
 #    for (i in 1:1000) {
 #        sgmcmcStep(sampler, sess)
@@ -182,18 +209,27 @@ print(out.burnIn(1000)["beta"].shape, "after the burn-in, by the method")
 #    getParams(sampler, sess)$beta
 #    sess$run(size)
 #
-# The three functions are the same. TensorFlow 2 has neither sessions nor placeholders: ``sess`` is only what says where
-# the chain stands, and what would be declared before and run later is simply computed. Several iterations in one call,
-# with ``nSteps``, are quicker than as many calls.
+# The three functions are the same. TensorFlow 2 has neither sessions nor placeholders:
+# ``sess`` holds the state of the chain, and what R declares before and runs later is
+# simply computed. Several iterations in one call, with ``nSteps``, are
+# quicker than as many calls.
 #
-# Of the fields of R's samplers ``params``, ``data``, ``N``, ``n``, ``stepsize``, ``alpha``, ``L``, ``a``,
-# ``paramsOpt`` and ``logPostOptGrad`` are here. ``estLogPost``, a tensor to be run in R, is the number that the last
-# iteration estimated. There are no ``placeholders``, which TensorFlow 2 has not, and no ``dynamics``, a list of
-# operations to be run: an iteration is one compiled program. ``logLik`` and ``logPrior`` are your own functions, and
-# can be called as they are.
+# Of the fields of R's samplers ``params``, ``data``, ``N``, ``n``, ``stepsize``,
+# ``alpha``, ``L``, ``a``, ``paramsOpt`` and ``logPostOptGrad`` are here.
+# ``estLogPost``, a tensor to be run in R, is the number that the last iteration
+# estimated. There are no ``placeholders``, which TensorFlow 2 has not, and no
+# ``dynamics``, a list of operations to be run: an iteration is one compiled program.
+# ``logLik`` and ``logPrior`` are your own functions, and can be called as they are.
 
 sampler = sgldcvSetup(
-    logLik, dataset, params, stepsize, optStepsize=1e-5, logPrior=logPrior, minibatchSize=100, verbose=False
+    logLik,
+    dataset,
+    params,
+    stepsize,
+    optStepsize=1e-5,
+    logPrior=logPrior,
+    minibatchSize=100,
+    verbose=False,
 )
 sess = initSess(sampler)
 for _ in range(100):
@@ -217,7 +253,7 @@ print(sampler.estLogPost)
 #    * - momentum of ``sghmc``
 #      - renewed with variance eps/2
 #      - renewed with variance eps
-#      - with half the variance the law is too narrow; see below
+#      - with half the variance the distribution is too narrow; see below
 #    * - several parameters in ``sghmc``
 #      - moved one after another: the second sees the first one already moved
 #      - all move, then the gradient is taken
@@ -225,15 +261,17 @@ print(sampler.estLogPost)
 #    * - ``a`` of ``sgnht``
 #      - any positive number
 #      - below 0.5; above 0.1 there is a warning
-#      - it makes the variance too small however small the stepsize, and from 0.5 on there is no equilibrium
+#      - it makes the variance too small however small the stepsize, and from 0.5 on
+#        there is no equilibrium
 #    * - a stepsize that is too large for its minibatches
 #      -
 #      - a warning at the end of the run, and numbers in ``out.summary()``
-#      - effective sample sizes and R-hat do not see it
+#      - effective sample sizes and R-hat do not show it
 #    * - rows that a minibatch fetches k times by ``tf.gather``
 #      - receive k draws of noise
-#      - receive noise with a variance that goes with k over its mean; in ``sghmc`` and ``sgnht`` all rows move
-#      - the distribution of a row is the posterior, however seldom it is visited
+#      - receive noise with a variance in proportion to k; in ``sghmc`` and
+#        ``sgnht`` all rows move
+#      - the distribution of a row is the posterior, however rarely it is visited
 #    * - minibatches
 #      - without replacement
 #      - the same; or with, or in proportion to weights: ``subsampling``
@@ -244,15 +282,18 @@ print(sampler.estLogPost)
 #      - a minibatch of none has no gradient
 #    * - ``seed``
 #      - makes a run repeatable
-#      - the same, and ``verbose``, ``thin`` and ``storage`` do not change a draw; ``out.seed`` tells what was used
+#      - the same, and ``verbose``, ``thin`` and ``storage`` do not change a draw;
+#        ``out.seed`` is the one that was used
 #      - the generators differ, so the numbers are not those of R
 #    * - ``stepsize``
 #      - a constant
 #      - the same scale; or a schedule such as ``polynomial``
-#      - with one that falls, for b in (0.5, 1], the bias vanishes if averages are weighted by it
+#      - with one that falls, for b in (0.5, 1], the bias vanishes if averages are
+#        weighted by it
 #    * - a ``stepsize`` for each element
 #      - an array of the shape of the parameter
-#      - one for each parameter; give elements that need another one a name of their own, or divide them by their scale
+#      - one for each parameter; give elements that need another one a name of their
+#        own, or divide them by their scale
 #      - the temperatures, tables and checks are by parameter
 #    * - mode search
 #      - gradient ascent
@@ -265,23 +306,28 @@ print(sampler.estLogPost)
 #    * - a chain that diverges
 #      -
 #      - stops with a ``DivergenceError``, which keeps the draws before it
-#      - draws that are no numbers help nobody
-#    * - chains too big to store
-#      - a loop of one's own
+#      - draws of NaN are of no use
+#    * - chains too large to store
+#      - a loop of your own
 #      - the same; or ``collect``, ``reduce`` and ``storage``
 #      - a loop in Python is slow
 #
 # The momentum of sghmc
 # ---------------------
-# An iteration of ``sghmc`` draws a momentum :math:`\nu` and makes L leaps with it. How far they lead depends on how
-# large :math:`\nu` is: if its variance is half of what it should be, the chain stays too near the mode. For a normal
-# posterior of precision a, with m its mean, the law can be computed: the state :math:`s = (\theta - m, \nu)` obeys a
-# linear recursion, so its covariance obeys :math:`\Sigma' = A \Sigma A^T + Q`, and the variance of
-# :math:`\theta` after an iteration is a linear function of the one before.
+# An iteration of ``sghmc`` draws a momentum :math:`\nu` and makes L leaps with it. How
+# far they lead depends on how large :math:`\nu` is: if its variance is half of what it
+# should be, the chain stays too near the mode. For a normal posterior of precision a,
+# with m its mean, the distribution can be computed: the state
+# :math:`s = (\theta - m, \nu)` obeys a linear recursion, so its covariance obeys
+# :math:`\Sigma' = A \Sigma A^T + Q`, and the variance of :math:`\theta` after an
+# iteration is a linear function of the one before.
 
 
-def law_of_sghmc(stepsize, alpha, L, precision, renewed):
-    """The standard deviation of theta in units of the posterior's; `renewed` is the variance of a new momentum."""
+def sd_of_sghmc(stepsize, alpha, L, precision, renewed):
+    """The standard deviation of theta in units of the posterior's.
+
+    `renewed` is the variance of a new momentum.
+    """
     leap = np.array([[1, 1], [-stepsize * precision, 1 - alpha - stepsize * precision]])
 
     def after(variance):
@@ -296,7 +342,8 @@ def law_of_sghmc(stepsize, alpha, L, precision, renewed):
 
 
 # %%
-# We take the mean of 1000 normal observations, and control variates, with which the gradients of this model are exact.
+# We take the mean of 1000 normal observations, and control variates, with which the
+# gradients of this model are exact.
 
 x = rng.normal(3.0, 1.0, size=1_000)
 settings = {"stepsize": 1e-5, "alpha": 0.01, "L": 20}
@@ -307,51 +354,89 @@ normal = sghmccv(
 )  # fmt: skip
 draws = (normal["theta"].astype(float) - x.mean()) * np.sqrt(len(x))
 eps = settings["stepsize"]
-here, in_r = (law_of_sghmc(**settings, precision=len(x), renewed=variance) for variance in (eps, eps / 2))
+here, in_r = (
+    sd_of_sghmc(**settings, precision=len(x), renewed=variance)
+    for variance in (eps, eps / 2)
+)
 print("standard deviation, relative to the posterior's")
-print(f"sghmccv: {draws.std():.3f}; by computation {here:.3f}, and with a momentum of variance eps/2 {in_r:.3f}")
+print(
+    f"sghmccv: {draws.std():.3f}; by computation {here:.3f}, and with a momentum of "
+    f"variance eps/2 {in_r:.3f}"
+)
 
 # %%
-# So a posterior from R's ``sghmc`` can be a quarter too narrow where the gradients have little noise. Where they have
-# much, that noise works the other way, and may hide it.
+# So a posterior from R's ``sghmc`` can be a quarter too narrow where the gradients have
+# little noise. Where they have much noise, it widens the distribution, and may hide
+# this.
 #
-# With few leaps there is one more effect, in R and here, because it belongs to the algorithm: the first leap moves
-# before it has seen a gradient. If stepsize and friction are small the variance is too large by the factor L / (L - 1):
-# by a quarter for the default of 5, as in R, by a twentieth for 20.
+# With few leaps there is one more effect, in R and here, because it belongs to the
+# algorithm: the first leap moves before it has seen a gradient. If stepsize and
+# friction are small the variance is too large by the factor L / (L - 1): by a quarter
+# for the default of 5, as in R, by a twentieth for 20.
 
 for L in (2, 5, 10, 20, 50):
-    sd = law_of_sghmc(1e-6, 0.01, L, len(x), 1e-6)
-    print(f"L = {L:2}: standard deviation {sd:.3f}, and the root of L / (L - 1) is {np.sqrt(L / (L - 1)):.3f}")
+    sd = sd_of_sghmc(1e-6, 0.01, L, len(x), 1e-6)
+    print(
+        f"L = {L:2}: standard deviation {sd:.3f}, and the root of L / (L - 1) is "
+        f"{np.sqrt(L / (L - 1)):.3f}"
+    )
 
 # %%
 # The picture
 # -----------
-# Left, the coefficients of the Poisson regression, with the values they were simulated from. Right, the draws of
-# ``sghmccv``, the posterior, and the law that follows from a momentum of variance eps/2.
+# Left, the coefficients of the Poisson regression, with the values they were simulated
+# from. Right, the draws of ``sghmccv``, the posterior, and the distribution that
+# follows from a momentum of variance eps/2.
 
-plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+plt.rcParams.update(
+    {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 
 names, truth = ["bias", "beta[0]", "beta[1]", "beta[2]"], [0.5, 0.3, -0.2, 0.1]
 kept = np.column_stack([out["bias"], out["beta"]])[1000:]
 low, middle, high = np.quantile(kept, [0.025, 0.5, 0.975], axis=0) - truth
 rows = np.arange(4)[::-1]
-left.axvline(0, color="0.8", linewidth=1)
+left.axvline(0, color="0.6", linewidth=1)
 left.hlines(rows, low, high, color="#4477aa", linewidth=1.5, label="95% interval")
 left.plot(middle, rows, "o", color="#4477aa", markersize=4, label="median")
 left.set_yticks(rows, names)
-left.set(xlabel="less the value simulated from", ylim=(-0.6, 3.6))
+left.set(xlabel="estimate - true value", ylim=(-0.6, 3.6))
 left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
 
 grid = np.linspace(-4, 4, 400)
-right.hist(draws, bins=80, range=(-4, 4), density=True, color="#4477aa", alpha=0.4, label="sghmccv")
-for label, sd, style in (("posterior", 1.0, "-"), ("momentum of variance eps/2", in_r, "--")):
-    right.plot(grid, np.exp(-0.5 * (grid / sd) ** 2) / sd / np.sqrt(2 * np.pi), style, color="black", label=label)
+right.hist(
+    draws,
+    bins=80,
+    range=(-4, 4),
+    density=True,
+    color="#4477aa",
+    alpha=0.4,
+    label="draws of sghmccv",
+)
+for label, sd, style in (
+    ("posterior", 1.0, "-"),
+    ("momentum of variance eps/2", in_r, "--"),
+):
+    right.plot(
+        grid,
+        np.exp(-0.5 * (grid / sd) ** 2) / sd / np.sqrt(2 * np.pi),
+        style,
+        color="black",
+        label=label,
+    )
 right.set(xlabel="standard deviations of the posterior", yticks=[], ylim=(0, None))
 right.spines["left"].set_visible(False)
-right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, columnspacing=1.2)
+right.legend(
+    loc="lower center",
+    bbox_to_anchor=(0.5, 1.0),
+    ncols=3,
+    frameon=False,
+    columnspacing=1.2,
+    fontsize="small",
+)
 
-path = ROOT / "vignettes" / "figures" / "portingFromR.png"
-path.parent.mkdir(exist_ok=True)
-figure.savefig(path, dpi=150)
-print(f"\nFigure written to {path}")
+# sphinx_gallery_start_ignore
+FIGURES.mkdir(exist_ok=True)
+figure.savefig(FIGURES / "portingFromR.png", dpi=150)
+# sphinx_gallery_end_ignore

@@ -51,7 +51,9 @@ def simulate(n, seed):
     """The counts of the words in n documents, and their distributions over topics."""
     rng = np.random.default_rng(seed)
     theta = rng.dirichlet(np.full(N_TOPICS, 0.1), n)
-    counts = [rng.multinomial(N_TOKENS, probabilities) for probabilities in theta @ truth]
+    counts = [
+        rng.multinomial(N_TOKENS, probabilities) for probabilities in theta @ truth
+    ]
     return sparse.csr_array(np.array(counts)), theta
 
 
@@ -70,7 +72,9 @@ given = {"vocabulary": vocabulary, "verbose": False, "seed": 1}
 N_ITERS = 200 if SHORT else 1_000
 topics = lda(docs, N_TOPICS, nIters=N_ITERS, **given)
 print(topics)
-print(topics.topWords(5).pivot(index="topic", columns="rank", values="word").to_string())
+print(
+    topics.topWords(5).pivot(index="topic", columns="rank", values="word").to_string()
+)
 
 # %%
 # Every topic is a row or a column: its words share a letter or a digit. Topics come in no
@@ -86,7 +90,9 @@ def matched(found):
 
 
 order, cosine = matched(topics.components)
-print(f"cosine with the true topic: {cosine.min():.3f} at least, {cosine.mean():.3f} on average")
+print(
+    f"cosine with the true topic: {cosine.min():.3f} at least, {cosine.mean():.3f} on average"
+)
 
 # %%
 # These are draws from a posterior distribution, so that they also say how well the topics are
@@ -102,7 +108,9 @@ print(topics.topWords(3).head(6).round(3).to_string(index=False))
 shares = topics.transform(held_out)[:, order]
 error = np.abs(shares - theta_held_out).mean()
 main = (shares.argmax(axis=1) == theta_held_out.argmax(axis=1)).mean()
-print(f"mean absolute error of a share: {error:.3f}; the main topic is right in {main:.0%}")
+print(
+    f"mean absolute error of a share: {error:.3f}; the main topic is right in {main:.0%}"
+)
 
 # %%
 # How many topics
@@ -113,7 +121,10 @@ print(f"mean absolute error of a share: {error:.3f}; the main topic is right in 
 # bars at once; further topics than there are do little harm, since documents need not use them.
 
 numbers = (5, 10) if SHORT else (5, 8, 10, 15)
-fits = {k: topics if k == N_TOPICS else lda(docs, k, nIters=N_ITERS, **given) for k in numbers}
+fits = {
+    k: topics if k == N_TOPICS else lda(docs, k, nIters=N_ITERS, **given)
+    for k in numbers
+}
 by_number = pd.Series({k: fit.perplexity(held_out) for k, fit in fits.items()})
 by_number = by_number.rename_axis("topics").rename("perplexity")
 print(by_number.round(2).to_string())
@@ -128,11 +139,23 @@ print(by_number.round(2).to_string())
 
 along = {}
 for method in ("scir", "sgrld"):
-    chain = lda(docs, N_TOPICS, nIters=N_ITERS, burnIn=0, thin=N_ITERS // 20, method=method, **given)
+    chain = lda(
+        docs,
+        N_TOPICS,
+        nIters=N_ITERS,
+        burnIn=0,
+        thin=N_ITERS // 20,
+        method=method,
+        **given,
+    )
     perplexity = chain.perplexity(held_out, perDraw=True)
     along[method] = pd.Series(perplexity, index=chain.draws.iterations)
-    outside = chain.draws["topics"][-1][matched(chain.draws["topics"][-1])[0]][truth == 0].mean()
-    print(f"{method}: last perplexity {perplexity[-1]:.2f}, mean of a word outside {outside:.5f}")
+    outside = chain.draws["topics"][-1][matched(chain.draws["topics"][-1])[0]][
+        truth == 0
+    ].mean()
+    print(
+        f"{method}: last perplexity {perplexity[-1]:.2f}, mean of a word outside {outside:.5f}"
+    )
 along = pd.DataFrame(along).rename_axis("iteration")
 
 # %%
@@ -141,7 +164,9 @@ along = pd.DataFrame(along).rename_axis("iteration")
 # Above, ten of the documents, the true topics and those that were found. Below, the held-out
 # perplexity by the number of topics, and along the chains.
 
-plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+plt.rcParams.update(
+    {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+)
 blue, red = "#4477aa", "#cc6677"
 figure = plt.figure(figsize=(8, 5), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=[1, 1])
@@ -163,7 +188,15 @@ left.plot(by_number.index, by_number, "o-", color=blue, markersize=4, linewidth=
 left.axvline(N_TOPICS, color="0.8", linewidth=1, zorder=0)
 left.set(xlabel="topics", ylabel="held-out perplexity")
 for method, colour in (("scir", blue), ("sgrld", red)):
-    right.plot(along.index, along[method], "o-", color=colour, markersize=3, linewidth=1, label=method)
+    right.plot(
+        along.index,
+        along[method],
+        "o-",
+        color=colour,
+        markersize=3,
+        linewidth=1,
+        label=method,
+    )
 right.set(xlabel="iteration", ylabel="held-out perplexity of a draw", yscale="log")
 right.yaxis.set_major_formatter("{x:g}")
 right.yaxis.set_minor_formatter("{x:g}")

@@ -2,22 +2,28 @@
 Less noise: control variates, preferential subsampling, SVRG, SAGA and adaptive sizes
 =====================================================================================
 
-A minibatch gives a noisy gradient, and its noise is what keeps the stepsize small. There are several ways to have less
-of it from as many observations. This vignette measures each on one problem, in which few observations matter most: what
-it buys, what it costs, and where it ceases to help.
+A minibatch gives a noisy gradient, and its noise is what keeps the stepsize small.
+There are several ways to reduce it without more observations. This vignette measures
+each on one problem, in which few observations matter most: what it gains, what it
+costs, and where it stops helping.
 
-Run it from anywhere, with ``python vignettes/varianceReduction.py``. It takes about two minutes. With
-``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
+Run it from anywhere, with ``python vignettes/varianceReduction.py``. It takes about two
+minutes. With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the
+tests.
 """
 
+# sphinx_gallery_start_ignore
 import os
-import time
-import warnings
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
+FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
+# sphinx_gallery_end_ignore
+
+import time
+import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,15 +46,18 @@ from sgmcmc import (
 )
 from sgmcmc.diagnostics import fullGradients, pseudoVariance, zvControlVariates
 
-ROOT = Path(__file__).resolve().parents[1]
+SHORT = False  # whether to run less
+# sphinx_gallery_start_ignore
 SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
+# sphinx_gallery_end_ignore
 
 # %%
 # Data in which few observations matter
 # -------------------------------------
-# Logistic regression on simulated data: two rare categories, to which 1% and 0.4% of the observations belong, and four
-# covariates with heavy tails (Student's t with 3 degrees of freedom). All are standardised, so that the parameters are
-# about equally well known.
+# Logistic regression on simulated data: two rare categories, to which 1% and 0.4% of
+# the observations belong, and four covariates with heavy tails (Student's t with 3
+# degrees of freedom). All are standardised, so that the parameters are about equally
+# well known.
 
 N, n = (5_000 if SHORT else 50_000), 50
 rng = np.random.default_rng(1)
@@ -56,7 +65,9 @@ rare = rng.random((N, 2)) < [0.01, 0.004]
 covariates = np.column_stack([rare, rng.standard_t(3, size=(N, 4))])
 logit = -2 + covariates @ [-0.5, 1.0, 0.3, -0.3, 0.2, 0.0]
 y = rng.random(N) < 1 / (1 + np.exp(-logit))
-X = np.column_stack([np.ones(N), (covariates - covariates.mean(axis=0)) / covariates.std(axis=0)])
+X = np.column_stack(
+    [np.ones(N), (covariates - covariates.mean(axis=0)) / covariates.std(axis=0)]
+)
 dataset = {"X": X, "y": y}
 
 
@@ -70,8 +81,9 @@ def logPrior(params):
 
 
 # %%
-# The mode by Newton's method, in NumPy, and the curvature there, whose inverse is nearly the covariance of the
-# posterior. All samplers are given this mode, so that they need not search for long.
+# The mode by Newton's method, in NumPy, and the curvature there, whose inverse is
+# nearly the covariance of the posterior. All samplers are given this mode, so that they
+# need not search for long.
 
 mode = np.zeros(7)
 for _ in range(20):
@@ -81,81 +93,113 @@ for _ in range(20):
 params = {"beta": mode}
 covariance = np.linalg.inv(curvature)
 sds, root = np.sqrt(np.diag(covariance)), np.linalg.cholesky(covariance)
-print(f"{N:,} observations, {y.mean():.1%} of them positive; posterior sds {sds.min():.4f} to {sds.max():.4f}")
+print(
+    f"{N:,} observations, {y.mean():.1%} of them positive; posterior sds "
+    f"{sds.min():.4f} to {sds.max():.4f}"
+)
 
 # %%
 # The noise, and how far control variates reach
 # ---------------------------------------------
-# ``pseudoVariance`` is the variance of the estimated gradient, summed over all parameters, at given points: exact,
-# worked out from all data. We look at points at several distances from the mode, in posterior standard deviations. A
-# natural unit is the trace of the curvature. In it the plain estimate has about N / n, 1000, if the model fits.
+# ``pseudoVariance`` is the variance of the estimated gradient, summed over all
+# parameters, at given points: exact, worked out from all data. We look at points at
+# several distances from the mode, in posterior standard deviations. A natural unit is
+# the trace of the curvature. In it the plain estimate has about N / n, 1000, if the
+# model fits.
 #
-# ``preferential()`` draws the observations more often whose terms are larger, and divides each term by its probability.
-# With control variates the terms are differences to the mode, with their sizes expected under the posterior.
+# ``preferential()`` draws the observations more often whose terms are larger, and
+# divides each term by its probability. With control variates the terms are differences
+# to the mode, with their sizes expected under the posterior.
 
 SAMPLERS = {
     "plain": {},
     "plain, preferential": {"subsampling": preferential()},
     "control variates": {"gradient": controlVariates()},
-    "control variates, preferential": {"gradient": controlVariates(), "subsampling": preferential()},
+    "control variates, preferential": {
+        "gradient": controlVariates(),
+        "subsampling": preferential(),
+    },
 }
 common = {"logPrior": logPrior, "minibatchSize": n, "seed": 1}
 
 distances = np.geomspace(0.1, 100, 4 if SHORT else 10)
 directions = rng.normal(size=(2, 7))
-directions *= np.sqrt(7) / np.linalg.norm(directions, axis=1, keepdims=True)  # so long are draws, on average
+directions *= np.sqrt(7) / np.linalg.norm(
+    directions, axis=1, keepdims=True
+)  # so long are draws, on average
 points = {"beta": np.concatenate([mode + r * directions @ root.T for r in distances])}
 
 
 def noise_at_points(optimal=False, **settings):
-    sampler = sgldSetup(logLik, dataset, params, stepsize=1e-5, **common | settings)  # the stepsize plays no part
+    sampler = sgldSetup(
+        logLik, dataset, params, stepsize=1e-5, **common | settings
+    )  # the stepsize plays no part
     found = pseudoVariance(sampler, points, optimal=optimal) / np.trace(curvature)
     return found.reshape(len(distances), -1).mean(axis=1)
 
 
 noise = {name: noise_at_points(**settings) for name, settings in SAMPLERS.items()}
-noise["without a floor"] = noise_at_points(gradient=controlVariates(), subsampling=preferential(floor=0.0))
+noise["without a floor"] = noise_at_points(
+    gradient=controlVariates(), subsampling=preferential(floor=0.0)
+)
 noise["the least possible"] = noise_at_points(optimal=True, gradient=controlVariates())
 noise = pd.DataFrame(noise, index=pd.Index(distances, name="sds from the mode"))
 print(noise.iloc[::3].to_string(float_format="{:.3g}".format))
 
 # %%
-# This is panel a of the picture below. The noise of the plain estimate is nearly the same wherever the chain may be.
-# That of control variates grows with the square of the distance: at one standard deviation from the mode it is nearly
-# 400 times smaller, at fifty it is half. They are for a chain that stays around one mode, which was found.
+# This is panel a of the picture below. The noise of the plain estimate is nearly the
+# same wherever the chain may be. That of control variates grows with the square of the
+# distance: at one standard deviation from the mode it is nearly 400 times smaller, at
+# fifty it is half. They are for a chain that stays around one mode, which was found.
 #
-# Preferential subsampling makes the noise of control variates 24 times smaller, with weights that were chosen once, and
-# comes within a factor of two of the least that is possible, for which the probabilities would have to be worked out
-# anew, from all data, at every point. Far away the weights are wrong. There ``floor=0.1``, the tenth of the
-# observations that is drawn uniformly, keeps the noise within bounds; without it, an observation that was thought
-# unimportant comes with an enormous weight, once in a while.
+# Preferential subsampling makes the noise of control variates 24 times smaller, with
+# weights that are computed once. This is within a factor of two of the smallest
+# possible noise, which needs new probabilities from all data at every point. Far away
+# the weights are wrong. There ``floor=0.1``, the tenth of the observations that is
+# drawn uniformly, keeps the noise within bounds; without it, an observation with a
+# small probability is drawn once in a while, with an enormous weight.
 #
 # What the weights are
 # --------------------
-# With control variates an observation matters as far as its gradient changes from where the mode is to where the chain
-# is: by its Hessian, times the width of the posterior. For a logistic regression we can work that out by hand, and
-# ``preferential(hessian)`` would take such weights from us. The half of the data that matters least, by these weights,
+# With control variates an observation matters as far as its gradient changes from where
+# the mode is to where the chain is: by its Hessian, times the width of the posterior.
+# For a logistic regression we can compute that by hand, and ``preferential(hessian)``
+# would accept such weights. The half of the data that matters least, by these weights,
 # is a sixth of a minibatch (panel b).
 
-hessian = (p * (1 - p)) * np.sqrt((X**2).sum(axis=1) * np.einsum("ij,jk,ik->i", X, covariance, X))
+hessian = (p * (1 - p)) * np.sqrt(
+    (X**2).sum(axis=1) * np.einsum("ij,jk,ik->i", X, covariance, X)
+)
 probabilities = 0.9 * hessian / hessian.sum() + 0.1 / N
 ordered = np.sort(probabilities)[::-1]
-share = pd.Series({f"{k:.0%}": ordered[: round(k * N)].sum() for k in (0.01, 0.1, 0.5)}, name="share of the minibatch")
-print(share.map("{:.0%}".format).rename_axis("of the observations, the heaviest").to_string())
+share = pd.Series(
+    {f"{k:.0%}": ordered[: round(k * N)].sum() for k in (0.01, 0.1, 0.5)},
+    name="share of the minibatch",
+)
+print(
+    share.map("{:.0%}".format)
+    .rename_axis("of the observations, the heaviest")
+    .to_string()
+)
 in_rare = probabilities[rare.any(axis=1)].sum() / rare.any(axis=1).mean()
-print(f"an observation of a rare category is drawn {in_rare:.1f} times as often as with equal probabilities")
+print(
+    f"an observation of a rare category is drawn {in_rare:.1f} times as often as with "
+    "equal probabilities"
+)
 
 # %%
 # The stepsize that follows, and the time
 # ---------------------------------------
-# Less noise allows larger steps, and so fewer iterations for an independent draw. A session that has begun knows which
-# stepsize it found, and what to expect of it.
+# Less noise allows larger steps, and so fewer iterations for an independent draw. A
+# session that has begun knows which stepsize it found, and what to expect of it.
 #
-# SVRG and SAGA need no mode for their estimates. SVRG moves the centre of the differences to where the chain is, every
-# so many iterations, with a pass over all data each time: by default after ten times as many observations in
-# minibatches. SAGA remembers the last gradient of each observation, in a table of N times as many numbers as there are
-# parameters. They remember where the chain was, and that is a typical draw, not the mode; so their noise is up to twice
-# that of control variates around the mode, and "auto" takes it to be twice.
+# SVRG and SAGA need no mode for their estimates. SVRG moves the centre of the
+# differences to where the chain is, every so many iterations, with a pass over all data
+# each time: by default after ten times as many observations in minibatches. SAGA
+# remembers the last gradient of each observation, in a table of N times as many numbers
+# as there are parameters. They remember where the chain was, and that is a typical
+# draw, not the mode; so their noise is up to twice that of control variates around the
+# mode, and "auto" takes it to be twice.
 
 SAMPLERS |= {"SVRG": {"gradient": svrg()}, "SAGA": {"gradient": saga()}}
 STEPS = 100 if SHORT else 50_000
@@ -174,25 +218,34 @@ for name in ("plain", *both) if SHORT else SAMPLERS:
         "µs per iteration": 1e6 * (time.perf_counter() - began) / STEPS,
     }
 found = pd.DataFrame(rows).T
-found["draws per second"] = 1e6 / (found["iterations per draw"] * found["µs per iteration"])
+found["draws per second"] = 1e6 / (
+    found["iterations per draw"] * found["µs per iteration"]
+)
 print(found.to_string(float_format="{:.3g}".format))
-print(f"SAGA's table has {N * 7:,} numbers, {4 * N * 7 / 1e6:.1f} MB for each chain, and twice that while it runs")
+print(
+    f"SAGA's table has {N * 7:,} numbers, {4 * N * 7 / 1e6:.1f} MB for each chain, "
+    "and twice that while it runs"
+)
 
 # %%
-# Panel c has the iterations. A stepsize is limited by the direction with most noise, of which weights that were made
-# for the sum of all directions take away less. So preferential subsampling alone gains little here; together with
-# control variates it gains a factor of ten in iterations, and of three in time. (Times are those of one machine, and
-# depend on what else it does.) To draw by weights, and to keep the table of SAGA, takes longer than such small
-# gradients themselves; where `logLik` is dearer it matters less. SVRG has a pass over all data now and then, by default
-# for a tenth of what it looks at.
+# Panel c has the iterations. A stepsize is limited by the direction with most noise.
+# Weights that are made for the sum of all directions reduce the noise there less. So
+# preferential subsampling alone gains little here; together with control variates it
+# gains a factor of ten in iterations, and of three in time. (Times are those of one
+# machine, and depend on what else it does.) To draw by weights, and to keep the table
+# of SAGA, takes longer than such small gradients themselves; where `logLik` is more
+# expensive this matters less. SVRG makes a pass over all data from time to time, by
+# default a tenth of all the observations that it reads.
 #
 # Without the mode
 # ----------------
-# Suppose that the mode cannot be found, so that control variates would have to be around a wrong point. Here all chains
-# begin at zero, some fifty standard deviations away, and ``nItersOpt=0`` says that the search ends where it begins. The
-# noise of SVRG and SAGA depends on where the chain has been, and no formula has it; but a run with ``gradients=True``
-# stores an estimate at each draw, and ``fullGradients`` works out what it should be. The difference is noise. Rare
-# observations make it large once in a while, so we take the median over 20 chains.
+# Suppose that the mode cannot be found, so that control variates would have to be
+# around a wrong point. Here all chains begin at zero, some fifty standard deviations
+# away, and ``nItersOpt=0`` says that the search ends where it begins. The noise of SVRG
+# and SAGA depends on where the chain has been, and no formula has it; but a run with
+# ``gradients=True`` stores an estimate at each draw, and ``fullGradients`` works out
+# what it should be. The difference is noise. Rare observations make it large once in a
+# while, so we take the median over 20 chains.
 
 EVERY, KEPT = (
     (200 if SHORT else 1_500),
@@ -207,44 +260,68 @@ from_zero = common | {
     "gradients": True,
     "verbose": False,
 }
-estimators = {"control variates": controlVariates(nItersOpt=0), "SVRG": svrg(EVERY), "SAGA": saga()}
+estimators = {
+    "control variates": controlVariates(nItersOpt=0),
+    "SVRG": svrg(EVERY),
+    "SAGA": saga(),
+}
 measured = {}
 for name, gradient in list(estimators.items())[: 2 if SHORT else 3]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that chains begin far away is the point
-        out = sgld(logLik, dataset, {"beta": np.zeros(7)}, gradient=gradient, **from_zero)
+        out = sgld(
+            logLik, dataset, {"beta": np.zeros(7)}, gradient=gradient, **from_zero
+        )
     exact = fullGradients(out, logLik, dataset, logPrior, verbose=False)
     squares = ((out.gradients["beta"] - exact["beta"]) ** 2).sum(axis=-1)
     measured[name] = np.median(squares, axis=0) / np.trace(curvature)
-measured = pd.DataFrame(measured, index=pd.Index(KEPT * np.arange(1, 1 + len(measured["SVRG"])), name="iteration"))
+measured = pd.DataFrame(
+    measured,
+    index=pd.Index(KEPT * np.arange(1, 1 + len(measured["SVRG"])), name="iteration"),
+)
 print("Noise, in units of the trace of the curvature:")
 print(measured.iloc[:: len(measured) // 8].to_string(float_format="{:.2g}".format))
 
 # %%
-# Panel d: control variates around a wrong point are no better than the plain estimate. SVRG is, from its second full
-# gradient on, and its noise then has the shape of a saw: it falls when the centre is renewed, and grows while the chain
-# forgets it. SAGA improves by and by, since it sees an observation once in N / n = 1000 iterations, on average.
+# Panel d: control variates around a wrong point are no better than the plain estimate.
+# SVRG is, from its second full gradient on, and its noise then rises and falls: it
+# falls when the centre is renewed, and grows as the chain moves away from it. SAGA
+# improves gradually, since it sees an observation once in N / n = 1000 iterations, on
+# average.
 #
 # Sizes that adapt
 # ----------------
-# ``minibatchSize=adaptive()`` takes as many observations as keep a bound of the noise: more, the farther the chain is
-# from the mode. A pilot chain with minibatches of the size `pilot` tells how far that usually is, and at the 95%
-# quantile of its squared distances the size is that of the pilot. The chain begins at zero again. Once it has settled,
-# we compare its noise with that of minibatches which always have the pilot's size, or the average of the adaptive ones.
+# ``minibatchSize=adaptive()`` takes as many observations as keep a bound of the noise:
+# more, the farther the chain is from the mode. A pilot chain with minibatches of the
+# size `pilot` tells how far that usually is, and at the 95% quantile of its squared
+# distances the size is that of the pilot. The chain begins at zero again. Once it has
+# settled, we compare its noise with that of minibatches which always have the pilot's
+# size, or the average of the adaptive ones.
 
 PILOT = 400
 settled = 200 if SHORT else 1_000
 cv = common | {"stepsize": 0.1, "preconditioner": covariance}
 adapted = sgldcv(
-    logLik, dataset, params, **cv | {"minibatchSize": adaptive(pilot=PILOT)}, nIters=3 * settled, verbose=False,
+    logLik, dataset, params, **cv | {"minibatchSize": adaptive(pilot=PILOT)},
+    nIters=3 * settled, verbose=False,
     nChains=1, starts={"beta": np.zeros((1, 7))},
 )  # fmt: skip
 sizes = adapted.sampleStats["minibatch_size"][0]
 average = round(sizes[settled:].mean())
 where = {"beta": adapted["beta"][0, settled :: settled // 30]}
 rows = {}
-for name, size in {"adaptive": adaptive(pilot=PILOT), "the pilot's": PILOT, "the average": average}.items():
-    sampler = sgldSetup(logLik, dataset, params, gradient=controlVariates(), **cv | {"minibatchSize": size})
+for name, size in {
+    "adaptive": adaptive(pilot=PILOT),
+    "the pilot's": PILOT,
+    "the average": average,
+}.items():
+    sampler = sgldSetup(
+        logLik,
+        dataset,
+        params,
+        gradient=controlVariates(),
+        **cv | {"minibatchSize": size},
+    )
     of_draws = pseudoVariance(sampler, where) / np.trace(curvature)
     rows[name] = {
         "observations": PILOT if size == PILOT else average,
@@ -252,29 +329,38 @@ for name, size in {"adaptive": adaptive(pilot=PILOT), "the pilot's": PILOT, "the
         "noise, 95% quantile": np.quantile(of_draws, 0.95),
     }
 by_size = pd.DataFrame(rows).T.rename_axis("minibatch size")
-print(f"at most {sizes.max():,.0f} observations, while the chain comes from zero; then {average} on average")
+print(
+    f"at most {sizes.max():,.0f} observations, while the chain comes from zero; then "
+    f"{average} on average"
+)
 print(by_size.to_string(float_format="{:.3g}".format))
 
 # %%
-# Far from the mode a minibatch has nearly all data; where the chain settles, 40% less than the pilot's (panel e). But
-# for the noise that they have, adaptive sizes save nothing in a chain that has settled: the noise goes with the squared
-# distance, and so do the sizes, so that on average a fixed size does as well with as many observations. **What they buy
-# is a bound: no large noise where a chain begins, or strays, and few observations elsewhere.** The distance is in the
-# units of the parameters, which should therefore be about equally well known. It hardly varies if there are many of
-# them, and then there is little to adapt to.
+# Far from the mode a minibatch has nearly all data; where the chain settles, 40% less
+# than the pilot's (panel e). But in a chain that has converged, adaptive sizes save
+# nothing: the noise is in proportion to the squared distance, and so are the sizes, so
+# that on average a fixed size does as well with as many observations. **Their advantage
+# is a bound: no large noise where a chain begins, or strays, and few observations
+# elsewhere.** The distance is in the units of the parameters, which should therefore be
+# about equally well known. It hardly varies if there are many of them, and then there
+# is little to adapt to.
 #
 # After the run: zero-variance control variates
 # ---------------------------------------------
-# Gradients that were stored with the draws can make means more precise, by a linear regression after the run. That
-# works the better the less noise they have. With preferential subsampling, one run gets both: more independent draws,
-# and means that are seven times as precise as the draws alone would make them (panel f).
+# Gradients that were stored with the draws can make means more precise, by a linear
+# regression after the run. That works the better the less noise they have. With
+# preferential subsampling, one run gets both: more independent draws, and means that
+# are seven times as precise as the draws alone would make them (panel f).
 
 zero_variance, rows = {}, {}
 for name in both[1:] if SHORT else both:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the first of these runs is short is no matter here
+        warnings.simplefilter(
+            "ignore"
+        )  # that the first of these runs is short is no matter here
         out = sgld(
-            logLik, dataset, params, **common | SAMPLERS[name], nIters=500 if SHORT else 5_000, gradients=True,
+            logLik, dataset, params, **common | SAMPLERS[name],
+            nIters=500 if SHORT else 5_000, gradients=True,
             verbose=False,
         )  # fmt: skip
     zero_variance[name] = out, (zv := zvControlVariates(out))
@@ -288,14 +374,25 @@ print(pd.DataFrame(rows).T.to_string(float_format="{:.2g}".format))
 # %%
 # The picture
 # -----------
-# Blue are control variates, red is the plain estimate. Solid lines and filled circles are preferential subsampling,
-# dashed lines and open circles uniform minibatches; "c.v." is short for control variates. Noise is in units of the
-# trace of the curvature.
+# Blue are control variates, red is the plain estimate. Solid lines and filled circles
+# are preferential subsampling, dashed lines and open circles uniform minibatches;
+# "c.v." is short for control variates. Noise is in units of the trace of the curvature.
 
 RED, BLUE, GREEN, OCHRE, GREY = "#cc6677", "#4477aa", "#228833", "#b8860b", "0.45"
-plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": "medium"})
+plt.rcParams.update(
+    {
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": "medium",
+    }
+)
 figure, axes = plt.subplot_mosaic(
-    [["noise", "noise", "weights"], ["noise", "noise", "iterations"], ["along", "sizes", "after"]],
+    [
+        ["noise", "noise", "weights"],
+        ["noise", "noise", "iterations"],
+        ["along", "sizes", "after"],
+    ],
     figsize=(9, 7.6), height_ratios=[1, 1, 1.15], layout="constrained",
 )  # fmt: skip
 titles = {
@@ -319,12 +416,28 @@ styles = {
     "the least possible": (GREY, "-"),
 }
 for name, (colour, style) in styles.items():
-    label = {"without a floor": "the same, without a floor", "the least possible": "the same, the least possible"}
-    ax.plot(noise.index, noise[name], style, color=colour, linewidth=1.4, label=label.get(name, name))
+    label = {
+        "without a floor": "the same, without a floor",
+        "the least possible": "the same, the least possible",
+    }
+    ax.plot(
+        noise.index,
+        noise[name],
+        style,
+        color=colour,
+        linewidth=1.4,
+        label=label.get(name, name),
+    )
 ax.axvline(1, color="0.8", linewidth=1, zorder=0)
-ax.set(xscale="log", yscale="log", xlabel="distance, in posterior standard deviations", ylabel="variance of the noise")
+ax.set(
+    xscale="log",
+    yscale="log",
+    xlabel="distance, in posterior standard deviations",
+    ylabel="variance of the noise",
+)
 ax.set(xlim=(distances[0], distances[-1]), ylim=(None, 2e5))
-ax.annotate("where the chain is", (1, 0), (4, 5), xycoords=("data", "axes fraction"), textcoords="offset points",
+ax.annotate("where the chain is", (1, 0), (4, 5),
+            xycoords=("data", "axes fraction"), textcoords="offset points",
             color=GREY)  # fmt: skip
 ax.xaxis.set_major_formatter("{x:g}")
 ax.legend(loc="lower right", bbox_to_anchor=(1, 0.06), frameon=False)
@@ -345,13 +458,30 @@ short = {
     "plain, preferential": "plain, pref.",
     "control variates, preferential": "c.v., pref.",
 }
-colours = {"SVRG": GREEN, "SAGA": OCHRE} | {name: colour for name, (colour, _) in styles.items()}
+colours = {"SVRG": GREEN, "SAGA": OCHRE} | {
+    name: colour for name, (colour, _) in styles.items()
+}
 places = np.arange(len(found))[::-1]
 ax.hlines(places, 1, found["iterations per draw"], color="0.85", linewidth=1)
-for place, (name, iterations) in zip(places, found["iterations per draw"].items(), strict=True):
+for place, (name, iterations) in zip(
+    places, found["iterations per draw"].items(), strict=True
+):
     filled = "preferential" in name
-    ax.plot(iterations, place, "o", color=colours[name], markersize=6, markerfacecolor=colours[name] if filled else "w")
-    ax.annotate(f"{iterations:,.0f}", (iterations, place), (6, -3), textcoords="offset points", fontsize="small")
+    ax.plot(
+        iterations,
+        place,
+        "o",
+        color=colours[name],
+        markersize=6,
+        markerfacecolor=colours[name] if filled else "w",
+    )
+    ax.annotate(
+        f"{iterations:,.0f}",
+        (iterations, place),
+        (6, -3),
+        textcoords="offset points",
+        fontsize="small",
+    )
 ax.set_yticks(places, [short.get(name, name) for name in found.index])
 ax.tick_params(axis="y", length=0)
 ax.set(xscale="log", xlim=(5, 2e5), ylim=(-0.6, len(found) - 0.4))
@@ -359,23 +489,51 @@ ax.set(xscale="log", xlim=(5, 2e5), ylim=(-0.6, len(found) - 0.4))
 ax = axes["along"]
 for name in measured:
     style = "--" if name == "control variates" else "-"
-    ax.plot(measured[name], style, color=colours[name], linewidth=1.2, label=short.get(name, name))
-ax.set(yscale="log", xlabel="iteration", ylabel="squared noise, median", xlim=(0, measured.index[-1]), ylim=(0.05, 2e4))
+    ax.plot(
+        measured[name],
+        style,
+        color=colours[name],
+        linewidth=1.2,
+        label=short.get(name, name),
+    )
+ax.set(
+    yscale="log",
+    xlabel="iteration",
+    ylabel="squared noise, median",
+    xlim=(0, measured.index[-1]),
+    ylim=(0.05, 2e4),
+)
 ax.xaxis.set_major_formatter("{x:,.0f}")
-ax.legend(loc="upper center", frameon=False, fontsize="small", ncols=3, columnspacing=1, handlelength=1.5)
+ax.legend(
+    loc="upper center",
+    frameon=False,
+    fontsize="small",
+    ncols=3,
+    columnspacing=1,
+    handlelength=1.5,
+)
 
 ax = axes["sizes"]
 ax.plot(np.arange(1, 1 + len(sizes)), sizes, color=BLUE, linewidth=0.8)
 ax.axhline(PILOT, color="black", linewidth=1, linestyle="--", zorder=3)
 ax.annotate("dashed: 400, the pilot's", (len(sizes), 2_000), ha="right")
 ax.annotate("all", (len(sizes) / 50, N), (8, -3), textcoords="offset points")
-ax.set(yscale="log", xlabel="iteration", ylabel="observations", xlim=(0, len(sizes)), ylim=(20, 1.5 * N))
+ax.set(
+    yscale="log",
+    xlabel="iteration",
+    ylabel="observations",
+    xlim=(0, len(sizes)),
+    ylim=(20, 1.5 * N),
+)
 ax.xaxis.set_major_formatter("{x:,.0f}")
 ax.yaxis.set_major_formatter("{x:,.0f}")
 
 ax = axes["after"]
 draws, zv = zero_variance["control variates, preferential"]
-for values, label in ((draws["beta"], "of the draws"), (zv.values["beta"], "with control variates")):
+for values, label in (
+    (draws["beta"], "of the draws"),
+    (zv.values["beta"], "with control variates"),
+):
     plotRunning((values[:, 3] - mode[3]) / sds[3], label=label, ax=ax)
 for line, colour in zip(ax.lines, (GREY, BLUE), strict=True):
     line.set_color(colour)
@@ -383,19 +541,23 @@ ax.legend(frameon=False, fontsize="small")
 ax.set(ylim=(-0.3, 0.3), ylabel="running mean, in sds")
 ax.xaxis.set_major_locator(plt.MaxNLocator(3))
 
-path = ROOT / "vignettes" / "figures" / "varianceReduction.png"
-path.parent.mkdir(exist_ok=True)
-figure.savefig(path, dpi=150)
-print(f"\nFigure written to {path}")
+# sphinx_gallery_start_ignore
+FIGURES.mkdir(exist_ok=True)
+figure.savefig(FIGURES / "varianceReduction.png", dpi=150)
+# sphinx_gallery_end_ignore
 
 # %%
 # Which to take
 # -------------
-# - *One mode, which can be found*: control variates, and with ``preferential()`` if few observations matter. Whether
-#   they do, `sampler.expected` tells before a chain is run: compare the stepsizes.
-# - *Several modes, or none that is found*: `saga` if N is small enough for its table, `svrg` otherwise.
-# - *A chain that may stray far from the mode*: ``minibatchSize=adaptive()``, with control variates.
+# - *One mode, which can be found*: control variates, and with ``preferential()`` if few
+#   observations matter. Whether they do, `sampler.expected` tells before a chain is
+#   run: compare the stepsizes.
+# - *Several modes, or none that is found*: `saga` if N is small enough for its table,
+#   `svrg` otherwise.
+# - *A chain that may stray far from the mode*: ``minibatchSize=adaptive()``, with
+#   control variates.
 # - *Means to many digits*: ``gradients=True``, and ``zvControlVariates`` after the run.
 #
-# Where the minibatch is no longer what keeps the stepsize small, less noise buys nothing: here that of control variates
-# with preferential subsampling is at 0.25, and could at most be 0.30 for the error that is tolerated.
+# Where something else keeps the stepsize small, less noise gains nothing. Here the
+# stepsize of control variates with preferential subsampling is at 0.25, and could at
+# most be 0.30 for the error that is tolerated.

@@ -174,9 +174,10 @@ def text(given: Any, clock: Clock, curves: dict, words: list, train: sparse.csr_
     parts = [
         "# Topics of news: SCIR and SGRLD",
         f"{THESIS}, section 5.5.1, which has articles of Wikipedia. Here the AP corpus: {train.shape[0]:,} documents "
-        f"to learn from, {held_out.shape[0]} held out, {train.shape[1]:,} words. {K} topics, minibatches of {MINIBATCH} "
-        f"documents, {ITERATIONS:,} iterations, seeds {SEEDS[0]} to {SEEDS[-1]}. All have the same priors: {DOC_TOPIC} "
-        f"for the topics of a document, {TOPIC_WORD} for the words of a topic. The stepsizes are the defaults of `lda`.",
+        f"to learn from, {held_out.shape[0]} held out, {train.shape[1]:,} words. {K} topics, minibatches of "
+        f"{MINIBATCH} documents, {ITERATIONS:,} iterations, seeds {SEEDS[0]} to {SEEDS[-1]}. All have the same "
+        f"priors: {DOC_TOPIC} for the topics of a document, {TOPIC_WORD} for the words of a topic. "
+        "The stepsizes are the defaults of `lda`.",
         "Perplexity is by document completion: half of the tokens of a held-out document tell of its topics, and the "
         "other half are scored. *Alone* is that of the last draw, *averaged* of the mean of the probabilities under "
         "the later half of the draws. *Variational* is scikit-learn's online variational Bayes with the same priors "

@@ -12,12 +12,18 @@ from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
 logger = logging.getLogger(__name__)
+# The translator reads all digits after a command as one number, so that `\frac12 N` would become 12 / N.
+BARE_FRACTION = re.compile(r"\\[tdc]?frac(?![a-zA-Z])(?!\s*\{(?:[^{}]|\{[^{}]*\})*\}\s*\{)")
 
 
 def mathml(node: nodes.Node, as_block: bool) -> str:
     """The formula; or, after a warning, its LaTeX if that is beyond the translator."""
     # What the translator does not know: dots that choose their height, and sizes, which MathML finds by itself.
-    latex = node.astext().replace("\\dots", "\\ldots")
+    latex = node.astext()
+    bare = BARE_FRACTION.search(latex)
+    if bare:
+        logger.warning("a fraction without braces, %s, in %s", latex[bare.start() :][:10], latex, location=node)
+    latex = latex.replace("\\dots", "\\ldots")
     latex = re.sub(r"\\([bB]igg?[lrm]?|textstyle|displaystyle)(?![a-zA-Z])", "", latex)
     if as_block:
         latex = re.sub(r"\{align(ed)?\*?\}", "{aligned}", latex)

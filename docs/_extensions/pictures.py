@@ -1,8 +1,10 @@
-"""The committed figures of the vignettes on their pages, where the vignettes are not executed; and their order."""
+"""The stored outputs and figures of the vignettes on their pages, where they are not executed; and their order."""
 
 from __future__ import annotations
 
-import builtins
+import json
+import os
+import re
 from pathlib import Path
 
 from PIL import Image
@@ -10,22 +12,38 @@ from sphinx.application import Sphinx
 
 VIGNETTES = Path(__file__).resolve().parents[2] / "vignettes"
 FIGURES = VIGNETTES / "figures"
+OUTPUTS = VIGNETTES / "outputs"
 ORDER = (
     "gettingStarted",
+    "tuning",
+    "hugeChains",
+    "varianceReduction",
+    "dynamics",
     "mvGauss",
     "gaussMixture",
     "logisticRegression",
     "nn",
-    "tuning",
-    "varianceReduction",
-    "dynamics",
+    "simplex",
     "topics",
     "dirichletProcess",
-    "hugeChains",
     "portingFromR",
 )
 THUMBNAIL = (400, 280)
+SHOWN = {  # of each figure, the panel that can be read at the size of a thumbnail: left, top, right and bottom
+    "gettingStarted": (0.40, 0.04, 1, 0.52),
+    "tuning": (0.34, 0.12, 0.65, 1),
+    "hugeChains": (0.52, 0, 1, 1),
+    "varianceReduction": (0, 0, 0.65, 0.64),
+    "dynamics": (0.66, 0.5, 1, 1),
+    "mvGauss": (0, 0, 0.655, 1),
+    "gaussMixture": (0, 0.06, 0.52, 0.93),
+    "logisticRegression": (0, 0.05, 0.375, 0.93),
+    "nn": (0, 0.05, 0.37, 0.93),
+    "portingFromR": (0.53, 0.08, 1, 1),
+}
 END = ".. _sphx_glr_download_"
+CELL = re.compile(r"^\.\. GENERATED FROM PYTHON SOURCE LINES \d+-\d+\n", re.MULTILINE)
+CODE = ".. code-block:: Python\n"
 
 
 class VignetteOrder:
@@ -43,36 +61,61 @@ class VignetteOrder:
         return "<VignetteOrder>"
 
 
-def tell_file(gallery_conf: dict, fname: str) -> None:
-    """Let a vignette that is executed know where it is; the gallery gives it no `__file__` of its own."""
-    builtins.__file__ = str(VIGNETTES / Path(fname).name)
-
-
 def make_thumbnails(app: Sphinx) -> None:
     """From the figures, in place of the grey ones that the gallery makes of what it did not execute."""
     folder = Path(app.srcdir) / "gallery" / "images" / "thumb"
     folder.mkdir(parents=True, exist_ok=True)
     for figure in FIGURES.glob("*.png"):
         with Image.open(figure) as picture:
-            picture = picture.convert("RGB")
+            left, top, right, bottom = SHOWN.get(figure.stem, (0, 0, 1, 1))
+            width, height = picture.size
+            box = (int(left * width), int(top * height), int(right * width), int(bottom * height))
+            picture = picture.convert("RGB").crop(box)
             picture.thumbnail(THUMBNAIL)
             canvas = Image.new("RGB", THUMBNAIL, "white")
             canvas.paste(picture, ((THUMBNAIL[0] - picture.width) // 2, (THUMBNAIL[1] - picture.height) // 2))
             canvas.save(folder / f"sphx_glr_{figure.stem}_thumb.png")
 
 
-def add_figure(app: Sphinx, docname: str, source: list[str]) -> None:
-    """At the end of a vignette's page, unless the vignette was executed and the page has what it drew."""
+def picture(stem: str) -> str:
+    """The figure of a vignette, as reStructuredText."""
+    return f".. image:: /../vignettes/figures/{stem}.png\n   :alt: The figure that this vignette draws\n\n"
+
+
+def printed(text: str) -> str:
+    """What a cell printed, as reStructuredText."""
+    lines = "\n".join(f"    {line}".rstrip() for line in text.rstrip("\n").splitlines())
+    return f".. rst-class:: sphx-glr-script-out\n\n .. code-block:: none\n\n{lines}\n\n"
+
+
+def with_outputs(page: str, cells: list[dict] | None, stem: str) -> str:
+    """The page of a vignette with the outputs of its cells below them; without cells, the figure below the last."""
+    body, mark, footer = page.rpartition(END)
+    parts = CELL.split(body)
+    heads = [*CELL.findall(body), ""]
+    code = [k for k, part in enumerate(parts) if k and part.lstrip("\n").startswith(CODE)]
+    if cells is None:
+        cells = [{"printed": "", "figure": k == code[-1]} for k in code]
+    if len(code) != len(cells):
+        raise ValueError(f"vignettes/outputs/{stem}.json has {len(cells)} cells, and the page {len(code)}.")
+    for k, cell in zip(code, cells, strict=True):
+        output = printed(cell["printed"]) if cell["printed"].strip() else ""
+        parts[k] = parts[k].rstrip("\n") + "\n\n" + output + (picture(stem) if cell["figure"] else "")
+    return "".join(part + head for part, head in zip(parts, heads, strict=True)) + mark + footer
+
+
+def add_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
+    """To the page of a vignette that was not executed, what `docs/vignetteOutputs.py` has stored of a full run."""
     folder, _, stem = docname.rpartition("/")
-    if folder != "gallery" or not (FIGURES / f"{stem}.png").exists() or ".. image-sg::" in source[0]:
+    if folder != "gallery" or os.environ.get("SGMCMC_DOCS") == "full" or not (FIGURES / f"{stem}.png").exists():
         return
-    figure = f".. image:: /../vignettes/figures/{stem}.png\n   :alt: The figure that this vignette draws\n\n"
-    before, mark, after = source[0].rpartition(END)
-    source[0] = f"{before}{figure}{mark}{after}" if mark else source[0] + "\n" + figure
+    stored = OUTPUTS / f"{stem}.json"
+    cells = json.loads(stored.read_text(encoding="utf-8"))["cells"] if stored.exists() else None
+    source[0] = with_outputs(source[0], cells, stem)
 
 
 def setup(app: Sphinx) -> dict:
     """Register both, after the gallery has been written."""
     app.connect("builder-inited", make_thumbnails, priority=900)
-    app.connect("source-read", add_figure)
+    app.connect("source-read", add_outputs)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

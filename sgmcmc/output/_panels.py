@@ -19,7 +19,7 @@ def require_matplotlib(function: str) -> ModuleType:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError(f'{function} needs matplotlib: pip install "sgmcmc[plots]"') from error
+        raise ImportError(f"{function} needs matplotlib: pip install matplotlib") from error
     return plt
 
 

@@ -81,5 +81,5 @@ def require_arviz(function: str) -> ModuleType:
         import arviz_base
         import arviz_stats  # noqa: F401
     except ImportError as error:
-        raise ImportError(f'{function} needs ArviZ: pip install "sgmcmc[arviz]"') from error
+        raise ImportError(f'{function} needs ArviZ: pip install arviz-base "arviz-stats[xarray]"') from error
     return arviz_base

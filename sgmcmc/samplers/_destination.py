@@ -118,7 +118,7 @@ def _path(name: str, storage: Any) -> Path:
         import xarray  # noqa: F401
         import zarr  # noqa: F401
     except ImportError as error:
-        raise ImportError('storage needs Zarr and xarray: pip install "sgmcmc[zarr]"') from error
+        raise ImportError("storage needs Zarr and xarray: pip install zarr xarray") from error
     return path
 
 

@@ -220,8 +220,7 @@ zeros.""",
         "str or Path, optional",
         """The path of a new Zarr store, "name.zarr". The run writes the draws to it in place of memory.
 ArviZ and xarray can read it at any time, and ``Draws.load`` later. If the run is killed, only the last seconds
-are lost (a failing machine may lose more). Needs the extra
-"zarr".""",
+are lost (a failing machine may lose more).""",
     ),
     "resume": (
         "bool, default False",

@@ -22,16 +22,20 @@ class Numbers(NamedTuple):
     elements: tf.Tensor  # int32 [m], each with numbers of its own
 
     def log_gamma(self, shape: tf.Tensor) -> tf.Tensor:
-        """Logarithms of Gamma(shape, 1) draws, [C, m]."""
-        return self.stream.log_gamma(self.counter[None], self.elements, shape[None])[0]
+        """Logarithms of Gamma(shape, 1) draws, [C, ...] with m elements a chain."""
+        return self._of(self.stream.log_gamma, shape)
 
     def poisson(self, mean: tf.Tensor) -> tf.Tensor:
-        """Poisson draws, [C, m]."""
-        return self.stream.poisson(self.counter[None], self.elements, mean[None])[0]
+        """Poisson draws, [C, ...] with m elements a chain."""
+        return self._of(self.stream.poisson, mean)
 
     def normal(self, dtype: tf.DType) -> tf.Tensor:
         """Standard normals, [C, m]; in float32, which is far more exact than an Euler step."""
         return tf.cast(self.stream.normal(self.counter[None], self.elements, tf.float32)[0], dtype)
+
+    def _of(self, draw: Callable[..., tf.Tensor], parameter: tf.Tensor) -> tf.Tensor:
+        flat = tf.reshape(parameter, [1, parameter.shape[0], -1])
+        return tf.reshape(draw(self.counter[None], self.elements, flat), parameter.shape)
 
 
 class Rule(NamedTuple):

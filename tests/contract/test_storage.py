@@ -447,7 +447,7 @@ def test_bad_stores_are_refused_by_name(
 @pytest.mark.parametrize("missing", ["zarr", "xarray"])
 def test_without_zarr_it_is_said_how_to_get_it(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ImportError, match=r'storage needs Zarr and xarray: pip install "sgmcmc\[zarr\]"'):
+    with pytest.raises(ImportError, match=r"^storage needs Zarr and xarray: pip install zarr xarray$"):
         run("sgld", 10, storage=tmp_path / "run.zarr")
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+import numpy as np
 import pytest
 
 import sgmcmc
@@ -43,6 +44,28 @@ def test_the_first_example_is_that_of_the_readme():
 @pytest.mark.parametrize("vignette", VIGNETTES, ids=lambda path: path.stem)
 def test_every_vignette_has_its_figure(vignette):
     assert (ROOT / "vignettes" / "figures" / f"{vignette.stem}.png").exists()
+
+
+@pytest.mark.slow
+def test_the_guide_on_usage_keeps_its_promises(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    one_call, chains, _, averages, _ = python_blocks(read(DOCS / "guide" / "usage.md"))
+    exec(one_call, namespace)
+    exact = namespace["dataset"]["x"].mean()
+    exec(chains, namespace)
+    assert namespace["out"]["theta"].shape == (4, 2000)
+    assert (abs(namespace["out"]["theta"].mean(axis=1) - exact) < 0.003).all()
+    exec("from sgmcmc import getParams, initSess, sgldcvSetup, sgmcmcStep\n", namespace)
+    exec("sampler = sgldcvSetup(logLik, dataset, params, seed=1)\n" + averages, namespace)
+    ways = [namespace["total"] / 10_000, namespace["out"]["theta"].values.mean()]
+    assert np.ptp(ways) < 1e-5 and abs(ways[0] - exact) < 0.003
+
+
+def test_every_picture_of_a_page_is_there():
+    for page in PAGES:
+        pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", read(page))
+        assert [picture for picture in pictures if not (page.parent / picture).exists()] == []
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "CHANGELOG.md"])
@@ -130,7 +153,7 @@ def test_the_site_is_built_without_a_warning_and_its_links_lead_somewhere(tmp_pa
     for folder in FOLDERS:
         ignore = shutil.ignore_patterns("__pycache__", "_build", "generated", "gallery")
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=folder == "sgmcmc", ignore=ignore)
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
     build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "docs", "html"]
     run = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True)

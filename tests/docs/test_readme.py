@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -11,24 +10,18 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_python_blocks_run_in_order(tmp_path, monkeypatch):
+def test_the_first_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}
-    blocks = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
-    for i, block in enumerate(blocks):
-        exec(compile(block, f"README.md, Python block {i + 1}", "exec"), namespace)
-        if i == 0:  # the numbers that the README promises
-            draws, exact = namespace["out"]["theta"], namespace["dataset"]["x"].mean()
-            assert abs(draws.mean() - exact) < 0.003
-            assert abs(draws.std() - 0.01) < 0.002
-        if i == 1:  # four chains
-            assert namespace["out"]["theta"].shape == (4, 2000)
-            assert (abs(namespace["out"]["theta"].mean(axis=1) - exact) < 0.003).all()
-        if i == 3:  # the three ways to a mean
-            ways = [namespace["total"] / 10_000, namespace["out"]["theta"].values.mean()]
-            assert np.ptp(ways) < 1e-5 and abs(ways[0] - exact) < 0.003
-    assert np.isfinite(namespace["out"]["theta"]).all()
+    (block,) = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    exec(compile(block, "README.md, Python block", "exec"), namespace)
+    draws, exact = namespace["out"]["theta"], namespace["dataset"]["x"].mean()
+    assert abs(draws.mean() - exact) < 0.003  # the numbers that the README promises
+    assert abs(draws.std() - 0.01) < 0.002
+
+
+def test_is_short():
+    assert len(README.split()) <= 750
 
 
 def test_links_to_files_exist():

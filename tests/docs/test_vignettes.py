@@ -1,5 +1,7 @@
 """Every vignette runs from start to end, draws its figure, and finds what it should."""
 
+import importlib.util
+import json
 import runpy
 import shutil
 from pathlib import Path
@@ -10,6 +12,23 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 VIGNETTES = sorted((ROOT / "vignettes").glob("*.py"))
+DOWNLOADING = {"logisticRegression", "nn"}  # which run in full with data that are downloaded
+
+
+@pytest.mark.parametrize("vignette", VIGNETTES, ids=lambda path: path.stem)
+def test_stored_outputs_are_those_of_its_cells(vignette):
+    """Otherwise, run `python docs/vignetteOutputs.py NAME`."""
+    stored = ROOT / "vignettes" / "outputs" / f"{vignette.stem}.json"
+    if vignette.stem in DOWNLOADING and not stored.exists():
+        return
+    spec = importlib.util.spec_from_file_location("vignetteOutputs", ROOT / "docs" / "vignetteOutputs.py")
+    outputs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(outputs)
+    cells = json.loads(stored.read_text(encoding="utf-8"))["cells"]
+    assert [outputs.meaning(cell["code"]) for cell in cells] == [
+        outputs.meaning(code) for code, _ in outputs.cells_of(vignette)
+    ]
+    assert sum(cell["figure"] for cell in cells) == 1
 
 
 def getting_started(found):
@@ -45,7 +64,9 @@ def nn(found):
 
 
 def porting_from_r(found):
-    assert abs(found["draws"].std() / found["here"] - 1) < 0.1  # the law of this package, not that of R's refresh
+    assert (
+        abs(found["draws"].std() / found["here"] - 1) < 0.1
+    )  # the distribution of this package, not that of R's refresh
     assert abs(found["in_r"] / found["here"] - 1) > 0.1
 
 

@@ -523,5 +523,5 @@ def test_what_is_missing_is_named_with_how_to_get_it(
     few: sgmcmc.Draws, missing: str, function: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ImportError, match=rf'{function} needs ArviZ: pip install "sgmcmc\[arviz\]"'):
+    with pytest.raises(ImportError, match=f"^{function} needs ArviZ: pip install arviz-base "):
         getattr(few, function)()

@@ -22,26 +22,10 @@ class Both(NamedTuple):
     theta: tf.Tensor
 
 
-def joined(both: Both) -> tf.Tensor:
-    """Of each chain all elements in a row, [C, m]."""
-    return tf.concat([tf.reshape(x, [x.shape[0], -1]) for x in both], axis=1)
-
-
-def split(flat: tf.Tensor, like: Both) -> Both:
-    """What was joined, in the shapes of these."""
-    parts = tf.split(flat, [math.prod(x.shape[1:]) for x in like], axis=1)
-    return Both(*(tf.reshape(part, x.shape) for part, x in zip(parts, like, strict=True)))
-
-
-def numbers_of(stream: Stream, iteration: tf.Tensor, joined: tf.Tensor) -> Numbers:
-    """The random numbers of an iteration, for as many elements as [C, m] has."""
-    return Numbers(stream, iteration, tf.range(joined.shape[1]))
-
-
 def drawn(stream: Stream, iteration: tf.Tensor, shapes: Both) -> Both:
     """Logarithms of Gamma draws with these shapes."""
-    flat = joined(shapes)
-    return split(numbers_of(stream, iteration, flat).log_gamma(flat), shapes)
+    flat = _joined(shapes)
+    return _split(Numbers(stream, iteration, tf.range(flat.shape[1])).log_gamma(flat), shapes)
 
 
 def moved_by(
@@ -53,12 +37,20 @@ def moved_by(
     """
     theta = Both(*(tf.exp(x) for x in at))
     expected = Both(*(expected_counts(x, c) for x, c in zip(theta, counts, strict=True)))
-    steps = joined(Both(*(tf.fill(x.shape, step) for x, step in zip(at, h, strict=True))))
-    flat = joined(theta)
-    numbers = numbers_of(stream, iteration, flat)
-    stepped = split(rule.step(numbers, flat, joined(prior), joined(counts), joined(expected), steps), at)
+    steps = Both(*(tf.broadcast_to(step, x.shape) for step, x in zip(h, prior, strict=True)))
+    flat = [_joined(x) for x in (theta, prior, counts, expected, steps)]
+    by_rule = _split(rule.step(Numbers(stream, iteration, tf.range(flat[0].shape[1])), *flat), prior)
     anew = drawn(stream, iteration, prior)
-    return Both(*(tf.where(upto(last, x), x, new) for x, new in zip(stepped, anew, strict=True)))
+    return Both(*(tf.where(upto(last, x), x, y) for x, y in zip(by_rule, anew, strict=True)))
+
+
+def _joined(both: Both) -> tf.Tensor:
+    return tf.concat([tf.reshape(x, [x.shape[0], -1]) for x in both], axis=1)
+
+
+def _split(flat: tf.Tensor, like: Both) -> Both:
+    parts = tf.split(flat, [math.prod(x.shape[1:]) for x in like], axis=1)
+    return Both(*(tf.reshape(part, x.shape) for part, x in zip(parts, like, strict=True)))
 
 
 def upto(last: tf.Tensor, like: tf.Tensor) -> tf.Tensor:

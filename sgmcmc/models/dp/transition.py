@@ -38,7 +38,7 @@ from sgmcmc.core.rows import of_table, put
 from sgmcmc.core.streams import key_of
 from sgmcmc.core.types import Minibatch, Supplied, Supply, Transition, Tree
 from sgmcmc.models.dp.allocation import added, chosen, log_likelihoods
-from sgmcmc.models.dp.moves import Both, drawn, moved_by, numbers_of, upto
+from sgmcmc.models.dp.moves import Both, drawn, moved_by, upto
 from sgmcmc.models.dp.sticks import concentration, counts_of_sticks, last_occupied, log_weights, prior_of_sticks
 from sgmcmc.simplex.rule import Numbers, Rule
 
@@ -139,10 +139,9 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
         if mixture.alpha_prior is not None:
             shape, rate = concentration(sticks, last, mixture.alpha_prior)
             of_alpha = Numbers(latent, supplied.iteration, tf.constant([2 * n_components]))
-            alpha = tf.exp(of_alpha.log_gamma(shape[:, None])[:, 0]) / rate
-            behind = prior_of_sticks(alpha, n_components)
-            flat = tf.reshape(behind, [-1, 2 * n_components])
-            anew = tf.reshape(numbers_of(latent, supplied.iteration, flat).log_gamma(flat), behind.shape)
+            alpha = tf.exp(of_alpha.log_gamma(shape)) / rate
+            behind = Numbers(latent, supplied.iteration, tf.range(2 * n_components))
+            anew = behind.log_gamma(prior_of_sticks(alpha, n_components))
             sticks = tf.where(upto(last, sticks), sticks, anew)
 
         # 3. slices and assignments

@@ -21,7 +21,7 @@ from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
 
 OF = "lda"
-METHODS = {"scir": (lambda normalised: scir(), polynomial(0.2, 100, 0.6)), "sgrld": (sgrld, polynomial(0.1, 100, 0.6))}
+METHODS = {"scir": (scir(), polynomial(0.2, 100, 0.6)), "sgrld": (sgrld(), polynomial(0.1, 100, 0.6))}
 DRAWS = 20  # that are stored by default, of each chain
 
 
