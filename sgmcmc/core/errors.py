@@ -69,7 +69,7 @@ class ModeSearchError(DivergenceError):
 
 
 class NoRoomError(DivergenceError):
-    """The slices of a Dirichlet process mixture asked for more components than there is room for.
+    """A Dirichlet process mixture came to the last of the components that there is room for.
 
     Attributes
     ----------
@@ -84,8 +84,8 @@ class NoRoomError(DivergenceError):
         self.room, self._arguments = room, (room, iteration, chain, self.draws, stored)
         kept = f" The {stored} draws made before are in the attribute draws." if stored else ""
         self.args = (
-            f"maxComponents of dpMixture must be more than {room}, such as {2 * room}; got slices of chain {chain} "
-            f"that asked for more components in iteration {iteration}.{kept}",
+            f"maxComponents of dpMixture must be more than {room}, such as {2 * room}; got an observation in the "
+            f"last of them, in chain {chain} after iteration {iteration}.{kept}",
         )
 
 

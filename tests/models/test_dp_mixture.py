@@ -241,7 +241,7 @@ def test_a_chain_is_the_same_beside_others(one_chain):
 def test_where_there_is_no_room_the_error_says_so_and_loses_nothing():
     few = SMALL | {"alpha": 2.0, "maxComponents": 5}
     with pytest.raises(
-        NoRoomError, match=r"^maxComponents of dpMixture must be more than 5, such as 10; got slices"
+        NoRoomError, match=r"^maxComponents of dpMixture must be more than 5, such as 10; got an observation"
     ) as info:
         dpMixture(**few, nIters=1000)
     error = info.value

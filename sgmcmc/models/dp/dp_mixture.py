@@ -93,12 +93,13 @@ def dpMixture(
         Of the symmetric Dirichlet prior of the components. Positive.
     alpha : float, optional
         The concentration, if it is known. By default it is inferred.
-    alphaPrior : (float, float), default (1.0, 1.0)
+    alphaPrior : (float, float), default (1.0,1.0)
         Shape b1 and rate b2 of the Gamma prior of the concentration, both positive. It starts at their ratio.
     maxComponents : int, default 100
-        Components that there is room for in the arrays, at least 2. This is no truncation: if an iteration asks for
-        more, that is a `NoRoomError`, which carries the draws made before. Choose several times the number that is
-        occupied, and more the larger the concentration.
+        Components that there is room for in the arrays, at least 2. This is no truncation of the prior: an observation
+        that might need one behind them stays where it is in that iteration, which leaves the posterior as it is, and
+        when the last of them has an observation, that is a `NoRoomError`, which carries the draws made before. Choose
+        several times the number that is occupied.
     starts : int or array_like, default 20
         Over how many components the observations are scattered at random at first, or over `maxComponents` if that is
         less; or their assignments, integers from 0 on, (N,) or (nChains, N).

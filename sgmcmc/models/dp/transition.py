@@ -15,8 +15,11 @@ counts of all are kept up to date at the cost of a minibatch. An iteration draws
 Each is a draw from its distribution given all else, and S does not depend on the state, so
 every iteration leaves the posterior as it is, however small S is. Of the infinitely many
 components a slice asks for those with w_j > u_i only. All of these are among the K that
-there is room for if what is left of the stick behind these is less than every u_i. If it is
-not, the step says so by a log density that is NaN.
+there is room for if what is left of the stick behind these is less than u_i. If it is not,
+z_i stays as it is in this iteration. Whether it does is said by u_i and the sticks, not by
+z_i, so this too leaves the posterior as it is. The chain is in error only if the posterior
+needs more room: where the last of the K components has an observation, the step says so by
+a log density that is NaN.
 
 In place of the exact draws in 1, a rule for the simplex may move sticks and components from
 where they are, by counts that are estimated: N/n times those of the minibatch. That is the
@@ -147,12 +150,13 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
         uniforms = tf.cast(uniforms, dtype)  # [C, 2 n], in (0, 1]
         log_u = tf.gather(log_w, before, batch_dims=1) + tf.math.log(uniforms[:, :n])
         log_lik = log_likelihoods(tf.nn.log_softmax(theta), data)  # [C, n, K]
-        after = chosen(log_lik, log_w[:, None] >= log_u[:, :, None], uniforms[:, n:])
+        among = chosen(log_lik, log_w[:, None] >= log_u[:, :, None], uniforms[:, n:])
+        after = tf.where(log_u > log_rest[:, None], among, before)
 
         sizes, counts = added(state.sizes, state.counts, before, data, -1)
         sizes, counts = added(sizes, counts, after, data, 1)
         of_rows = tf.reduce_logsumexp(log_w[:, None] + log_lik, axis=2)
-        is_room = log_rest < tf.reduce_min(log_u, axis=1)
+        is_room = tf.equal(sizes[:, -1], 0)
         return MixtureState(
             alpha=alpha,
             assignments=put(state.assignments, rows, after),
