@@ -2,22 +2,24 @@
 Topics of documents
 ===================
 
-Latent Dirichlet allocation says of each document which topics it is about, and of each topic
-which words it uses. ``lda`` samples from its posterior with minibatches of documents, so that
-it does not matter how many there are. This vignette runs it on documents that are simulated
-from known topics, so that what it finds can be compared with the truth; asks how many topics
-there are; and compares the two samplers that it may use.
+Latent Dirichlet allocation finds the topics of each document, and the words of each
+topic. ``lda`` samples from its posterior with minibatches of documents, so the cost of
+an iteration does not depend on how many there are. The documents of this vignette are
+simulated from known topics, so the result can be compared with the truth. It then asks
+how many topics there are, and compares the two samplers that ``lda`` can use.
 
-Run it from anywhere, with ``python vignettes/topics.py``. It takes about two minutes. With
-``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
+Run it from anywhere, with ``python vignettes/topics.py``. It takes about two minutes.
 """
 
+# sphinx_gallery_start_ignore
 import os
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
+FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
+# sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,16 +29,18 @@ from scipy.optimize import linear_sum_assignment
 
 from sgmcmc import lda
 
-ROOT = Path(__file__).resolve().parents[1]
+SHORT = False  # whether to run less
+# sphinx_gallery_start_ignore
 SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
+# sphinx_gallery_end_ignore
 
 # %%
 # Documents that are pictures
 # ---------------------------
-# A classical example: the 25 words are the pixels of a picture, and the 10 topics are its five
-# rows and five columns, each a uniform distribution over 5 words (Griffiths and Steyvers
-# 2004). A document has few topics, 100 tokens, and is a mixture of bars. The words have names
-# such as "b4", by row and column.
+# A classical example: the 25 words are the pixels of a picture, and the 10 topics are
+# its five rows and five columns, each a uniform distribution over 5 words (Griffiths
+# and Steyvers 2004). A document has 100 tokens and few topics: it is a mixture of bars.
+# The words have names such as "b4", by row and column.
 
 SIDE, N_TOPICS, N_TOKENS = 5, 10, 100
 N = 300 if SHORT else 2_000
@@ -64,9 +68,9 @@ print(f"{docs.shape[0]} documents, {docs.sum()} tokens of {docs.shape[1]} words"
 # %%
 # The topics
 # ----------
-# The matrix of counts and the number of topics are all that is needed; scikit-learn's
-# ``CountVectorizer`` makes such a matrix from texts. Each iteration looks at 50 documents. The
-# second half of the iterations is kept, thinned to 20 draws.
+# ``lda`` needs the matrix of counts and the number of topics; scikit-learn's
+# ``CountVectorizer`` makes such a matrix from texts. Each iteration uses 50 documents.
+# The second half of the iterations is kept, thinned to 20 draws.
 
 given = {"vocabulary": vocabulary, "verbose": False, "seed": 1}
 N_ITERS = 200 if SHORT else 1_000
@@ -77,8 +81,8 @@ print(
 )
 
 # %%
-# Every topic is a row or a column: its words share a letter or a digit. Topics come in no
-# order, so each is matched with the true one that it resembles most.
+# Every topic is a row or a column: its words share a letter or a digit. The order of
+# the topics is arbitrary, so each is matched with the true one that is most similar.
 
 
 def matched(found):
@@ -91,34 +95,38 @@ def matched(found):
 
 order, cosine = matched(topics.components)
 print(
-    f"cosine with the true topic: {cosine.min():.3f} at least, {cosine.mean():.3f} on average"
+    f"cosine with the true topic: {cosine.min():.3f} at least, "
+    f"{cosine.mean():.3f} on average"
 )
 
 # %%
-# These are draws from a posterior distribution, so that they also say how well the topics are
-# known: the column ``sd``.
+# These are means of posterior draws. The column ``sd``, the standard deviation of the
+# draws, shows how well the topics are known.
 
 print(topics.topWords(3).head(6).round(3).to_string(index=False))
 
 # %%
 # The topics of new documents
 # ---------------------------
-# ``transform`` gives the posterior mean of the distribution over topics of any documents.
+# ``transform`` gives the posterior mean of the distribution over topics of each
+# document.
 
 shares = topics.transform(held_out)[:, order]
 error = np.abs(shares - theta_held_out).mean()
 main = (shares.argmax(axis=1) == theta_held_out.argmax(axis=1)).mean()
 print(
-    f"mean absolute error of a share: {error:.3f}; the main topic is right in {main:.0%}"
+    f"mean absolute error of a share: {error:.3f}; the main topic is right in "
+    f"{main:.0%}"
 )
 
 # %%
 # How many topics
 # ---------------
-# Half of the words of a held-out document tell what it is about, and then the other half can be
-# foretold: ``perplexity`` is one over the geometric mean of the probabilities of its tokens. A
-# model without topics has nearly 25, the number of words. With too few topics some must be two
-# bars at once; further topics than there are do little harm, since documents need not use them.
+# Half of the tokens of a held-out document give its topics, which predict the other
+# half: ``perplexity`` is one over the geometric mean of the predicted probabilities. A
+# model without topics has nearly 25, the number of words. With too few topics some must
+# be two bars at once. With too many there is little harm, since documents need not use
+# all of them.
 
 numbers = (5, 10) if SHORT else (5, 8, 10, 15)
 fits = {
@@ -132,10 +140,10 @@ print(by_number.round(2).to_string())
 # %%
 # How topics form, and by which sampler
 # -------------------------------------
-# The topics can be drawn by ``scir`` or by ``sgrld``. The first is exact in its steps; the
-# second makes Euler steps, whose error is largest where probabilities are near 0. Here that is
-# the case for 20 of the 25 words in each topic. ``perDraw`` scores each draw alone, here from
-# the first iteration on.
+# The topics can be drawn by ``scir`` or by ``sgrld``. The first draws its transition
+# exactly. The second makes Euler steps, whose error is largest where probabilities are
+# near 0, as for 20 of the 25 words in each topic here. ``perDraw`` gives the perplexity
+# of each draw alone, here from the first iteration on.
 
 along = {}
 for method in ("scir", "sgrld"):
@@ -154,15 +162,16 @@ for method in ("scir", "sgrld"):
         truth == 0
     ].mean()
     print(
-        f"{method}: last perplexity {perplexity[-1]:.2f}, mean of a word outside {outside:.5f}"
+        f"{method}: last perplexity {perplexity[-1]:.2f}, "
+        f"mean of a word outside {outside:.5f}"
     )
 along = pd.DataFrame(along).rename_axis("iteration")
 
 # %%
 # The picture
 # -----------
-# Above, ten of the documents, the true topics and those that were found. Below, the held-out
-# perplexity by the number of topics, and along the chains.
+# Above, ten of the documents, the true topics and those that were found. Below, the
+# held-out perplexity by the number of topics, and along the chains.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
@@ -202,7 +211,7 @@ right.yaxis.set_major_formatter("{x:g}")
 right.yaxis.set_minor_formatter("{x:g}")
 right.legend(frameon=False)
 
-path = ROOT / "vignettes" / "figures" / "topics.png"
-path.parent.mkdir(exist_ok=True)
-figure.savefig(path, dpi=150)
-print(f"\nFigure written to {path}")
+# sphinx_gallery_start_ignore
+FIGURES.mkdir(exist_ok=True)
+figure.savefig(FIGURES / "topics.png", dpi=150)
+# sphinx_gallery_end_ignore
