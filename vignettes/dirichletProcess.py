@@ -13,12 +13,15 @@ Run it from anywhere, with ``python vignettes/dirichletProcess.py``. It takes a 
 or two.
 """
 
+# sphinx_gallery_start_ignore
 import os
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
+FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
+# sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,8 +31,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from sgmcmc import dpMixture
 
-ROOT = Path(__file__).resolve().parents[1]
+SHORT = False  # whether to run less
+# sphinx_gallery_start_ignore
 SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
+# sphinx_gallery_end_ignore
 N, N_ITERS = (1_000, 1_000) if SHORT else (2_000, 4_000)
 
 # %%
@@ -63,16 +68,16 @@ _, held_out = users(1_000)
 #    w_j = v_j \prod_{l < j} (1 - v_l), \qquad v_j \sim \mathrm{Beta}(1, \alpha).
 #
 # The concentration :math:`\alpha` says how many components there are likely to be, and
-# is inferred too. All that is to choose is the prior. The chain begins with the users
-# scattered over 20 components at random, which is about as wrong as can be.
+# is inferred too. Only the prior is left to choose. The chain begins with the users
+# assigned to 20 components at random, which is far from the posterior.
 
 settings = {"minibatchSize": N // 10, "nIters": N_ITERS, "thin": 20, "seed": 1}
 settings |= {"maxComponents": 60, "verbose": False}
 runs = {"gibbs": dpMixture(visits, assignments=True, **settings)}
 
 # %%
-# What is known of the clusters
-# -----------------------------
+# What the draws say of the clusters
+# ----------------------------------
 # The labels of components are arbitrary, and may switch along the chain. So look at
 # what does not depend on them. How many components have users, in the second half:
 
@@ -82,9 +87,9 @@ occupied = pd.Series(gibbs.components[half:]).value_counts(normalize=True)
 print(occupied.sort_index().round(2).to_string())
 
 # %%
-# More than five are a few users each: a new component costs the posterior little. That
-# two users are of the same kind has a probability, here of two that are and two that
-# are not:
+# Components beyond five hold a few users each: a small new component costs the
+# posterior little. The probability that two users are of the same kind, for two that
+# are and for two that are not:
 
 settled = type(gibbs)(gibbs.draws[half:])
 first, second = np.flatnonzero(kind == 0)[:2]
@@ -93,9 +98,8 @@ together, apart = settled.coClustering(visits, [[first, second], [first, other]]
 print(f"of one kind: {together:.3f}, of two kinds: {apart:.3f}")
 
 # %%
-# And a draw of all assignments can be compared with the truth; the adjusted Rand index
-# of two partitions is 1 if they are the same, and 0 on average if they have nothing to
-# do with each other.
+# A draw of all assignments can be compared with the truth. The adjusted Rand index of
+# two partitions is 1 if they are the same, and 0 on average if they are independent.
 
 rand = adjusted_rand_score(kind, gibbs.assignments[-1])
 print(f"adjusted Rand index of the last draw: {rand:.3f}")
@@ -103,9 +107,9 @@ print(f"adjusted Rand index of the last draw: {rand:.3f}")
 # %%
 # Predictions
 # -----------
-# How well a mixture predicts users that it has not seen is the mean of their log
-# probabilities. The best possible is that of the mixture that made the data, and one
-# component alone is what there is to gain.
+# How well a mixture predicts new users is measured by the mean of their log
+# probabilities. The mixture that made the data has the best value to be expected, and a
+# single component is the baseline.
 
 
 orders = gammaln(held_out.sum(axis=1) + 1) - gammaln(held_out + 1).sum(axis=1)
@@ -125,14 +129,14 @@ print(f"the mixture that made the data: {best:.2f}, one component: {alone:.2f}")
 # %%
 # Exact, or by estimated counts
 # -----------------------------
-# The thesis that this sampler is from estimates how many users a component has from the
-# minibatch, as N/n times its own, and moves weights and components by the stochastic
-# Cox-Ingersoll-Ross process (``method="scir"``) or by Riemannian Langevin dynamics
-# (``method="sgrld"``). But only what the minibatch moves changes these numbers. So they
-# can be kept for all users, and weights and components drawn from their exact
-# distributions: ``method="gibbs"``, the default, for which the size of the minibatch
-# does not matter. The estimated numbers are noisy, which makes components that are not
-# there.
+# The sampler comes from the thesis of Baker (2018). There, the number of users of a
+# component is estimated from the minibatch, as N/n times the number in it. Weights and
+# components move by the stochastic Cox-Ingersoll-Ross process (``method="scir"``) or by
+# Riemannian Langevin dynamics (``method="sgrld"``). But only the users of the minibatch
+# change these numbers. So they can be kept for all users, and weights and components
+# drawn from their exact distributions. This is ``method="gibbs"``, the default, whose
+# posterior is exact whatever the size of the minibatch. The estimated numbers are
+# noisy, which adds components that the posterior does not have.
 
 for method in ("scir", "sgrld"):
     runs[method] = dpMixture(visits, method=method, **settings)
@@ -171,7 +175,7 @@ right.set(xlabel="iteration", ylabel="log predictive, held-out users")
 right.set_ylim(best - 1.5, best + 0.2)
 left.legend(frameon=False)
 
-path = ROOT / "vignettes" / "figures" / "dirichletProcess.png"
-path.parent.mkdir(exist_ok=True)
-figure.savefig(path, dpi=150)
-print(f"\nFigure written to {path}")
+# sphinx_gallery_start_ignore
+FIGURES.mkdir(exist_ok=True)
+figure.savefig(FIGURES / "dirichletProcess.png", dpi=150)
+# sphinx_gallery_end_ignore

@@ -2,23 +2,24 @@
 Topics of documents
 ===================
 
-Latent Dirichlet allocation says of each document which topics it is about, and of each
-topic which words it uses. ``lda`` samples from its posterior with minibatches of
-documents, so that it does not matter how many there are. This vignette runs it on
-documents that are simulated from known topics, so that what it finds can be compared
-with the truth; asks how many topics there are; and compares the two samplers that it
-may use.
+Latent Dirichlet allocation finds the topics of each document, and the words of each
+topic. ``lda`` samples from its posterior with minibatches of documents, so the cost of
+an iteration does not depend on how many there are. The documents of this vignette are
+simulated from known topics, so the result can be compared with the truth. It then asks
+how many topics there are, and compares the two samplers that ``lda`` can use.
 
-Run it from anywhere, with ``python vignettes/topics.py``. It takes about three minutes.
-With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
+Run it from anywhere, with ``python vignettes/topics.py``. It takes about two minutes.
 """
 
+# sphinx_gallery_start_ignore
 import os
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
+FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
+# sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,15 +29,17 @@ from scipy.optimize import linear_sum_assignment
 
 from sgmcmc import lda
 
-ROOT = Path(__file__).resolve().parents[1]
+SHORT = False  # whether to run less
+# sphinx_gallery_start_ignore
 SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
+# sphinx_gallery_end_ignore
 
 # %%
 # Documents that are pictures
 # ---------------------------
 # A classical example: the 25 words are the pixels of a picture, and the 10 topics are
 # its five rows and five columns, each a uniform distribution over 5 words (Griffiths
-# and Steyvers 2004). A document has few topics, 100 tokens, and is a mixture of bars.
+# and Steyvers 2004). A document has 100 tokens and few topics: it is a mixture of bars.
 # The words have names such as "b4", by row and column.
 
 SIDE, N_TOPICS, N_TOKENS = 5, 10, 100
@@ -52,7 +55,9 @@ def simulate(n, seed):
     """The counts of the words in n documents, and their distributions over topics."""
     rng = np.random.default_rng(seed)
     theta = rng.dirichlet(np.full(N_TOPICS, 0.1), n)
-    counts = [rng.multinomial(N_TOKENS, p) for p in theta @ truth]
+    counts = [
+        rng.multinomial(N_TOKENS, probabilities) for probabilities in theta @ truth
+    ]
     return sparse.csr_array(np.array(counts)), theta
 
 
@@ -63,20 +68,21 @@ print(f"{docs.shape[0]} documents, {docs.sum()} tokens of {docs.shape[1]} words"
 # %%
 # The topics
 # ----------
-# The matrix of counts and the number of topics are all that is needed; scikit-learn's
-# ``CountVectorizer`` makes such a matrix from texts. Each iteration looks at 50
-# documents. The second half of the iterations is kept, thinned to 20 draws.
+# ``lda`` needs the matrix of counts and the number of topics; scikit-learn's
+# ``CountVectorizer`` makes such a matrix from texts. Each iteration uses 50 documents.
+# The second half of the iterations is kept, thinned to 20 draws.
 
 given = {"vocabulary": vocabulary, "verbose": False, "seed": 1}
 N_ITERS = 200 if SHORT else 1_000
 topics = lda(docs, N_TOPICS, nIters=N_ITERS, **given)
 print(topics)
-table = topics.topWords(5).pivot(index="topic", columns="rank", values="word")
-print(table.to_string())
+print(
+    topics.topWords(5).pivot(index="topic", columns="rank", values="word").to_string()
+)
 
 # %%
-# Every topic is a row or a column: its words share a letter or a digit. Topics come
-# in no order, so each is matched with the true one that it resembles most.
+# Every topic is a row or a column: its words share a letter or a digit. The order of
+# the topics is arbitrary, so each is matched with the true one that is most similar.
 
 
 def matched(found):
@@ -88,63 +94,77 @@ def matched(found):
 
 
 order, cosine = matched(topics.components)
-print(f"cosine with the true topic: {cosine.min():.3f} at least")
+print(
+    f"cosine with the true topic: {cosine.min():.3f} at least, "
+    f"{cosine.mean():.3f} on average"
+)
 
 # %%
-# These are draws from a posterior distribution, so that they also say how well the
-# topics are known: the column ``sd``.
+# These are means of posterior draws. The column ``sd``, the standard deviation of the
+# draws, shows how well the topics are known.
 
 print(topics.topWords(3).head(6).round(3).to_string(index=False))
 
 # %%
 # The topics of new documents
 # ---------------------------
-# ``transform`` gives the posterior mean of the distribution over topics of any
-# documents.
+# ``transform`` gives the posterior mean of the distribution over topics of each
+# document.
 
 shares = topics.transform(held_out)[:, order]
 error = np.abs(shares - theta_held_out).mean()
 main = (shares.argmax(axis=1) == theta_held_out.argmax(axis=1)).mean()
-print(f"mean absolute error of a share: {error:.3f}")
-print(f"the main topic is right in {main:.0%} of the documents")
+print(
+    f"mean absolute error of a share: {error:.3f}; the main topic is right in "
+    f"{main:.0%}"
+)
 
 # %%
 # How many topics
 # ---------------
-# Half of the words of a held-out document tell what it is about, and then the other
-# half can be foretold: ``perplexity`` is one over the geometric mean of the
-# probabilities of its tokens. A model without topics has nearly 25, the number of
-# words. With too few topics some must be two bars at once; further topics than there
-# are do little harm, since documents need not use them.
+# Half of the tokens of a held-out document give its topics, which predict the other
+# half: ``perplexity`` is one over the geometric mean of the predicted probabilities. A
+# model without topics has nearly 25, the number of words. With too few topics some must
+# be two bars at once. With too many there is little harm, since documents need not use
+# all of them.
 
 numbers = (5, 10) if SHORT else (5, 8, 10, 15)
-by_number = {}
-for k in numbers:
-    fit = topics if k == N_TOPICS else lda(docs, k, nIters=N_ITERS, **given)
-    by_number[k] = fit.perplexity(held_out)
-by_number = pd.Series(by_number, name="perplexity").rename_axis("topics")
+fits = {
+    k: topics if k == N_TOPICS else lda(docs, k, nIters=N_ITERS, **given)
+    for k in numbers
+}
+by_number = pd.Series({k: fit.perplexity(held_out) for k, fit in fits.items()})
+by_number = by_number.rename_axis("topics").rename("perplexity")
 print(by_number.round(2).to_string())
 
 # %%
 # How topics form, and by which sampler
 # -------------------------------------
-# The topics can be drawn by ``scir`` or by ``sgrld``. The first is exact in its
-# steps; the second makes Euler steps, whose error is largest where probabilities are
-# near 0. Here that is the case for 20 of the 25 words in each topic. ``perDraw``
-# scores each draw alone, here from the first iteration on. The topics are there after
-# 50 iterations; those of ``sgrld`` go on changing with the noise of the minibatches
-# and of its steps.
+# The topics can be drawn by ``scir`` or by ``sgrld``. The first draws its transition
+# exactly. The second makes Euler steps, whose error is largest where probabilities are
+# near 0, as for 20 of the 25 words in each topic here. ``perDraw`` gives the perplexity
+# of each draw alone, here from the first iteration on.
 
 along = {}
 for method in ("scir", "sgrld"):
-    kept = {"burnIn": 0, "thin": N_ITERS // 20}
-    chain = lda(docs, N_TOPICS, nIters=N_ITERS, method=method, **kept, **given)
+    chain = lda(
+        docs,
+        N_TOPICS,
+        nIters=N_ITERS,
+        burnIn=0,
+        thin=N_ITERS // 20,
+        method=method,
+        **given,
+    )
     perplexity = chain.perplexity(held_out, perDraw=True)
     along[method] = pd.Series(perplexity, index=chain.draws.iterations)
-    last = chain.draws["topics"][-1]
-    outside = last[matched(last)[0]][truth == 0].mean()
-    print(f"{method}: last perplexity {perplexity[-1]:.2f}")
-    print(f"  mean probability of a word outside of its bar: {outside:.5f}")
+    outside = chain.draws["topics"][-1][matched(chain.draws["topics"][-1])[0]][
+        truth == 0
+    ].mean()
+    print(
+        f"{method}: last perplexity {perplexity[-1]:.2f}, "
+        f"mean of a word outside {outside:.5f}"
+    )
 along = pd.DataFrame(along).rename_axis("iteration")
 
 # %%
@@ -153,8 +173,9 @@ along = pd.DataFrame(along).rename_axis("iteration")
 # Above, ten of the documents, the true topics and those that were found. Below, the
 # held-out perplexity by the number of topics, and along the chains.
 
-spines = {"axes.spines.top": False, "axes.spines.right": False}
-plt.rcParams.update({"font.size": 9} | spines)
+plt.rcParams.update(
+    {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+)
 blue, red = "#4477aa", "#cc6677"
 figure = plt.figure(figsize=(8, 5), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=[1, 1])
@@ -176,14 +197,21 @@ left.plot(by_number.index, by_number, "o-", color=blue, markersize=4, linewidth=
 left.axvline(N_TOPICS, color="0.8", linewidth=1, zorder=0)
 left.set(xlabel="topics", ylabel="held-out perplexity")
 for method, colour in (("scir", blue), ("sgrld", red)):
-    style = {"color": colour, "markersize": 3, "linewidth": 1, "label": method}
-    right.plot(along.index, along[method], "o-", **style)
+    right.plot(
+        along.index,
+        along[method],
+        "o-",
+        color=colour,
+        markersize=3,
+        linewidth=1,
+        label=method,
+    )
 right.set(xlabel="iteration", ylabel="held-out perplexity of a draw", yscale="log")
 right.yaxis.set_major_formatter("{x:g}")
 right.yaxis.set_minor_formatter("{x:g}")
 right.legend(frameon=False)
 
-path = ROOT / "vignettes" / "figures" / "topics.png"
-path.parent.mkdir(exist_ok=True)
-figure.savefig(path, dpi=150)
-print(f"\nFigure written to {path}")
+# sphinx_gallery_start_ignore
+FIGURES.mkdir(exist_ok=True)
+figure.savefig(FIGURES / "topics.png", dpi=150)
+# sphinx_gallery_end_ignore

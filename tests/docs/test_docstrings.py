@@ -50,7 +50,7 @@ def test_parameters_are_those_of_the_signature(thing):
 def test_stated_defaults_are_those_of_the_signature(thing):
     parameters = inspect.signature(thing).parameters
     entries = re.findall(r"^(\w+) : (.+)$", sections(thing).get("Parameters", ""), re.MULTILINE)
-    stated = {argument: re.search(r"default (\S+)$", kind) for argument, kind in entries}
+    stated = {argument: re.search(r"default (\(.*\)|\S+)$", kind) for argument, kind in entries}
     for argument, match in stated.items():
         if match:
             assert eval(match[1]) == parameters[argument].default, argument

@@ -12,7 +12,7 @@ import pytest
 
 import sgmcmc
 import sgmcmc.samplers
-from sgmcmc.samplers._options import RUN_DEFAULTS, SETUP_DEFAULTS
+from sgmcmc.samplers._options import RUN_DEFAULTS, SETUP_DEFAULTS, CommonOptions, SimplexOptions
 from sgmcmc.samplers._texts import TEXTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +52,11 @@ for _name, _own in FURTHER.items():
 REQUIRED_BY_NAME = {"sample": ["dynamics"], "sampleSetup": ["dynamics"]}
 SAMPLERS = [name for name in POSITIONAL if "logLik" in POSITIONAL[name]]
 
+# Those on the simplex go by counts in place of a log likelihood.
+SIMPLEX = ["scir", "scirSetup", "sgrld", "sgrldSetup"]
+_counts = dict.fromkeys(["suffStats", "dataset", "params", "stepsize", "alpha"], REQUIRED) | {"minibatchSize": 0.01}
+POSITIONAL |= {name: _counts | ({"seed": None} if name.endswith("Setup") else RUN) for name in SIMPLEX}
+
 
 def parameters_of(name):
     return inspect.signature(getattr(sgmcmc, name)).parameters
@@ -77,20 +82,29 @@ def test_signatures_spell_out_the_options(name):
     assert {p.name: p.default for p in last} == options
 
 
+@pytest.mark.parametrize("name", SIMPLEX)
+def test_signatures_on_the_simplex_spell_out_their_options(name):
+    options = (CommonOptions if name.endswith("Setup") else SimplexOptions).__annotations__
+    defaults = {option: default for option, default in (SETUP_DEFAULTS | RUN_DEFAULTS).items() if option in options}
+    last = [p for p in parameters_of(name).values() if p.name not in POSITIONAL[name]]
+    assert {p.name: p.default for p in last} == {"normalise": True, "logScale": False} | defaults
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_control_variates_are_an_argument_or_in_the_name(name):
     own = {"optStepsize", "optimizer"} if "cv" in name else {"gradient"}
     assert own == {"optStepsize", "optimizer", "gradient"} & set(parameters_of(name))
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", SAMPLERS + SIMPLEX)
 def test_an_unknown_argument_is_named_with_its_function(name):
     with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'minibatchsize'"):
         getattr(sgmcmc, name)(**dict.fromkeys([*POSITIONAL[name], *REQUIRED_BY_NAME.get(name, [])]), minibatchsize=5)
 
 
 def test_every_text_of_an_argument_is_used():
-    named = {f"{name.removesuffix('Setup')}.{argument}" for name in SAMPLERS for argument in parameters_of(name)}
+    functions = SAMPLERS + SIMPLEX
+    named = {f"{name.removesuffix('Setup')}.{argument}" for name in functions for argument in parameters_of(name)}
     used = {key if key in TEXTS else key.partition(".")[2] for key in named}
     assert set(TEXTS) == used
 

@@ -119,6 +119,19 @@ def dirichlet_process(found):
     assert found["table"].loc["gibbs", "components"] < 12
 
 
+def simplex(found):
+    table = found["table"]
+    assert table.loc["exact draws", ["observed", "not observed"]].max() < 0.06
+    assert table.loc["scir, h = 0.1", "not observed"] < 0.1
+    assert table.loc[["sgrld, h = 1e-5", "sgrld, h = 1e-3"], "not observed"].min() > 0.3
+    assert abs(found["draws"].mean() - found["exact_mean"]) < found["exact_sd"]
+    assert 0.7 < found["draws"].std() / found["exact_sd"] < 1.3
+    compared = found["compared"]
+    error = (compared["mean"] - compared["exact mean"]).abs()
+    assert (error < compared["exact sd"]).all()
+    assert (compared["sd"] / compared["exact sd"] - 1).iloc[:2].abs().max() < 0.3
+
+
 CHECKS = {
     "gettingStarted": getting_started,
     "mvGauss": mv_gauss,
@@ -132,6 +145,7 @@ CHECKS = {
     "dynamics": dynamics,
     "topics": topics,
     "dirichletProcess": dirichlet_process,
+    "simplex": simplex,
 }
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from scipy import sparse
 
 from sgmcmc.models.lda.documents import halves
 from sgmcmc.models.lda.inference import AT_A_TIME, Inference
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 class Completion:

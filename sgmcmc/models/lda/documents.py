@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.dataset.entry import described, numeric
+
+if TYPE_CHECKING:
+    from scipy import sparse  # SciPy is imported where it is used: `import sgmcmc` needs none
 
 NONE = -1  # where a document has no more tokens
 SHOWN = 5  # documents that a message names
@@ -22,6 +24,8 @@ def checked_documents(docs: Any, of: str, at_least: int = 1, n_words: int | None
     ValueError
         If it is no matrix of counts, has too few documents or another number of words, or a document is empty.
     """
+    from scipy import sparse
+
     must = f"docs of {of} must be a matrix of counts, sparse or dense, with a row for each document"
     if not sparse.issparse(docs):
         docs = numeric("docs", of, docs)
@@ -85,6 +89,8 @@ def tokens(counts: sparse.csr_array, width: int | None = None) -> np.ndarray:
 
 def halves(counts: sparse.csr_array, seed: int) -> tuple[sparse.csr_array, sparse.csr_array]:
     """The tokens of each document at random in two parts; of an odd number the second has one more."""
+    from scipy import sparse
+
     words, lengths = _in_a_row(counts)
     n_tokens, documents = len(words), np.repeat(np.arange(len(lengths)), lengths)
     places = np.arange(n_tokens, dtype=np.uint32)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
-from scipy import sparse
 
 from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.random import Purpose, keys
 from sgmcmc.models.lda.assignments import expected
 from sgmcmc.models.lda.documents import NONE, tokens
 from sgmcmc.models.lda.pieces import LENGTH
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 AT_A_TIME = 64  # documents
 
