@@ -1,6 +1,7 @@
-"""Draws by rejection for many elements at once: only those that were refused are proposed again.
+"""Rejection sampling for many elements at once: only rejected elements are proposed again.
 
-The accepted value of an element depends on its own random numbers alone, not on how many others were refused.
+The accepted value of an element depends on its own random numbers alone, not on how many
+others were rejected.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 REFUSED = np.nan
-FEW = 4096  # elements that are proposed again together, accepted or not: cheaper than to look for the refused ones
+FEW = 4096  # so few elements are all proposed again: cheaper than to find the rejected ones
 SHARE = 16  # one in so many elements fits into the queue
 
 
@@ -23,18 +24,19 @@ def drawn(
     Parameters
     ----------
     propose : callable
-        ``propose(attempt, at, param)``, the proposals of this attempt, `REFUSED` where they are, for the elements `at`,
-        int32 [m], in C order, of which these are the parameters, [m]; or for all, in their shape, if `at` is None.
+        ``propose(attempt, at, param)``: the proposals of this attempt, `REFUSED` where they are rejected. `at`, int32
+        [m], has the elements in C order, and `param`, [m], their parameters. If `at` is None, the proposals are for all
+        elements, in their shape.
     param : tf.Tensor
-        Of the distributions, of any shape.
+        The parameters of the distributions, of any shape.
     quick : callable, optional
-        The same as `propose` for attempt 0 at lower cost: what it does not refuse, `propose` gives as well.
+        A cheaper `propose` for attempt 0. Every value that it accepts is the same as by `propose`.
 
     Returns
     -------
     tf.Tensor
-        Of the same shape. (Shapes are kept: where a reshape comes between the words of the generator and their use,
-        XLA's code for them grows exponentially.)
+        Of the same shape. (A reshape between the words of the generator and their use would make XLA's code grow
+        exponentially, so shapes are kept.)
     """
     size = param.shape.num_elements()
     if size <= FEW:
@@ -49,7 +51,7 @@ def drawn(
         of_queue = tf.gather(flat, place)
         some = tf.where(at < size, tf.constant(REFUSED, value.dtype), tf.zeros([queue], value.dtype))
         some = _accepted(lambda attempt: propose(attempt, place, of_queue), some, 0 if quick else 1)
-        longer = tf.concat([value, tf.zeros([1], value.dtype)], axis=0)  # with a place for what no element is at
+        longer = tf.concat([value, tf.zeros([1], value.dtype)], axis=0)  # the last place is for unused slots
         return (tf.tensor_scatter_nd_update(longer, at[:, None], some)[:size],)
 
     (value,) = tf.while_loop(lambda value: tf.reduce_any(tf.math.is_nan(value)), again, (value,))
@@ -57,7 +59,7 @@ def drawn(
 
 
 def _accepted(propose: Callable[[tf.Tensor], tf.Tensor], value: tf.Tensor, attempt: int) -> tf.Tensor:
-    """The values, with attempts for those that are refused until none is."""
+    """The values, with further attempts until none is rejected."""
     _, value = tf.while_loop(
         lambda attempt, value: tf.reduce_any(tf.math.is_nan(value)),
         lambda attempt, value: (attempt + 1, tf.where(tf.math.is_nan(value), propose(attempt), value)),
@@ -67,7 +69,7 @@ def _accepted(propose: Callable[[tf.Tensor], tf.Tensor], value: tf.Tensor, attem
 
 
 def _first_refused(value: tf.Tensor, n: int) -> tf.Tensor:
-    """The places of the first n that are refused, int32 [n]; behind them the number of elements."""
+    """The places of the first n rejected elements, int32 [n], padded with the size."""
     size = value.shape[0]
     refused = tf.math.is_nan(value)
     rank = _running_count(refused)
@@ -77,7 +79,7 @@ def _first_refused(value: tf.Tensor, n: int) -> tf.Tensor:
 
 
 def _running_count(flags: tf.Tensor) -> tf.Tensor:
-    """How many are true up to each, int32: by rows and within them, since XLA sums each prefix anew."""
+    """The cumulative count, int32; by rows first, since XLA's cumsum is quadratic."""
     size, width = flags.shape[0], 64
     padded = tf.pad(tf.cast(flags, tf.float32), [[0, -size % width]])
     rows = tf.reshape(padded, [-1, width])

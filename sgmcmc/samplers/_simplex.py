@@ -1,4 +1,4 @@
-"""From what users pass to `scir` and `sgrld` to a sampler on the simplex."""
+"""The arguments of `scir` and `sgrld`, checked, and the sampler made from them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from sgmcmc.samplers._trial import require_pure
 from sgmcmc.simplex.rule import Rule
 from sgmcmc.simplex.transition import Counts
 
-SUM_TO_ONE = 1e-3  # what may be missing; what is given is divided by its sum
-LOOKED_AT = 64  # observations whose counts are looked at one by one
-ADDITIVE = 1e-4  # relative
-MOST_COUNTS, COUNTS_OF_BLOCK = 10**8, 10**6  # of all observations, if these are looked at one by one
+SUM_TO_ONE = 1e-3  # tolerance; probabilities are then divided by their sum
+LOOKED_AT = 64  # observations on which additivity is checked
+ADDITIVE = 1e-4  # tolerance
+MOST_COUNTS, COUNTS_OF_BLOCK = 10**8, 10**6  # up to so many, every observation is checked for negative counts
 
 
 @dataclass
 class SimplexChoices(CommonChoices):
-    """The choices of a sampler on the simplex, each checked when it is first wanted."""
+    """The choices of a sampler on the simplex, each checked on first use."""
 
     suffStats: Callable
     alpha: Any
@@ -53,7 +53,7 @@ class SimplexChoices(CommonChoices):
         return require_flag("logScale", self.sampler, self.logScale)
 
     def _start_of(self, label: str, value: Any) -> np.ndarray:
-        """In logarithms, if parameters are."""
+        """As logarithms if `logScale` says so."""
         given = super()._start_of(label, value)
         if not self.normalised:
             if not (given > 0).all():
@@ -73,7 +73,7 @@ class SimplexChoices(CommonChoices):
 
     @cached_property
     def chain_starts(self) -> dict[str, np.ndarray] | None:
-        """`starts`, which can only be positions."""
+        """`starts`, checked: only positions are allowed."""
         if self.starts is not None and not isinstance(self.starts, Mapping):
             must = "be None or a dict of arrays with nChains on the first axis"
             raise self.refuse("starts", must, described(self.starts))
@@ -83,7 +83,7 @@ class SimplexChoices(CommonChoices):
 
     @cached_property
     def alphas(self) -> dict[str, np.ndarray]:
-        """`alpha`, for each parameter in its shape."""
+        """`alpha` for each parameter, in its shape."""
         if isinstance(self.alpha, Mapping) and set(self.alpha) != set(self.start):
             raise self.refuse(
                 "alpha", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, self.alpha))}"
@@ -92,7 +92,7 @@ class SimplexChoices(CommonChoices):
 
     @property
     def given_alphas(self) -> dict[str, Any]:
-        """`alpha`, for each parameter as it was given."""
+        """`alpha` for each parameter, as given."""
         return dict(self.alpha) if isinstance(self.alpha, Mapping) else dict.fromkeys(self.start, self.alpha)
 
     def _alpha_of(self, name: str, value: Any) -> np.ndarray:
@@ -108,7 +108,7 @@ class SimplexChoices(CommonChoices):
 
     @cached_property
     def counts(self) -> Counts:
-        """`suffStats`, after a trial on abstract inputs and on some observations."""
+        """`suffStats`, tried on symbolic inputs and on some observations."""
         process.use()
         if not callable(self.suffStats):
             must = "be a function of (params, dataset) or of (params, dataset, seed)"
@@ -194,7 +194,7 @@ class SimplexChoices(CommonChoices):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the user chose, by R's names and as JSON."""
+        """The user's choices by R's names, for JSON."""
         return super().settings | {
             "alpha": {name: checksum(x) for name, x in self.alphas.items()},
             "normalise": self.normalised,
@@ -203,7 +203,7 @@ class SimplexChoices(CommonChoices):
 
 
 def set_up(choices: SimplexChoices, rule: Rule) -> Sgmcmc:
-    """The sampler of these choices."""
+    """The sampler with these choices."""
     start, alphas, stepsize = choices.start, choices.alphas, choices.stepsizes
     if choices.minibatches.minibatch.parts:
         raise choices.refuse("minibatchSize", "be a number", "adaptive")
@@ -232,7 +232,7 @@ def set_up(choices: SimplexChoices, rule: Rule) -> Sgmcmc:
 
 
 def _refusing_negative(counts: Tree) -> Tree:
-    """With NaN for negative counts, which would shift the distribution in silence."""
+    """Negative counts become NaN, since they would shift the distribution silently."""
     return {name: tf.where(x < 0, tf.constant(np.nan, x.dtype), x) for name, x in counts.items()}
 
 

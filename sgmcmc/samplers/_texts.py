@@ -248,19 +248,19 @@ SIMPLEX = {
     "suffStats": (
         "callable",
         """The counts of categories in a minibatch, ``suffStats(params, dataset)``, in TensorFlow operations: a dict
-with, for each parameter, an array of its shape, at least 0, summed over the observations in `dataset`, a dict of
-[n, ...]. They are then multiplied by N/n. Where categories are latent it draws them, and takes a third argument:
-``suffStats(params, dataset, seed)`` with two integers for ``tf.random.stateless_categorical`` and its like.""",
+with an array of the shape of each parameter, at least 0, summed over the observations in `dataset`, a dict of
+[n, ...]. The result is multiplied by N/n. Latent categories can be drawn with a third argument,
+``suffStats(params, dataset, seed)``: two integers for ``tf.random.stateless_categorical`` and similar functions.""",
     ),
     "params": (
         "dict of str to array_like",
-        """Where the chain starts: for each parameter probabilities that sum to 1 over the last axis, the categories;
-other axes come before it, such as one for topics. With ``normalise=False``, positive numbers.""",
+        """Where the chain starts. Each parameter has probabilities that sum to 1 over the last axis, that of the
+categories. Other axes, such as one for topics, come before it. With ``normalise=False``, positive numbers.""",
     ),
     "stepsize": (
         "float, schedule, or dict of str to either",
-        """The time h that passes in an iteration, without a unit: after a time of 1 the chain has forgotten all but a
-part exp(-1). A number or schedule (see `polynomial`) for all parameters, or a dict with one for each.""",
+        """The time h of an iteration, without a unit: after a time of 1 the fraction exp(-1) of the start is left in
+the mean. A number or schedule (see `polynomial`) for all parameters, or a dict with one for each.""",
     ),
     "alpha": (
         "float, array_like or dict of str to either",
@@ -283,18 +283,17 @@ or a dict with one for each parameter. With ``normalise=False``, the shapes of G
     "dtype": (
         '{"float32", "float64"}, default "float32"',
         """The type of parameters, data, arithmetic and draws. float32 holds probabilities down to 1e-38, float64 down
-to 1e-308; smaller ones become 0, which is harmless to the chain. See `logScale`.""",
+to 1e-308; smaller ones become 0, which does the chain no harm. See `logScale`.""",
     ),
     "normalise": (
         "bool, default True",
-        """Whether parameters are probabilities, with the distribution Dirichlet(alpha + counts of all data). Otherwise
-they are positive numbers, each with the distribution Gamma(alpha + counts of all data, 1).""",
+        """Whether the parameters are probabilities, with target Dirichlet(alpha + counts of all data). Otherwise they
+are positive numbers, each with target Gamma(alpha + counts of all data, 1).""",
     ),
     "logScale": (
         "bool, default False",
-        """Whether parameters are logarithms: in the draws, in ``sampler.params`` and in what `suffStats`, `collect` and
-`reduce` are given; `params` and `starts` are probabilities all the same. A logarithm is exact however small the
-probability.""",
+        """Whether the draws, ``sampler.params`` and the inputs of `suffStats`, `collect` and `reduce` are logarithms.
+`params` and `starts` are given as probabilities in any case. Logarithms cannot underflow.""",
     ),
 }
 TEXTS["suffStats"], TEXTS["normalise"], TEXTS["logScale"] = (

@@ -29,18 +29,19 @@ def scir(
     logScale: bool = False,
     **options: Unpack[SimplexOptions],
 ) -> Draws:
-    """Probabilities on the simplex by the stochastic Cox-Ingersoll-Ross process.
+    """Sample probabilities by the stochastic Cox-Ingersoll-Ross process.
 
-    Samples omega from Dirichlet(alpha + counts), where the counts of the categories are estimated from a minibatch.
-    With omega = theta / sum(theta), h the `stepsize` and a = alpha + N/n times the counts of the minibatch, each
-    iteration makes the update::
+    The target of omega is Dirichlet(alpha + counts). The counts of the categories are
+    estimated from a minibatch. With omega = theta / sum(theta), h the `stepsize` and a =
+    alpha + N/n times the counts of the minibatch, each iteration makes the update::
 
         J ~ Poisson(theta exp(-h) / (1 - exp(-h)))
         theta' ~ (1 - exp(-h)) Gamma(a + J, 1)
 
-    the exact transition of a Cox-Ingersoll-Ross process over a time h (Baker et al. [1]_, algorithm 1). So there is
-    no discretisation error, also where probabilities are close to 0. The noise of the minibatches makes the variance
-    of theta too large by ``(1 - exp(-h)) / (1 + exp(-h))`` times the variance of a: the smaller h, the less.
+    This is the exact transition of a Cox-Ingersoll-Ross process over a time h (Baker et al.
+    [1]_, algorithm 1). So there is no discretisation error, even for probabilities close
+    to 0. The noise of the minibatches makes the variance of theta too large by
+    ``(1 - exp(-h)) / (1 + exp(-h))`` times the variance of a. This excess decreases with h.
 
     Parameters
     ----------
@@ -57,16 +58,16 @@ def scir(
     See Also
     --------
     scirSetup : The same, step by step.
-    sgrld : The same by an Euler step, which is wrong where probabilities are small.
+    sgrld : The same by Euler steps, which are biased where probabilities are small.
 
     References
     ----------
-    .. [1] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2018). Large-scale stochastic sampling from the
-       probability simplex. NeurIPS.
+    .. [1] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2018). Large-scale
+       stochastic sampling from the probability simplex. NeurIPS.
 
     Examples
     --------
-    The probabilities of three categories, the last of which is never seen, given 1000 observations:
+    Probabilities of three categories given 1000 observations, none of the last category:
 
     >>> import numpy as np
     >>> import tensorflow as tf

@@ -29,16 +29,17 @@ def sgrld(
     logScale: bool = False,
     **options: Unpack[SimplexOptions],
 ) -> Draws:
-    """Probabilities on the simplex by stochastic gradient Riemannian Langevin dynamics.
+    """Sample probabilities by stochastic gradient Riemannian Langevin dynamics.
 
-    Samples omega from about Dirichlet(alpha + counts), where the counts of the categories are estimated from a
-    minibatch. With omega = theta / sum(theta), h the `stepsize` and c the counts of the minibatch times N/n, each
-    iteration makes the update::
+    The target of omega is Dirichlet(alpha + counts). The counts of the categories are
+    estimated from a minibatch. With omega = theta / sum(theta), h the `stepsize` and c the
+    counts of the minibatch times N/n, each iteration makes the update::
 
         theta' = |theta + h (alpha - theta + c - omega sum(c)) + N(0, 2 h theta)|
 
-    the "expanded mean" of Patterson and Teh [1]_, whose stepsize is twice ours. It is wrong where probabilities are
-    small: the noise then reaches over the boundary. `scir` is not, at the cost of random numbers that take longer.
+    This is the "expanded mean" of Patterson and Teh [1]_, whose stepsize is twice ours. It
+    is biased where probabilities are small, because the noise crosses the boundary. `scir`
+    has no such bias, but its random numbers take longer to draw.
 
     Parameters
     ----------
@@ -55,16 +56,16 @@ def sgrld(
     See Also
     --------
     sgrldSetup : The same, step by step.
-    scir : The same without an error by discretisation.
+    scir : The same without discretisation error.
 
     References
     ----------
-    .. [1] Patterson, S. and Teh, Y. W. (2013). Stochastic gradient Riemannian Langevin dynamics on the probability
-       simplex. NeurIPS.
+    .. [1] Patterson, S. and Teh, Y. W. (2013). Stochastic gradient Riemannian Langevin
+       dynamics on the probability simplex. NeurIPS.
 
     Examples
     --------
-    The probabilities of three categories, the last of which is never seen, given 1000 observations:
+    Probabilities of three categories given 1000 observations, none of the last category:
 
     >>> import numpy as np
     >>> import tensorflow as tf

@@ -1,7 +1,7 @@
-"""What a simplex sampler is: how unnormalised probabilities theta > 0 move, given estimated category counts.
+"""The rule of a simplex sampler: how theta > 0 moves, given estimated category counts.
 
-Probabilities are omega = theta / sum(theta) over the last axis. With z_i the categories of observation i, their
-distribution given all data is Dirichlet(alpha + sum_i z_i).
+The probabilities are omega = theta / sum(theta) over the last axis. With z_i the counts of
+observation i, their posterior is Dirichlet(alpha + sum_i z_i).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Numbers(NamedTuple):
         return self._of(self.stream.poisson, mean)
 
     def normal(self, dtype: tf.DType) -> tf.Tensor:
-        """Standard normals, [C, m]; in float32, which is far more exact than an Euler step."""
+        """Standard normals, [C, m]; float32 is precise enough for an Euler step."""
         return tf.cast(self.stream.normal(self.counter[None], self.elements, tf.float32)[0], dtype)
 
     def _of(self, draw: Callable[..., tf.Tensor], parameter: tf.Tensor) -> tf.Tensor:
@@ -45,11 +45,10 @@ class Rule(NamedTuple):
     ----------
     step : callable
         ``step(numbers, theta, alpha, counts, expected, h) -> log theta'``, all [C, m] or broadcast to it. The counts
-        are those of a minibatch times N/n, and `expected` is how many of them would be expected at omega, or 0 for the
-        Gamma distribution. The result is a logarithm because theta may be too small for a float.
+        are those of a minibatch times N/n. `expected` is their sum times omega, or 0 for the Gamma distribution. The
+        result is a logarithm because theta may be too small for a float.
     total : callable
-        ``total(alpha, n_observations)``: the sum of theta over the last axis with which a chain begins, about where it
-        settles.
+        ``total(alpha, n_observations)``: the initial sum of theta over the last axis, close to its stationary mean.
     """
 
     step: Callable[[Numbers, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
@@ -57,5 +56,5 @@ class Rule(NamedTuple):
 
 
 def expected_counts(theta: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
-    """All counts of the last axis, shared out by omega = theta / sum(theta)."""
+    """The sum of the counts over the last axis, times omega = theta / sum(theta)."""
     return theta * tf.reduce_sum(counts, axis=-1, keepdims=True) / tf.reduce_sum(theta, axis=-1, keepdims=True)

@@ -1,7 +1,7 @@
 """The transition of a simplex sampler: counts from a minibatch, then a rule for each parameter.
 
-theta itself is not kept, but the probabilities that the user sees, which may be replaced between iterations, and the
-logarithm of what they are to be multiplied by.
+The state has the probabilities that the user sees, which may be replaced between
+iterations, and the logarithm of the sum of theta. Their product is theta.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Counts(NamedTuple):
 class SimplexState(NamedTuple):
     """Every leaf has a leading chain axis [C, ...]."""
 
-    params: Tree  # as users know them
+    params: Tree  # as the user sees them
     log_total: Tree  # {name: [C, ...]}: of the sum of theta over its last axis
     log_density: tf.Tensor  # [C]
 
@@ -48,13 +48,13 @@ class Simplex(NamedTuple):
     rule : Rule
     minibatch : Minibatch
     alpha : mapping of str to tf.Tensor
-        For each parameter its shape.
+        In the shape of each parameter.
     schedules : mapping of str to Schedule
         The stepsizes that change.
     n_observations : int
     n_chains : int
     shared_minibatch : bool
-        Whether all chains look at the same observations.
+        Whether all chains use the same observations.
     normalised : bool
         Whether parameters are omega = theta / sum(theta), or theta.
     log_scale : bool
@@ -74,7 +74,7 @@ class Simplex(NamedTuple):
 
 
 def constants(seed: int, stepsize: Mapping[str, float | Schedule], alpha: Tree, chains: range) -> Tree:
-    """What the transition is given besides the state."""
+    """The inputs of the transition besides the state."""
     dtype = next(iter(alpha.values())).dtype
     return keys_of_chains(seed, chains) | {
         "stepsize": fixed_stepsizes(stepsize, len(chains), dtype),
@@ -84,7 +84,7 @@ def constants(seed: int, stepsize: Mapping[str, float | Schedule], alpha: Tree, 
 
 
 def build(choices: Simplex) -> Transition:
-    """The transition of these choices."""
+    """The transition with these choices."""
     minibatch, rule, n_chains = choices.minibatch, choices.rule, choices.n_chains
     elements = numbered({name: alpha.shape for name, alpha in choices.alpha.items()})
     n_elements = max(e.stop for e in elements.values())
@@ -140,7 +140,7 @@ def build(choices: Simplex) -> Transition:
         alpha = {name: constants["alpha"][name][None] for name in elements}
         numbers = Numbers(Stream(key_of(constants, Purpose.NOISE)), supplied.iteration, tf.range(n_elements))
         eps = tf.concat([tf.repeat(h[name][:, None], e.size, axis=1) for name, e in elements.items()], axis=1)
-        # The rule goes by elements, so that one program draws for all parameters.
+        # The rule works on elements, so one program draws for all parameters.
         flat = rule.step(numbers, joined(theta), joined(alpha), joined(scaled), joined(expected), eps)
         params, totals, log_density = {}, {}, tf.zeros_like(state.log_density)
         for name, log_theta in split(flat, elements).items():
@@ -179,7 +179,7 @@ def build(choices: Simplex) -> Transition:
 
 
 def _log_density(shape: tf.Tensor, log_params: tf.Tensor, normalised: bool) -> tf.Tensor:
-    """Of the Dirichlet or the Gamma distribution with the estimated counts, without its constant, [C]."""
+    """The Dirichlet or Gamma log density with the estimated counts, unnormalised, [C]."""
     terms = (shape - 1) * log_params
     if not normalised:
         terms -= tf.exp(log_params)

@@ -1,4 +1,4 @@
-"""The observations of a minibatch: how well each component fits them, which they are assigned to, and the counts."""
+"""The observations of a minibatch: likelihoods, assignments and counts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import tensorflow as tf
 
 from sgmcmc.core.types import Tree
 
-CATEGORIES, COUNTS = "categories", "counts"  # of an observation, [longest] each; the counts that pad it are 0
+CATEGORIES, COUNTS = "categories", "counts"  # of an observation, [longest] each, padded with counts of 0
 
 
 def log_likelihoods(log_theta: tf.Tensor, data: Tree) -> tf.Tensor:
     """sum_l x_il log theta_jl for each observation and component, [C, n, K], from log_theta [C, K, d].
 
-    Only the categories that an observation has are looked at.
+    Only the categories that an observation has are used.
     """
     of_entries = tf.gather(tf.transpose(log_theta, [0, 2, 1]), data[CATEGORIES], batch_dims=1)  # [C, n, longest, K]
     return tf.reduce_sum(tf.cast(data[COUNTS], log_theta.dtype)[..., None] * of_entries, axis=2)
@@ -27,7 +27,7 @@ def chosen(logits: tf.Tensor, allowed: tf.Tensor, uniforms: tf.Tensor) -> tf.Ten
     mass = tf.exp(logits - tf.reduce_max(logits, axis=2, keepdims=True))
     n_components = mass.shape[2]
     running = tf.matmul(mass, tf.linalg.band_part(tf.ones([n_components, n_components], mass.dtype), 0, -1))
-    # Rounding makes neither a component without mass, nor none at all, the one that is chosen.
+    # In spite of rounding, a component with positive mass is chosen.
     reached = (running >= uniforms[:, :, None] * tf.reduce_max(running, axis=2, keepdims=True)) & (mass > 0)
     first = tf.argmax(tf.cast(reached, tf.int32), axis=2, output_type=tf.int32)
     largest = tf.argmax(mass, axis=2, output_type=tf.int32)
@@ -37,7 +37,7 @@ def chosen(logits: tf.Tensor, allowed: tf.Tensor, uniforms: tf.Tensor) -> tf.Ten
 def added(
     sizes: tf.Tensor, counts: tf.Tensor, assignments: tf.Tensor, data: Tree, sign: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Sizes [C, K] and category counts [C, K, d] with those of a minibatch added, or with sign -1 taken off."""
+    """Sizes [C, K] and counts [C, K, d] plus sign times those of a minibatch."""
     n_chains, n_components, n_categories = counts.shape
     place = tf.range(n_chains)[:, None] * n_components + assignments  # [C, n], of all components of all chains
     sizes_flat, flat = tf.reshape(sizes, [-1]), tf.reshape(counts, [-1])

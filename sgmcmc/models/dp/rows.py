@@ -1,4 +1,4 @@
-"""Rows of counts, as they are given and as they are held: of each row only the categories that it has."""
+"""Rows of counts, checked and stored by their nonzero entries."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import numpy as np
 
 from sgmcmc.dataset.entry import described, numeric
 
-LARGEST = 2**24  # up to here float32 has every whole number
+LARGEST = 2**24  # float32 holds every integer up to here
 
 
 class Rows(NamedTuple):
-    """N rows, each padded with counts of 0 to as many entries as the longest has."""
+    """N rows, padded with counts of 0 to the length of the longest."""
 
     categories: np.ndarray  # int32 [N, longest]
     counts: np.ndarray  # int32 [N, longest]
     width: int  # d, the number of categories
 
     def totals(self) -> np.ndarray:
-        """How many of each category all rows have, [d]."""
+        """The sum over all rows, [d]."""
         return np.bincount(self.categories.ravel(), self.counts.ravel(), self.width)
 
 
 def checked_rows(label: str, of: str, value: Any, width: int | None = None) -> Rows:
-    """Rows from a matrix of counts, (N, d), dense or one of SciPy's sparse ones.
+    """Rows from a matrix of counts, (N, d), dense or SciPy sparse.
 
     Raises
     ------
     ValueError
-        Naming what is wrong: the shape, an entry that is no count, or an empty row.
+        If the shape is wrong, an entry is not a count, or a row is empty.
     """
     shape, row, category, count = _entries(label, of, value)
     if width is not None and shape[1] != width:
@@ -56,7 +56,7 @@ def checked_rows(label: str, of: str, value: Any, width: int | None = None) -> R
 
 
 def _entries(label: str, of: str, value: Any) -> tuple[tuple[int, int], np.ndarray, np.ndarray, np.ndarray]:
-    """The shape; of all entries that may not be 0, in order of their rows, the row, the category and the count."""
+    """The shape, and the rows, categories and counts of the entries, in order of rows."""
     if hasattr(value, "tocsr"):
         matrix = value.tocsr().copy()
         matrix.sum_duplicates()

@@ -1,4 +1,4 @@
-"""A Dirichlet process mixture as the runs and the storage know a sampler."""
+"""The sampler of a Dirichlet process mixture, for runs and storage."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PARAMETERS = ("weights", "theta")  # that a stepsize is for, in the order of `Bo
 class MixtureSampler(Sampler):
     """The choices that make a mixture, and where its chains begin.
 
-    `start` has the shapes and types of what a state has; sticks and components are drawn when the chains begin, given
-    the assignments.
+    `start` has the shapes and types of a state. Sticks and components are drawn at the start,
+    given the assignments.
 
     Parameters
     ----------
     mixture : MixtureModel
     begin : int or numpy.ndarray
-        Over how many components the observations are scattered at random, or their assignments, [C, N].
+        To how many components the observations are assigned at random, or the assignments, [C, N].
     """
 
     mixture: MixtureModel
@@ -44,7 +44,7 @@ class MixtureSampler(Sampler):
         return self.prepared({}, None)
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """The same: there is nothing to work out before."""
+        """The same: nothing has to be computed before."""
         assert isinstance(self.data, InMemory)
         chains = range(self.n_chains or 1)
         assignments = self.begin
@@ -73,18 +73,18 @@ class MixtureSampler(Sampler):
 
     @property
     def probes(self) -> list[Tree]:
-        """One point, by which it is known what is kept of a state."""
+        """One point, which shows what is stored of a state."""
         return [{name: tf.constant(x) for name, x in self.start.items()}]
 
     def failure(self, iteration: int, chain: int, parameter: str, of_density: bool) -> DivergenceError:
-        """The density says that there was no room; otherwise something was not finite."""
+        """No room if the density is NaN; otherwise a divergence."""
         if of_density:
             return NoRoomError(self.start["log_theta"].shape[0], iteration, chain)
         return super().failure(iteration, chain, parameter, of_density)
 
 
 def observed(assignments: bool) -> Any:
-    """What is kept of a state, as a function of its parameters; with the assignments or without."""
+    """The function from parameters to what is stored, with or without assignments."""
 
     def collect(params: Tree) -> Tree:
         draw = {

@@ -1,4 +1,4 @@
-"""Where the chains of a mixture begin: the assignments, and the counts that go with them."""
+"""Where the chains of a mixture begin: the assignments and their counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sgmcmc.core.random import Purpose, Stream, keys
 
 
 def at_random(seed: int, n_chains: int, n_data: int, n_components: int) -> np.ndarray:
-    """Each observation in any of the first components, int32 [C, N]."""
+    """Uniform random assignments to the first components, int32 [C, N]."""
     stream = Stream(keys(seed, Purpose.START, n_chains))
     return stream.integers(tf.zeros([1], tf.uint32), tf.range(n_data), n_components)[0].numpy()
 
@@ -17,7 +17,7 @@ def at_random(seed: int, n_chains: int, n_data: int, n_components: int) -> np.nd
 def counted(
     assignments: np.ndarray, categories: np.ndarray, counts: np.ndarray, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many observations each component has, and how often these have each category: [C, K] and [C, K, d].
+    """The sizes [C, K] and the category counts [C, K, d] of the components.
 
     From assignments [C, N], categories and counts [N, longest], and (K, d); all int32.
     """

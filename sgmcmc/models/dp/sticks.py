@@ -2,14 +2,14 @@
 
     w_j = v_j (1 - v_1) ... (1 - v_{j-1}),   v_j | alpha ~ Beta(1, alpha)
 
-A stick v_j is held as the logarithms of two Gamma draws, [C, K, 2]: it is the share of the
-first in their sum. In the prior they are Gamma(1) and Gamma(alpha). Given the assignments z
-of all observations, m_j of which are j,
+A stick v_j is stored as the logarithms of two Gamma draws, [C, K, 2]: it is the first
+divided by their sum. In the prior they are Gamma(1) and Gamma(alpha). Given the assignments
+z of all observations, of which m_j are in component j,
 
     v_j | z, alpha ~ Beta(1 + m_j, alpha + sum_{l > j} m_l).
 
 The concentration has the prior Gamma(b1, rate b2). Let Z* be the last component that has
-observations. Of the sticks behind it the assignments say nothing, so that, with these
+observations. The assignments do not depend on the sticks behind it. With these sticks
 integrated out, the density of alpha given z and v_1, ..., v_Z* is its prior times
 prod_{j <= Z*} alpha (1 - v_j)^(alpha - 1):
 
@@ -25,12 +25,12 @@ import tensorflow as tf
 
 
 def last_occupied(sizes: tf.Tensor) -> tf.Tensor:
-    """Z*, counted from 1, [C]: of how many each component has, [C, K]."""
+    """Z*, counted from 1, [C], from the sizes of the components, [C, K]."""
     return tf.reduce_max(tf.where(sizes > 0, tf.range(1, sizes.shape[1] + 1), 0), axis=1)
 
 
 def counts_of_sticks(sizes: tf.Tensor) -> tf.Tensor:
-    """What is added to the shapes (1, alpha): m_j and sum_{l > j} m_l, [C, K, 2], from m, [C, K]."""
+    """What the data add to the shapes (1, alpha): m_j and sum_{l > j} m_l, [C, K, 2]."""
     return tf.stack([sizes, tf.cumsum(sizes, axis=1, exclusive=True, reverse=True)], axis=2)
 
 

@@ -12,18 +12,15 @@ counts of all are kept up to date at the cost of a minibatch. An iteration draws
 3. for i in S a slice u_i ~ U(0, w_{z_i}), and then z_i from {j: w_j > u_i} with
    probabilities proportional to p(x_i | theta_j).
 
-Each is a draw from its distribution given all else, and S does not depend on the state, so
-every iteration leaves the posterior as it is, however small S is. Of the infinitely many
-components a slice asks for those with w_j > u_i only. All of these are among the K that
-there is room for if what is left of the stick behind these is less than u_i. If it is not,
-z_i stays as it is in this iteration. Whether it does is said by u_i and the sticks, not by
-z_i, so this too leaves the posterior as it is. The chain is in error only if the posterior
-needs more room: where the last of the K components has an observation, the step says so by
-a log density that is NaN.
+Each is a draw from its distribution given the rest of the state, and S does not depend on
+the state. So every iteration leaves the posterior invariant, however small S is. A slice
+needs only the components with w_j > u_i. All of these are among the K in the arrays if the
+rest of the stick is less than u_i. Otherwise z_i stays as it is in this iteration. Whether
+it does depends on u_i and the sticks, not on z_i, so the posterior is still invariant. If
+the last of the K components has an observation, the log density is NaN: there is no room.
 
-In place of the exact draws in 1, a rule for the simplex may move sticks and components from
-where they are, by counts that are estimated: N/n times those of the minibatch. That is the
-method of the appendix.
+In place of the exact draws in 1, a rule for the simplex may move sticks and components, with
+estimated counts: N/n times those of the minibatch. That is the method of the appendix.
 """
 
 from __future__ import annotations
@@ -60,18 +57,18 @@ class MixtureState(NamedTuple):
 
 
 class MixtureModel(NamedTuple):
-    """What a transition is built of.
+    """The parts of a transition.
 
     Parameters
     ----------
     minibatch : Minibatch
         Without replacement.
     a : float
-        Of the prior of the components.
+        The parameter of the prior of the components.
     alpha_prior : (float, float) or None
-        Shape and rate; None if alpha stays as it begins.
+        Shape and rate; None if alpha is fixed.
     rule : Rule or None
-        By which sticks and components move; None draws them exactly.
+        It moves sticks and components; None draws them exactly.
     """
 
     minibatch: Minibatch

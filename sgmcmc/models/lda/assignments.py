@@ -3,8 +3,8 @@
     z_di | theta_d ~ Categorical(theta_dk phi_kw, for all topics k),    w the word of token i of document d
     theta_d | z ~ Dirichlet(alpha + n_d),                               n_dk the tokens of d that have topic k
 
-The documents are independent given phi, and so are the tokens given theta: all are drawn at once. What is wanted are
-expectations given the words, as means over the sweeps of the second half.
+The documents are independent given phi, and so are the tokens given theta, so all are
+drawn at once. Expectations given the words are means over the second half of the sweeps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEAST_SHARE = 1e-30  # of a topic in a document: float32 loses smaller products
 
 
 class Expected(NamedTuple):
-    """Given the words and the topics."""
+    """Expectations given the words and the topics."""
 
     counts: tf.Tensor  # [K, V]: the tokens of each word that have each topic
     shares: tf.Tensor  # [n, K]: the mean of theta
@@ -30,15 +30,15 @@ class Expected(NamedTuple):
 def expected(
     words: tf.Tensor, topics: tf.Tensor, prior: float | tf.Tensor, sweeps: int | tf.Tensor, seed: tf.Tensor
 ) -> Expected:
-    """Means over the second half of the sweeps; for what XLA compiles.
+    """Means over the second half of the sweeps, for programs that XLA compiles.
 
     Parameters
     ----------
     words : tf.Tensor
-        int32 [n, longest]: the tokens of each document, and behind them negative numbers.
+        int32 [n, longest]: the tokens of each document, padded with negative numbers.
     topics : tf.Tensor
-        [K, V], each a distribution over the words. Where that of a word is 0 in all topics, its tokens are assigned as
-        though it were equal in all.
+        [K, V], each a distribution over the words. A word with probability 0 in all topics is treated as equally
+        probable in all.
     prior : float or tf.Tensor
         The parameter alpha of the symmetric Dirichlet distribution of theta.
     sweeps : int or tf.Tensor
@@ -84,7 +84,7 @@ def expected(
 
 
 def _relative_weights(topics: tf.Tensor) -> tf.Tensor:
-    """phi of each word relative to the largest, [V, groups, members]: what is very rare in all topics is not lost."""
+    """phi of each word relative to its largest value, so rare words do not underflow."""
     by_word = tf.transpose(topics)
     largest = tf.reduce_max(by_word, axis=1, keepdims=True)
     return grouped(tf.where(largest > 0, by_word / largest, tf.ones_like(by_word)))

@@ -1,7 +1,7 @@
 """Draws of categories for many tokens at once, each from one uniform number.
 
-The K categories are in groups of about sqrt(K): first a group is drawn, then one of its members. So there is one pass
-over all products of weights, where a sum over each prefix would be K.
+The K categories are divided into groups of about sqrt(K). First a group is drawn, then one
+of its members. This takes one pass over the products of weights.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def drawn(of_tokens: tf.Tensor, of_rows: tf.Tensor, uniforms: tf.Tensor) -> tf.T
 
 
 def _place(weights: tf.Tensor, share: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where this share of the sum of weights, [n, m], is reached, and how far it goes into that weight, in [0, 1]."""
+    """Where the running sum of weights [n, m] reaches this share, and how far into it."""
     m = weights.shape[1]
     sums = tf.matmul(weights, tf.linalg.band_part(tf.ones([m, m], weights.dtype), 0, -1))
     x = (share * sums[:, -1])[:, None]

@@ -1,4 +1,4 @@
-"""Document completion: how well half of the words of a document foretell the other half (Wallach et al. 2009)."""
+"""Document completion: half of a document predicts the rest (Wallach et al. 2009)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Completion:
-    """Documents whose tokens are parted at random: one half tells of the document's topics, the other is scored.
+    """Documents split at random: one half gives the topics, the other is scored.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Completion:
         self._inference = Inference(seen, prior, sweeps, seed)
 
     def probabilities(self, number: int, topics: np.ndarray) -> np.ndarray:
-        """Of each word of each document that is scored, under these topics, [K, V]; random numbers are the number's."""
+        """The probability of each scored word under the topics [K, V] of draw `number`."""
         theta, phi = self._inference.shares(number, topics).astype(np.float64), topics.astype(np.float64)
         found = []
         for k in range(0, len(theta), AT_A_TIME):

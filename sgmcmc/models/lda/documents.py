@@ -1,4 +1,4 @@
-"""Documents: a matrix of word counts, checked, and the tokens of each document in a row."""
+"""Documents: a checked matrix of word counts, and the tokens of each document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sgmcmc.dataset.entry import described, numeric
 if TYPE_CHECKING:
     from scipy import sparse  # SciPy is imported where it is used: `import sgmcmc` needs none
 
-NONE = -1  # where a document has no more tokens
+NONE = -1  # padding
 SHOWN = 5  # documents that a message names
 
 
@@ -22,7 +22,7 @@ def checked_documents(docs: Any, of: str, at_least: int = 1, n_words: int | None
     Raises
     ------
     ValueError
-        If it is no matrix of counts, has too few documents or another number of words, or a document is empty.
+        If it is not a matrix of counts, the number of documents or words is wrong, or a document is empty.
     """
     from scipy import sparse
 
@@ -79,7 +79,7 @@ def checked_vocabulary(vocabulary: Any, of: str, n_words: int) -> np.ndarray:
 
 
 def tokens(counts: sparse.csr_array, width: int | None = None) -> np.ndarray:
-    """The words of each document, each as often as it occurs: int32 [documents, longest], or so wide; then `NONE`."""
+    """The words of each document, repeated by count, padded with `NONE`: int32 [n, width]."""
     words, lengths = _in_a_row(counts)
     longest = max(int(lengths.max()), 1) if width is None else width
     table = np.full((len(lengths), longest), NONE, np.int32)
@@ -88,7 +88,7 @@ def tokens(counts: sparse.csr_array, width: int | None = None) -> np.ndarray:
 
 
 def halves(counts: sparse.csr_array, seed: int) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """The tokens of each document at random in two parts; of an odd number the second has one more."""
+    """Each document's tokens in two random halves; the second has the odd token."""
     from scipy import sparse
 
     words, lengths = _in_a_row(counts)

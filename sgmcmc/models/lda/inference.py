@@ -20,12 +20,12 @@ AT_A_TIME = 64  # documents
 
 
 class Inference:
-    """What documents tell of their topics.
+    """Inference of the topics of documents.
 
     Parameters
     ----------
     counts : scipy.sparse.csr_array
-        Documents, of which some may be empty.
+        Documents; some may be empty.
     prior : float
         Of the distributions over topics.
     sweeps, seed : int
@@ -33,7 +33,7 @@ class Inference:
 
     def __init__(self, counts: sparse.csr_array, prior: float, sweeps: int, seed: int) -> None:
         longest = max(int(counts.sum(axis=1).max()), 1)
-        # Lengths are rounded up, so that other documents are served by the same program.
+        # Lengths are rounded up, so other documents can use the same program.
         words, size = tokens(counts, -(-longest // LENGTH) * LENGTH), min(AT_A_TIME, counts.shape[0])
         padded = np.pad(words, [(0, -len(words) % size), (0, 0)], constant_values=NONE)
         self._blocks = np.split(padded, len(padded) // size)
@@ -43,9 +43,9 @@ class Inference:
         self._program = Compiled(lambda *given: [expected(*given).shares])
 
     def shares(self, number: int, topics: np.ndarray) -> np.ndarray:
-        """The mean of each document's distribution given these topics, [K, V]: [documents, K].
+        """Each document's mean distribution given these topics, [K, V]: [documents, K].
 
-        Random numbers are those of the number.
+        `number` selects the random numbers.
         """
         n = len(self._blocks)
         seeds = keys(self._seed, Purpose.INFERENCE, range(number * n, (number + 1) * n)).view(np.int32)

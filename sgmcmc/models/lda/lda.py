@@ -68,30 +68,28 @@ def lda(
         The parameter of the Dirichlet prior of theta; below 1, a document has few
         topics. scikit-learn's is 1/K by default.
     topicWordPrior : float, default 0.02
-        The parameter of the Dirichlet prior of phi; the smaller, the fewer words has a
-        topic. scikit-learn's is 1/K by default.
+        The parameter of the Dirichlet prior of phi. A smaller one gives topics of fewer
+        words. scikit-learn's is 1/K by default.
     stepsize : float or schedule, optional
         As of `scir` and `sgrld`. By default ``polynomial(0.2, 100, 0.6)`` for "scir"
         and ``polynomial(0.1, 100, 0.6)`` for "sgrld": first large, so that the topics
         form quickly, then smaller, since the noise of the minibatches is multiplied by
         it.
     minibatchSize : int or float, default 50
-        Documents per iteration, or a proportion of them in (0, 1). Where there are
-        fewer, all of them.
+        Documents per iteration, or a proportion of them in (0, 1). At most all of them.
     nIters : int, default 1000
-        Iterations. With 50 documents in each, 1000 look at 50,000 documents.
+        Iterations.
     verbose : bool, default True
         Whether to show a progress bar.
     seed : int, optional
         From 0 to 2**64 - 1. The same seed gives the same draws; without one, a fresh
         seed is drawn.
     method : {"scir", "sgrld"}, default "scir"
-        How topics are drawn. "sgrld" makes Euler steps, which are cheaper, but wrong
-        where probabilities are near 0, as those of most words are in most topics.
+        How topics are drawn. "sgrld" makes Euler steps. They are cheaper but biased near 0,
+        where most words of most topics have their probabilities.
     sweeps : int, default 20
-        Gibbs sweeps per iteration, at least 2. The counts of the second half are
-        averaged. Too few leave the assignments too near to where they begin, at equal
-        shares of all topics.
+        Gibbs sweeps per iteration, at least 2. The counts of the second half are averaged.
+        With too few, the assignments stay near their start, equal shares of all topics.
     vocabulary : sequence of str, optional
         The V words, such as ``vectorizer.get_feature_names_out()``, for tables and
         pictures.
@@ -101,18 +99,18 @@ def lda(
         Store the last of every `thin` iterations. By default such that about 20 draws
         are stored, since each has K V numbers.
     nChains : int, optional
-        Run so many chains at once. Each begins at topics of its own, and numbers them
-        in its own way.
+        The number of chains to run at once. Each starts at its own topics, and their order
+        differs between chains.
     storage : str or Path, optional
-        A Zarr store for the draws, "name.zarr", as of `scir`.
+        A Zarr store for the draws, "name.zarr", as for `scir`.
     resume : bool, default False
-        Go on with the run in `storage`, as of `scir`. It takes the `seed` of that run.
+        Continue the run in `storage`, as for `scir`. It takes the `seed` of that run.
 
     Returns
     -------
     Topics
-        The draws, and what can be asked of them: `components`, `transform`,
-        `perplexity`, `topWords` and `plot`.
+        The draws, with `components`, `transform`, `perplexity`,
+        `topWords` and `plot`.
 
     Raises
     ------
@@ -130,8 +128,8 @@ def lda(
     Notes
     -----
     Topics begin as draws from Dirichlet(1). The expected counts given phi make the
-    gradient for the posterior of phi with all assignments summed out. That posterior
-    has many modes, K! times each, and a run finds one.
+    gradient for the posterior of phi with all assignments summed out. That posterior has
+    many modes, each in K! permutations, and a run finds one.
 
     As in scikit-learn's ``LatentDirichletAllocation``, `transform` gives the
     distributions over topics of any documents. `components` are distributions here, not
@@ -221,6 +219,6 @@ def _starts(seed: int, n_chains: int, n_topics: int, n_words: int) -> np.ndarray
 
 
 def _at_most(size: Any, n_documents: int) -> Any:
-    """All documents where more are asked for; what is no number is for the sampler to refuse."""
+    """At most all documents; the sampler checks the rest."""
     is_number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
     return min(size, n_documents) if is_number and float(size).is_integer() else size

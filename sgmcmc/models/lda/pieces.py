@@ -1,4 +1,4 @@
-"""Documents of different lengths in pieces of one length, so that the time goes with their tokens, not the longest."""
+"""Documents cut into pieces of equal length, so the time depends on their tokens."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import NamedTuple
 import tensorflow as tf
 
 LENGTH = 32  # tokens of a piece
-AT_ONCE = 2**17  # numbers that are worked on at a time: what fits into a cache
+AT_ONCE = 2**17  # numbers in a block, which fit into the cache
 
 
 class Pieces(NamedTuple):
     """Blocks of pieces; those that are used come first."""
 
     words: tf.Tensor  # int32 [blocks, pieces, tokens], negative where there is no token
-    documents: tf.Tensor  # int32 [blocks, pieces]: of which document each is
+    documents: tf.Tensor  # int32 [blocks, pieces]: the document of each piece
     n_used: tf.Tensor  # int32: the number of blocks that have a token
 
 
 def in_pieces(words: tf.Tensor, numbers_per_token: int) -> Pieces:
-    """The documents, int32 [n, longest] with negative numbers behind their tokens, in pieces."""
+    """Pieces of the documents, int32 [n, longest], padded with negative numbers."""
     n_documents, longest = words.shape
     length = min(LENGTH, longest)
     padded = tf.pad(words, [[0, 0], [0, -longest % length]], constant_values=-1)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def mean_and_sd(draws: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Of draws that come one at a time, by Welford's recursion, which does not cancel; the sd of a single one is 0."""
+    """Mean and sd of draws, one at a time, by Welford's recursion; 0 is the sd of one."""
     n, mean, squares = 0, np.zeros(1), np.zeros(1)
     for n, draw in enumerate(draws, start=1):
         before = draw - mean

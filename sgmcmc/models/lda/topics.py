@@ -81,7 +81,7 @@ class Topics:
         return self.draws.timings
 
     def transform(self, docs: Any, *, sweeps: int = 50, seed: int | None = None) -> np.ndarray:
-        """The topics of documents: the posterior mean of the distribution of each over them.
+        """The posterior mean of each document's distribution over topics.
 
         Parameters
         ----------
@@ -119,33 +119,32 @@ class Topics:
     def perplexity(
         self, docs: Any, *, sweeps: int = 50, seed: int | None = None, perDraw: bool = False
     ) -> float | np.ndarray:
-        """How surprising half of the words of new documents are, given the other half.
+        """The perplexity of half of each held-out document, given the other half.
 
-        The tokens of each document are parted at random. The first half tells, by Gibbs
-        sweeps, of the document's topics, and the second is scored: document completion
-        [1]_. The documents should be others than `lda` was given.
+        The tokens of each document are split at random. From the first half, Gibbs sweeps
+        infer the document's topics. The second half is scored. This is document completion
+        [1]_. Use documents that `lda` was not given.
 
         Parameters
         ----------
         docs : sparse matrix or array_like
-            Counts, (documents, V), as of `lda`. Of an odd number of tokens, one more is
-            scored.
+            Counts, (documents, V), as for `lda`. An odd token is scored.
         sweeps : int, default 50
             As of `transform`.
         seed : int, optional
             By default that of the draws.
         perDraw : bool, default False
-            Whether to score each draw of the topics alone, for a curve along the chain.
-            Otherwise the mean of the probabilities over all draws, of all chains, is
-            scored, which is the posterior predictive probability.
+            Whether to score each draw of the topics alone. Otherwise the mean of the
+            probabilities over all draws of all chains is scored, which is the posterior
+            predictive probability.
 
         Returns
         -------
         float or numpy.ndarray
-            One over the geometric mean of the probabilities of the tokens that are
-            scored: from 1 upwards, smaller is better, V for the uniform distribution
-            over the words. Infinite where a token has probability 0. With `perDraw` one
-            for each draw, (T,) or (nChains, T).
+            One over the geometric mean of the probabilities of the scored tokens. Smaller is
+            better: 1 is the least, and the uniform distribution over the words has V.
+            Infinite where a token has probability 0. With `perDraw` one for each draw, (T,)
+            or (nChains, T).
 
         Raises
         ------
@@ -158,11 +157,11 @@ class Topics:
         theta
         the distribution of the token's document over topics, this is::
 
-            exp( -1/J sum_j log( mean over t of E[theta | first half, phi_t] . phi_t[:,
-            x_j] ) )
+            exp(-1/J sum_j log(mean over t of
+                               E[theta | first half, phi_t] . phi_t[:, x_j]))
 
-        That of scikit-learn is another quantity: a bound, for the words from which the
-        topics of the documents are inferred as well.
+        scikit-learn's perplexity is another quantity: a bound, on the same words from which
+        the topics are inferred.
 
         References
         ----------
@@ -257,19 +256,19 @@ class Topics:
 
     @property
     def _numbers(self) -> list[range]:
-        """Of the draws of each chain, counted through all chains."""
+        """The numbers of the draws of each chain, counted through all chains."""
         *chains, n_draws, _, _ = self.draws[NAME].shape
         return [range(c * n_draws, (c + 1) * n_draws) for c in range(*(chains or [1]))]
 
     def _draw(self, number: int) -> np.ndarray:
-        """One at a time, since on disk there may be more of them than fit into memory."""
+        """One draw; all of a store may not fit into memory."""
         array = self.draws[NAME]
         chain, t = divmod(number, array.shape[-3])
         return np.asarray(array[t] if array.ndim == 3 else array[chain, t])
 
     @cached_property
     def _moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Mean and standard deviation, of each chain."""
+        """The mean and standard deviation of each chain."""
         return [mean_and_sd(self._draw(number) for number in numbers) for numbers in self._numbers]
 
     def _public(self, of_chains: list[np.ndarray]) -> np.ndarray:
