@@ -72,7 +72,7 @@ _, held_out = users(1_000)
 # assigned to 20 components at random, which is far from the posterior.
 
 settings = {"minibatchSize": N // 10, "nIters": N_ITERS, "thin": 20, "seed": 1}
-settings |= {"maxComponents": 60, "verbose": False}
+settings |= {"maxComponents": 120, "verbose": False}
 runs = {"gibbs": dpMixture(visits, assignments=True, **settings)}
 
 # %%

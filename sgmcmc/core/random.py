@@ -1,11 +1,13 @@
 """Counter-based randomness: every draw is a function of (seed, purpose, chain, counter, element).
 
-Nothing is consumed, so the length of a block, thinning, progress bars or resuming cannot change a chain, and
-chain c draws the same numbers for any number of chains. Only this file draws random numbers.
+There is no state. So block lengths, thinning, progress bars and resuming cannot change a
+chain, and chain c has the same numbers for any number of chains. Only this file draws
+random numbers.
 
-The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy
-as 1, 2, 3"), written in TensorFlow operations because TensorFlow's own generators give different floats inside
-and outside XLA; this one gives the same words and indices in both, on every device, and normals that agree to rounding.
+The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011, "Parallel
+random numbers: as easy as 1, 2, 3"), written in TensorFlow operations. TensorFlow's own
+generators give different floats inside and outside XLA. This one gives the same words and
+indices in both, on every device, and normals that agree to rounding.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def threefry2x32(key: tuple, counter: tuple) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def fresh_seed() -> int:
-    """A seed from the operating system's entropy, if the user gives none."""
+    """A seed from the operating system's entropy."""
     return secrets.randbits(63)
 
 
@@ -102,7 +104,7 @@ class Stream:
     Parameters
     ----------
     key : array_like
-        What `keys` gives, uint32 [C, 2].
+        The result of `keys`, uint32 [C, 2].
     """
 
     def __init__(self, key: tf.Tensor | np.ndarray) -> None:
@@ -145,8 +147,9 @@ class Stream:
     def log_gamma(self, counters: tf.Tensor, elements: tf.Tensor, shapes: tf.Tensor) -> tf.Tensor:
         """Logarithms of Gamma(shape, 1) draws for shapes [K, C, m], as `bits`; NaN where a shape is not positive.
 
-        By rejection (Marsaglia and Tsang 2000, "A simple method for generating gamma variables"); for shapes below 1
-        from a draw for shape + 1, to which log(U) / shape is added, so that a draw of 1e-300 is as exact as any other.
+        By rejection (Marsaglia and Tsang 2000, "A simple method for generating gamma
+        variables"). For a shape below 1, log(U) / shape is added to a draw for shape + 1, so
+        tiny draws keep their relative precision.
         """
         shape = tf.where((shapes > 0) & tf.math.is_finite(shapes), shapes, tf.ones_like(shapes))
         value = self._rejection(counters, elements, shape, _gamma_proposal, Draw.GAMMA)
@@ -167,7 +170,7 @@ class Stream:
         return tf.where(allowed, value, tf.constant(np.nan, means.dtype))
 
     def _of(self, draw: Draw, attempt: int | tf.Tensor = 0) -> Stream:
-        """The stream of one kind of draw and one attempt at it."""
+        """The stream of one kind of draw and one attempt."""
         k0, k1 = threefry2x32(self._key, (_u32(attempt), _u32(int(draw))))
         return Stream(tf.concat([k0, k1], axis=1))
 
@@ -233,7 +236,7 @@ def _open_uniform(high: tf.Tensor, low: tf.Tensor, dtype: tf.DType) -> tf.Tensor
 
 
 def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
-    """The logarithm of a draw for `shape`, or for shape + 1 if it is below 1; or `REFUSED`."""
+    """The log of a draw for `shape`, or shape + 1 if it is below 1; or `REFUSED`."""
     d = tf.where(shape < 1, shape + 1, shape) - 1 / 3
     y = tf.cast(_normal(high), shape.dtype) / (3 * tf.sqrt(d))
     far = tf.maximum(y, -0.999999)
@@ -256,7 +259,7 @@ LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(16), 1)))
 
 
 def _quick_poisson(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
-    """A draw, refused where it takes more than float32, small counts and comparisons."""
+    """A cheap draw in float32, or `REFUSED` where the full method is needed."""
     u, mean32 = _open_uniform(high, low, tf.float32), tf.cast(tf.minimum(mean, INVERTED_BELOW), tf.float32)
     state = _first_count(mean32)
     for _ in range(QUICK_COUNT):

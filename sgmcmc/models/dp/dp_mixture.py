@@ -164,7 +164,7 @@ def dpMixture(
     ...     x, minibatchSize=100, nIters=2000, burnIn=1000, starts=1, verbose=False, seed=1
     ... )
     >>> together, apart = out.coClustering(x, [[0, 2], [0, 1]])
-    >>> bool(together > 0.8), bool(apart < 0.1)
+    >>> bool(together > 0.9), bool(apart < 0.1)
     (True, True)
     >>> bool(out.logPredictive(x) > -4)
     True
