@@ -100,8 +100,8 @@ print(
 )
 
 # %%
-# These are means of posterior draws. The column ``sd``, the standard deviation of the
-# draws, shows how well the topics are known.
+# These are means of draws. The column ``sd`` is the standard deviation of the draws.
+# The noise of the minibatches makes it larger than that of the posterior.
 
 print(topics.topWords(3).head(6).round(3).to_string(index=False))
 

@@ -47,7 +47,7 @@ class Purpose(enum.IntEnum):
 
 
 class Draw(enum.IntEnum):
-    """What a stream's own streams are for; their keys are those of no counter and element, since these come second."""
+    """What a stream's own streams are for."""
 
     GAMMA = 1
     BOOST = 2
@@ -171,7 +171,8 @@ class Stream:
 
     def _of(self, draw: Draw, attempt: int | tf.Tensor = 0) -> Stream:
         """The stream of one kind of draw and one attempt."""
-        k0, k1 = threefry2x32(self._key, (_u32(attempt), _u32(int(draw))))
+        # No element of a parameter has the numbers from 2^31 on.
+        k0, k1 = threefry2x32(self._key, (tf.bitwise.bitwise_or(_u32(attempt), _u32(1 << 31)), _u32(int(draw))))
         return Stream(tf.concat([k0, k1], axis=1))
 
     def _rejection(
@@ -254,19 +255,20 @@ def _gamma_proposal(high: tf.Tensor, low: tf.Tensor, shape: tf.Tensor, attempt: 
 INVERTED_BELOW = 10.0  # means
 LAST_COUNT = 60  # of a mean below 10, exceeded with probability 1e-26
 QUICK_COUNT = 12
-QUICK_TAIL = 1e-5  # probabilities from which on float32 tells a count from the next
+QUICK_TAIL, QUICK_ERROR = 1e-5, 4e-7  # smaller probabilities, and differences, are left to float64
 LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(16), 1)))
 
 
 def _quick_poisson(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor, attempt: tf.Tensor) -> tf.Tensor:
     """A cheap draw in float32, or `REFUSED` where the full method is needed."""
     u, mean32 = _open_uniform(high, low, tf.float32), tf.cast(tf.minimum(mean, INVERTED_BELOW), tf.float32)
-    state = _first_count(mean32)
+    state, near = _first_count(mean32), tf.zeros_like(u, tf.bool)
     for _ in range(QUICK_COUNT):
+        near |= tf.abs(u - state[2]) < QUICK_ERROR
         state = _next_count(u, mean32, *state)
     _, _, tail, few = state
     refused = tf.constant(rejection.REFUSED, mean.dtype)
-    small = tf.where((u < tail) | (u < QUICK_TAIL), refused, tf.cast(few, mean.dtype))
+    small = tf.where((u < tail) | (u < QUICK_TAIL) | near, refused, tf.cast(few, mean.dtype))
     count, squeezed, _ = _transformed(high, low, mean)
     return tf.where(mean < INVERTED_BELOW, small, tf.where(squeezed, count, refused))
 

@@ -120,7 +120,7 @@ class Choices(CommonChoices):
 
     def _require_in_range(self) -> None:
         """Check indices now for data in memory, and for other data when they are read."""
-        attempting = attempt(self.sampler, self.logLik, self.start)
+        attempting = attempt(self.sampler, "logLik", self.logLik, self.start)
         if isinstance(self.data, InMemory):
             require_in_range(attempting, self.data)
         elif isinstance(self.data, Elsewhere):

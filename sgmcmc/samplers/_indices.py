@@ -27,24 +27,24 @@ Try = Callable[[Mapping[str, np.ndarray]], None]
 """Raises ValueError for observations, {name: [m, ...]}, that hold an index out of range."""
 
 
-def attempt(of: str, log_lik: Callable, start: Mapping[str, np.ndarray]) -> Try:
-    """A function that tries the log likelihood on some observations."""
+def attempt(of: str, argument: str, function: Callable, start: Mapping[str, np.ndarray]) -> Try:
+    """A function that tries the user's function, known by this argument, on some observations."""
 
     def tried(observations: Mapping[str, np.ndarray]) -> None:
         with tf.device("CPU:0"):
             params = {name: tf.constant(theta) for name, theta in start.items()}
             data: Tree = {name: tf.constant(entry) for name, entry in observations.items()}
             try:
-                log_lik(params, data)
+                function(params, data)
             except tf.errors.InvalidArgumentError as error:
-                raise ValueError(_said(of, observations, str(error.message))) from error
+                raise ValueError(_said(of, argument, observations, str(error.message))) from error
 
     return tried
 
 
-def gathers(log_lik: Callable, params: Tree, rows: Tree) -> bool:
-    """Whether the log likelihood uses indices, given specs of its arguments."""
-    graph = tf.function(log_lik, autograph=False).get_concrete_function(params, rows).graph
+def gathers(function: Callable, *specs: Any) -> bool:
+    """Whether the function uses indices, given specs of its arguments."""
+    graph = tf.function(function, autograph=False).get_concrete_function(*specs).graph
     return any(GATHERING.fullmatch(operation) for operation in operations(graph))
 
 
@@ -61,17 +61,17 @@ def require_in_range(tried: Try, data: InMemory) -> None:
         tried({name: array[start : start + size] for name, array in arrays.items()})
 
 
-def _said(of: str, observations: Mapping[str, Any], message: str) -> str:
+def _said(of: str, argument: str, observations: Mapping[str, Any], message: str) -> str:
     found = OUT_OF_RANGE.search(message)
     if found is None:
-        must = f"logLik of {of} must be defined for every observation"
+        must = f"{argument} of {of} must be defined for every observation"
         if "does not index" in message:  # several at once, of tf.gather_nd
-            must = f"dataset of {of} must hold indices that logLik can use"
+            must = f"dataset of {of} must hold indices that {argument} can use"
         return f"{must}; on some it raised: {message}"
     index, size = int(found[1]), int(found[2])
     holding = [name for name, entry in observations.items() if may_be_index(entry) and (entry == index).any()]
     where = ", ".join(f"dataset[{name!r}]" for name in holding)
     return (
-        f"dataset of {of} must hold indices that logLik can use, here from 0 to {size - 1} for an axis of {size}; "
-        f"got {index}, {f'which is in {where}' if where else 'computed by logLik'}."
+        f"dataset of {of} must hold indices that {argument} can use, here from 0 to {size - 1} for an axis of {size}; "
+        f"got {index}, {f'which is in {where}' if where else f'computed by {argument}'}."
     )

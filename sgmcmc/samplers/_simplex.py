@@ -14,7 +14,9 @@ import tensorflow as tf
 from sgmcmc.core import process
 from sgmcmc.core.chains import mapped
 from sgmcmc.core.checksum import checksum
+from sgmcmc.core.schedules import exploring
 from sgmcmc.core.types import Tree
+from sgmcmc.dataset.elsewhere import Elsewhere
 from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.dataset.memory import InMemory
@@ -22,6 +24,7 @@ from sgmcmc.dataset.some import some_rows
 from sgmcmc.run.simplex import SimplexSampler
 from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._common import CommonChoices
+from sgmcmc.samplers._indices import attempt, gathers, require_in_range
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._trial import require_pure
 from sgmcmc.simplex.rule import Rule
@@ -113,7 +116,7 @@ class SimplexChoices(CommonChoices):
         if not callable(self.suffStats):
             must = "be a function of (params, dataset) or of (params, dataset, seed)"
             raise self.refuse("suffStats", must, repr(self.suffStats))
-        function, dtype, takes_seed = self.suffStats, self.float_type, _takes_three(self.suffStats)
+        function, dtype, takes_seed = self.suffStats, self.float_type, _takes_seed(self.suffStats)
         shapes = {name: theta.shape for name, theta in self.start.items()}
 
         def of(params: Tree, data: Tree, *seed: tf.Tensor) -> Tree:
@@ -143,6 +146,12 @@ class SimplexChoices(CommonChoices):
                     "suffStats", must, f"shape {counts.shape} for a minibatch of n = {self.minibatches.n}"
                 )
         counts = Counts(lambda params, data, *seed: _refusing_negative(of(params, data, *seed)), takes_seed)
+        if not takes_seed and gathers(of, params, rows):  # to draw latent categories for all data takes too long
+            tried = attempt(self.sampler, "suffStats", of, self.start)
+            if isinstance(self.data, InMemory):
+                require_in_range(tried, self.data)
+            elif isinstance(self.data, Elsewhere):
+                self.data.watch(tried)
         if isinstance(self.data, InMemory):
             self._try_on_data(of, traced, takes_seed)
         return counts
@@ -205,6 +214,8 @@ class SimplexChoices(CommonChoices):
 def set_up(choices: SimplexChoices, rule: Rule) -> Sgmcmc:
     """The sampler with these choices."""
     start, alphas, stepsize = choices.start, choices.alphas, choices.stepsizes
+    for schedule in exploring(stepsize).values():
+        raise choices.refuse("stepsize", "have explorationFraction=0, since there is no noise to leave out", schedule)
     if choices.minibatches.minibatch.parts:
         raise choices.refuse("minibatchSize", "be a number", "adaptive")
     if choices.minibatches.minibatch.scale is None:
@@ -236,9 +247,17 @@ def _refusing_negative(counts: Tree) -> Tree:
     return {name: tf.where(x < 0, tf.constant(np.nan, x.dtype), x) for name, x in counts.items()}
 
 
-def _takes_three(function: Callable) -> bool:
+def _takes_seed(function: Callable) -> bool:
+    """Whether a third argument must be given, or is called seed; other defaults are the function's own."""
     try:
-        inspect.signature(function).bind(None, None, None)
-    except (TypeError, ValueError):
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a callable without a signature
         return False
-    return True
+    seed = signature.parameters.get("seed")
+    if seed is not None and seed.kind is seed.POSITIONAL_OR_KEYWORD:
+        return True
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        return True
+    return False

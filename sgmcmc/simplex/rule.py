@@ -48,13 +48,14 @@ class Rule(NamedTuple):
         are those of a minibatch times N/n. `expected` is their sum times omega, or 0 for the Gamma distribution. The
         result is a logarithm because theta may be too small for a float.
     total : callable
-        ``total(alpha, n_observations)``: the initial sum of theta over the last axis, close to its stationary mean.
+        ``total(alpha, n_counts)``: the initial sum of theta over the last axis, close to its stationary mean, for so
+        many counts in all observations.
     """
 
     step: Callable[[Numbers, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
-    total: Callable[[tf.Tensor, float], tf.Tensor]
+    total: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
-def expected_counts(theta: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
-    """The sum of the counts over the last axis, times omega = theta / sum(theta)."""
-    return theta * tf.reduce_sum(counts, axis=-1, keepdims=True) / tf.reduce_sum(theta, axis=-1, keepdims=True)
+def expected_counts(omega: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
+    """The sum of the counts over the last axis, divided in proportion to the probabilities."""
+    return omega * tf.reduce_sum(counts, axis=-1, keepdims=True)

@@ -23,4 +23,4 @@ def scir() -> Rule:
         jumps = numbers.poisson(theta * tf.exp(-h) / forgotten)
         return tf.math.log(forgotten) + numbers.log_gamma(alpha + counts + jumps)
 
-    return Rule(step, total=lambda alpha, n_observations: tf.reduce_sum(alpha, axis=-1) + n_observations)
+    return Rule(step, total=lambda alpha, n_counts: tf.reduce_sum(alpha, axis=-1) + n_counts)

@@ -9,6 +9,7 @@ with omega, the target of theta is the Gamma distribution.
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
 from sgmcmc.simplex.rule import Numbers, Rule
@@ -19,6 +20,7 @@ def sgrld() -> Rule:
         numbers: Numbers, theta: tf.Tensor, alpha: tf.Tensor, counts: tf.Tensor, expected: tf.Tensor, h: tf.Tensor
     ) -> tf.Tensor:
         drift = alpha - theta + counts - expected
-        return tf.math.log(tf.abs(theta + h * drift + tf.sqrt(2 * h * theta) * numbers.normal(theta.dtype)))
+        moved = tf.abs(theta + h * drift + tf.sqrt(2 * h * theta) * numbers.normal(theta.dtype))
+        return tf.math.log(tf.maximum(moved, np.finfo(theta.dtype.as_numpy_dtype).tiny))
 
-    return Rule(step, total=lambda alpha, n_observations: tf.reduce_sum(alpha, axis=-1))
+    return Rule(step, total=lambda alpha, n_counts: tf.reduce_sum(alpha, axis=-1))

@@ -106,14 +106,14 @@ def build(choices: Simplex) -> Transition:
 
     def init(constants: Tree, params: Tree) -> SimplexState:
         unknown = tf.fill([n_chains], tf.constant(np.nan, constants["stepsize"].dtype))
-        totals = {
-            name: tf.tile(
-                tf.math.log(rule.total(alpha, float(choices.n_observations)))[None],
-                [n_chains] + [1] * (alpha.shape.rank - 1),
-            )
-            for name, alpha in constants["alpha"].items()
-        }
-        return SimplexState(params, totals if choices.normalised else {}, unknown)
+        totals = {}
+        for name, alpha in constants["alpha"].items() if choices.normalised else ():
+            log_total = tf.math.log(rule.total(alpha, tf.constant(choices.n_observations, alpha.dtype)))
+            totals[name] = tf.tile(log_total[None], [n_chains] + [1] * (alpha.shape.rank - 1))
+        return SimplexState(params, totals, unknown)
+
+    def omega_of(name: str, state: SimplexState) -> tf.Tensor:
+        return tf.exp(state.params[name]) if choices.log_scale else state.params[name]
 
     def theta_of(name: str, state: SimplexState) -> tf.Tensor:
         params = state.params[name]
@@ -133,10 +133,9 @@ def build(choices: Simplex) -> Transition:
         counts = mapped(state.params, data, *seed)
         theta = {name: theta_of(name, state) for name in elements}
         scaled = {name: scale * counts[name] for name in elements}
-        expected = {
-            name: expected_counts(theta[name], scaled[name]) if choices.normalised else tf.zeros_like(theta[name])
-            for name in elements
-        }
+        expected = {name: tf.zeros_like(x) for name, x in theta.items()}
+        if choices.normalised:
+            expected = {name: expected_counts(omega_of(name, state), scaled[name]) for name in elements}
         alpha = {name: constants["alpha"][name][None] for name in elements}
         numbers = Numbers(Stream(key_of(constants, Purpose.NOISE)), supplied.iteration, tf.range(n_elements))
         eps = tf.concat([tf.repeat(h[name][:, None], e.size, axis=1) for name, e in elements.items()], axis=1)

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.run import sampler as sampler_module
+from sgmcmc.run import product as sampler_module
 from sgmcmc.run.identity import told
 from tests.contract.test_sessions import set_up
 from tests.contract.test_storage import MODEL, Tree, log_lik, run

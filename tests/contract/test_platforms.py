@@ -29,8 +29,8 @@ def test_no_file_is_a_link() -> None:
 def test_all_folders_are_installed() -> None:
     """They are listed one by one, since the data come from beside the package."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    folders = {"sgmcmc." + path.parent.name for path in (ROOT / "sgmcmc").glob("*/__init__.py")}
-    assert set(settings["packages"]) == {"sgmcmc", "sgmcmc.data"} | folders
+    folders = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "sgmcmc").rglob("__init__.py")}
+    assert set(settings["packages"]) == {"sgmcmc.data"} | folders
     assert settings["package-dir"] == {"sgmcmc.data": "data"} and (ROOT / "data").is_dir()
 
 

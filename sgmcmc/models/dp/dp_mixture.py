@@ -13,12 +13,14 @@ import numpy as np
 from sgmcmc.core import process
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.models.dp.allocation import CATEGORIES, COUNTS
 from sgmcmc.models.dp.mixture import Mixture
 from sgmcmc.models.dp.rows import Rows, checked_rows
 from sgmcmc.models.dp.sampler import PARAMETERS, MixtureSampler, observed
 from sgmcmc.models.dp.transition import MixtureModel
+from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import POSITIVE, is_integer, require_count, require_flag
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._run_arguments import checked_run
@@ -26,6 +28,7 @@ from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
 
 NAME = "dpMixture"
+KEPT = 0.01  # of the observations, from which on the chain is warned of
 METHODS = {"gibbs": None, "scir": scir, "sgrld": sgrld}
 STEPSIZES: dict[str, dict[str, float]] = {  # Baker (2018), table B.5.3
     "scir": {"theta": 0.1, "weights": 0.1},
@@ -86,8 +89,8 @@ def dpMixture(
     method : {"gibbs", "scir", "sgrld"}, default "gibbs"
         "gibbs" draws weights and components from their distributions given all assignments.
         "scir" and "sgrld" are the methods of [1]_: the stochastic Cox-Ingersoll-Ross process
-        and Riemannian Langevin dynamics, with counts estimated from the minibatch. Their noise
-        adds spurious clusters.
+        and Riemannian Langevin dynamics, with counts estimated from the minibatch. The noise
+        of these counts changes the distribution; with "scir" it adds spurious clusters.
     stepsize : float or dict of str to float, optional
         For "scir" and "sgrld": a number, or a dict with one for "theta" and one for "weights".
         The defaults are those of [1]_: 0.1 for "scir"; for "sgrld" 0.001 for theta and 0.005
@@ -134,7 +137,7 @@ def dpMixture(
     MemoryError
         If the draws would not fit into memory.
     NoRoomError
-        If an iteration needs more than `maxComponents`; it has the draws so far.
+        If an observation enters the last of `maxComponents`; it has the draws so far.
     DivergenceError
         If "sgrld" or "scir" reaches NaN or infinity; it has the draws so far.
 
@@ -178,9 +181,23 @@ def dpMixture(
     options |= {"collect": observed(require_flag("assignments", NAME, assignments)), "reduce": None}
     run = checked_run(sampler, seed is not None, nIters, verbose, options)
     try:
-        return Mixture(run.draws())
+        draws = run.draws()
     except DivergenceError as error:
         raise error.with_draws(Mixture(error.draws), len(error.draws.iterations)) from None
+    _warn_of_little_room(draws)
+    return Mixture(draws)
+
+
+def _warn_of_little_room(draws: Draws) -> None:
+    """Where many observations kept their components, the chain hardly moves to others."""
+    kept = draws.sampleStats["kept"]
+    share = float(kept[..., kept.shape[-1] // 2 :].mean()) if kept.size else 0.0
+    if share > KEPT:
+        warn_user(
+            f"maxComponents of {NAME} must leave room behind the occupied components; in the second half of the draws "
+            f"{share:.0%} of the observations kept their components because there might be no room for another. "
+            "Choose a larger one: the chain moves too slowly to be trusted."
+        )
 
 
 @dataclass
@@ -231,6 +248,10 @@ class _Arguments:
         room = require_count("maxComponents", NAME, self.maxComponents, 2)
         begin = self._begin(room)
         rule = METHODS[method]
+        if common.minibatches.minibatch.parts:
+            raise common.refuse("minibatchSize", "be a number", "adaptive")
+        if schedules := [name for name, h in common.stepsizes.items() if callable(h)]:
+            raise common.refuse("stepsize", "be a number", f"a schedule for {schedules[0]!r}")
         mixture = MixtureModel(
             common.minibatches.minibatch, a, prior if self.alpha is None else None, None if rule is None else rule()
         )
@@ -290,7 +311,7 @@ class _Arguments:
     def _begin(self, room: int) -> int | np.ndarray:
         """`starts`: a number of components, or assignments [C, N]."""
         if is_integer(self.starts) or isinstance(self.starts, float):
-            return min(require_count("starts", NAME, self.starts, 1), room)
+            return min(require_count("starts", NAME, self.starts, 1), room - 1)  # the last is to stay free
         assignments = numeric("starts", NAME, self.starts)
         n_data, n_chains = len(self.rows.counts), self.common.n_chains
         if assignments.shape not in ((n_data,), (n_chains or 1, n_data)) or assignments.dtype.kind not in "iu":
@@ -298,9 +319,9 @@ class _Arguments:
                 f"starts of {NAME} must be a number of components, or integers ({n_data},) or (nChains, {n_data}); "
                 f"got {described(self.starts)}."
             )
-        if assignments.min() < 0 or assignments.max() >= room:
+        if assignments.min() < 0 or assignments.max() >= room - 1:
             raise ValueError(
-                f"starts of {NAME} must be assignments from 0 to maxComponents - 1 = {room - 1}; got "
+                f"starts of {NAME} must be assignments from 0 to maxComponents - 2 = {room - 2}; got "
                 f"{assignments.min()} to {assignments.max()}."
             )
         return np.array(np.broadcast_to(assignments, (n_chains or 1, n_data)), np.int32)

@@ -36,12 +36,23 @@ def moved_by(
     Both use the same random numbers, but for each component only one result is kept.
     """
     theta = Both(*(tf.exp(x) for x in at))
-    expected = Both(*(expected_counts(x, c) for x, c in zip(theta, counts, strict=True)))
+    # By softmax: a whole component may be too small for a float.
+    expected = Both(*(expected_counts(tf.nn.softmax(x), c) for x, c in zip(at, counts, strict=True)))
     steps = Both(*(tf.broadcast_to(step, x.shape) for step, x in zip(h, prior, strict=True)))
     flat = [_joined(x) for x in (theta, prior, counts, expected, steps)]
     by_rule = _split(rule.step(Numbers(stream, iteration, tf.range(flat[0].shape[1])), *flat), prior)
     anew = drawn(stream, iteration, prior)
     return Both(*(tf.where(upto(last, x), x, y) for x, y in zip(by_rule, anew, strict=True)))
+
+
+def scaled(rule: Rule, at: Both, prior: Both, counts: Both) -> Both:
+    """The same sticks and components, with the sums with which a chain of this rule begins."""
+    return Both(
+        *(
+            tf.nn.log_softmax(x) + tf.math.log(rule.total(a, tf.reduce_sum(c, axis=-1)))[..., None]
+            for x, a, c in zip(at, prior, counts, strict=True)
+        )
+    )
 
 
 def _joined(both: Both) -> tf.Tensor:

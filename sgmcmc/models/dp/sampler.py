@@ -64,7 +64,7 @@ class MixtureSampler(Sampler):
     @property
     def n_stats(self) -> int:
         """How many numbers are recorded beside each draw of a chain."""
-        return 1
+        return 2
 
     @property
     def functions(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from sgmcmc.core.rows import of_table, put
 from sgmcmc.core.streams import key_of
 from sgmcmc.core.types import Minibatch, Supplied, Supply, Transition, Tree
 from sgmcmc.models.dp.allocation import added, chosen, log_likelihoods
-from sgmcmc.models.dp.moves import Both, drawn, moved_by, upto
+from sgmcmc.models.dp.moves import Both, drawn, moved_by, scaled, upto
 from sgmcmc.models.dp.sticks import concentration, counts_of_sticks, last_occupied, log_weights, prior_of_sticks
 from sgmcmc.simplex.rule import Numbers, Rule
 
@@ -53,6 +53,7 @@ class MixtureState(NamedTuple):
     sticks: tf.Tensor  # [C, K, 2]
     sizes: tf.Tensor  # m, int32 [C, K]
     counts: tf.Tensor  # how often a component has each category, int32 [C, K, d]
+    kept: tf.Tensor  # [C]: which part of the minibatch kept its components, since there might be no room
     log_lik: tf.Tensor  # [C]: of all observations given w and theta, estimated from the minibatch
 
 
@@ -102,6 +103,8 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
         alpha, sizes, counts = start["alpha"], start["sizes"], start["counts"]
         shapes = posterior(prior(alpha, counts.shape), of(sizes, counts))
         begun = drawn(stream(constants, Purpose.INITIAL), tf.constant(0, tf.uint32), shapes)
+        if rule is not None:
+            begun = scaled(rule, begun, prior(alpha, counts.shape), of(sizes, counts))
         return MixtureState(
             alpha=alpha,
             assignments=start["assignments"],
@@ -110,6 +113,7 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
             sticks=begun.sticks,
             sizes=sizes,
             counts=counts,
+            kept=tf.zeros_like(alpha),
             log_lik=tf.zeros_like(alpha),
         )
 
@@ -148,7 +152,8 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
         log_u = tf.gather(log_w, before, batch_dims=1) + tf.math.log(uniforms[:, :n])
         log_lik = log_likelihoods(tf.nn.log_softmax(theta), data)  # [C, n, K]
         among = chosen(log_lik, log_w[:, None] >= log_u[:, :, None], uniforms[:, n:])
-        after = tf.where(log_u > log_rest[:, None], among, before)
+        is_certain = log_u > log_rest[:, None]
+        after = tf.where(is_certain, among, before)
 
         sizes, counts = added(state.sizes, state.counts, before, data, -1)
         sizes, counts = added(sizes, counts, after, data, 1)
@@ -162,6 +167,7 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
             sticks=sticks,
             sizes=sizes,
             counts=counts,
+            kept=1 - tf.reduce_mean(tf.cast(is_certain, dtype), axis=1),
             log_lik=tf.where(is_room, scale * tf.reduce_sum(of_rows, axis=1), tf.constant(np.nan, dtype)),
         )
 
@@ -182,7 +188,7 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
         params=params,
         log_density=lambda state: state.log_lik,
         finite=finite,
-        stats=lambda constants, state, iteration: {"log_lik": state.log_lik},
+        stats=lambda constants, state, iteration: {"log_lik": state.log_lik, "kept": state.kept},
     )
 
 
