@@ -252,7 +252,7 @@ def test_the_pieces_of_a_run_make_up_the_whole(whole: sgmcmc.Draws, tmp_path: Pa
 
     with (
         pytest.MonkeyPatch.context() as patch,
-        pytest.warns(UserWarning, match="returning the 0 draws of 35") as warned,
+        pytest.warns(UserWarning, match="returning the first 0 of 35 draws") as warned,
     ):
         interrupt(patch, 5)
         assert len(piece(300).iterations) == 0
@@ -260,7 +260,7 @@ def test_the_pieces_of_a_run_make_up_the_whole(whole: sgmcmc.Draws, tmp_path: Pa
     assert 4 <= checkpoint(path).iteration < 50
     out = piece(60, seed=None)
     assert list(out.iterations) == [57] and out.seed == whole.seed
-    with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning, match="returning the . draws of 35"):
+    with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning, match="returning the first . of 35 draws"):
         interrupt(patch, 7)
         assert 3 < len(piece(300, seed=None).iterations) < 35
 
