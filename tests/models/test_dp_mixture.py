@@ -270,7 +270,7 @@ BAD = {
     "method": ({"method": "em"}, r"^method of dpMixture must be one of 'gibbs', 'scir', 'sgrld'; got 'em'\.$"),
     "stepsize": ({"stepsize": 0.1}, r"^stepsize of dpMixture must be None for method='gibbs'; got 0.1\.$"),
     "stepsizes": ({"method": "scir", "stepsize": {"theta": 0.1}}, r"^stepsize of dpMixture must have the keys"),
-    "starts": ({"starts": [0, 0, 8, 0]}, r"^starts of dpMixture must be assignments from 0 to .* = 7; got 0 to 8\.$"),
+    "starts": ({"starts": [0, 0, 8, 0]}, r"^starts of dpMixture must be assignments from 0 to .* = 6; got 0 to 8\.$"),
     "length": ({"starts": [0, 0]}, r"^starts of dpMixture must be a number of components, or integers \(4,\) or"),
     "nIters": ({"nIters": 0}, r"^nIters of dpMixture must be an integer of at least 1; got 0\.$"),
     "assignments": ({"assignments": 1}, r"^assignments of dpMixture must be True or False; got 1\.$"),
