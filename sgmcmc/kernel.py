@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.chains import over_chains
+from sgmcmc.core.chains import finite_chains, over_chains
 from sgmcmc.core.coordinates import of_gradient, to_theta
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.parameters import Elements, numbered, split
@@ -414,7 +414,7 @@ def build(product: Product) -> Transition:
         step=step,
         params=lambda state: state.params,
         log_density=lambda state: state.log_density,
-        finite=lambda state: {name: _finite((theta, state.memory[name])) for name, theta in state.params.items()},
+        finite=lambda state: {name: finite_chains((theta, state.memory[name])) for name, theta in state.params.items()},
         stats=stats,
         gradient=estimated_gradient if product.monitored else None,
         leaps=leaps,
@@ -488,10 +488,3 @@ def _moved_rows(
         key: put(memory[key], grad.rows, value) if has_rows(theta, memory[key]) else value
         for key, value in of_rows.items()
     }
-
-
-def _finite(tree: Any) -> tf.Tensor:
-    """Whether all leaves [C, ...] are finite, for each chain, [C]."""
-    leaves = [x for x in tf.nest.flatten(tree) if x.dtype.is_floating]
-    each = [tf.reduce_all(tf.reshape(tf.math.is_finite(x), [x.shape[0], -1]), axis=1) for x in leaves]
-    return tf.reduce_all(tf.stack(each), axis=0)

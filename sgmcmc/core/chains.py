@@ -38,6 +38,13 @@ def one_by_one(fn: Callable, n_chains: int, specs: Any) -> Callable:
     return call
 
 
+def finite_chains(tree: Any) -> tf.Tensor:
+    """Whether all leaves [C, ...] are finite, for each chain, [C]."""
+    leaves = [x for x in tf.nest.flatten(tree) if x.dtype.is_floating]
+    each = [tf.reduce_all(tf.reshape(tf.math.is_finite(x), [x.shape[0], -1]), axis=1) for x in leaves]
+    return tf.reduce_all(tf.stack(each), axis=0)
+
+
 def mapped(fn: Callable, elements: Any) -> Any:
     """tf.vectorized_map without its unavoidable warnings of retracing."""
     logger = logging.getLogger("tensorflow")

@@ -41,7 +41,6 @@ class Purpose(enum.IntEnum):
     PILOT = 11
     GIBBS = 12
     LATENT = 13
-    COMPONENTS = 14
     INFERENCE = 17
     COMPLETION = 18
 

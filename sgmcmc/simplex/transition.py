@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.chains import one_by_one, over_chains
+from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
 from sgmcmc.core.parameters import joined, numbered, split
 from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.schedules import Schedule, fixed_stepsizes, stepsizes_at
@@ -159,12 +159,7 @@ def build(choices: Simplex) -> Transition:
         return told
 
     def finite(state: SimplexState) -> Tree:
-        def of(name: str) -> tf.Tensor:
-            leaves = [state.params[name], *([state.log_total[name]] if choices.normalised else [])]
-            each = [tf.reduce_all(tf.reshape(tf.math.is_finite(x), [n_chains, -1]), axis=1) for x in leaves]
-            return tf.reduce_all(tf.stack(each), axis=0)
-
-        return {name: of(name) for name in elements}
+        return {name: finite_chains((theta, state.log_total.get(name, theta))) for name, theta in state.params.items()}
 
     return Transition(
         init=init,

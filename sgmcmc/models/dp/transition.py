@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.chains import finite_chains
 from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.rows import of_table, put
 from sgmcmc.core.streams import key_of
@@ -176,10 +177,7 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
 
     def finite(state: MixtureState) -> Tree:
         floats = {"alpha": state.alpha, "log_theta": state.log_theta, "sticks": state.sticks}
-        return {
-            name: tf.reduce_all(tf.math.is_finite(tf.reshape(x, [x.shape[0], -1])), axis=1)
-            for name, x in floats.items()
-        }
+        return {name: finite_chains(x) for name, x in floats.items()}
 
     return Transition(
         init=init,
