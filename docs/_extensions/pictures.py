@@ -19,6 +19,7 @@ ORDER = (
     "hugeChains",
     "varianceReduction",
     "dynamics",
+    "intervals",
     "mvGauss",
     "gaussMixture",
     "logisticRegression",
@@ -30,7 +31,8 @@ ORDER = (
 )
 THUMBNAIL = (400, 280)
 SHOWN = {  # of each figure, the panel that can be read at the size of a thumbnail: left, top, right and bottom
-    "gettingStarted": (0.40, 0.04, 1, 0.52),
+    "gettingStarted": (0, 0, 0.41, 1),
+    "intervals": (0.40, 0.04, 1, 0.52),
     "tuning": (0.34, 0.12, 0.65, 1),
     "hugeChains": (0.52, 0, 1, 1),
     "varianceReduction": (0, 0, 0.65, 0.64),

@@ -32,6 +32,17 @@ def test_stored_outputs_are_those_of_its_cells(vignette):
 
 
 def getting_started(found):
+    compared, settings = found["compared"], found["out"].settings
+    assert compared["off by (sd)"].abs().max() < 0.25
+    assert (compared["ratio"] - 1).abs().max() < 0.15
+    assert settings["expected"]["error"] < 0.05 and found["summary"]["r_hat"].max() < 1.02
+    assert found["covered"].sum() >= 16  # of 20; fewer have probability 3e-3
+    assert found["worth"] > 0.9 * len(found["z"])
+    spread = found["of_nuts"].std(axis=(0, 1)) / found["exact_sd"]
+    assert abs(np.sqrt((spread**2).mean()) - 1) < 0.25  # 40 draws of each of 20 coefficients
+
+
+def intervals(found):
     assert abs(found["losses"].iloc[0] - found["losses"].iloc[1]) < 0.02  # sgldcv, scikit-learn; chance has 0.66
     assert 0.6 < found["ratio"].median() < 1.3  # of the sd to that of the Laplace approximation
 
@@ -134,6 +145,7 @@ def simplex(found):
 
 CHECKS = {
     "gettingStarted": getting_started,
+    "intervals": intervals,
     "mvGauss": mv_gauss,
     "gaussMixture": gauss_mixture,
     "logisticRegression": logistic_regression,
