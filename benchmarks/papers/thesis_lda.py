@@ -28,7 +28,7 @@ DOC_TOPIC, TOPIC_WORD = 0.1, 0.02  # the priors of all
 ITERATIONS, DRAWS, SCORING_SWEEPS = 2000, 40, 50
 METHODS = {"SCIR": "scir", "SGRLD": "sgrld"}
 # First stepsizes of the schedules, polynomial(a, 100, 0.6), and how long each is tried.
-GRID = {"SCIR": (0.05, 0.2, 0.8), "SGRLD": (0.03, 0.1, 0.3)}
+GRID = {"SCIR": (0.05, 0.2, 0.8), "SGRLD": (0.003, 0.01, 0.03, 0.1)}
 TRIAL = 600
 VARIATIONAL = "variational"
 COLOURS = {"SCIR": "#4477aa", "SGRLD": "#ee6677", VARIATIONAL: "#228833"}
