@@ -6,8 +6,8 @@ How many kinds of users does a site have, and which pages does each kind visit? 
 mixture of multinomial distributions answers both if its number of components is not
 fixed in advance. A Dirichlet process is a prior over mixtures with infinitely many
 components, of which only finitely many have observations. ``dpMixture`` samples its
-posterior with minibatches: an iteration assigns some of the observations anew, and
-costs as much, however many there are.
+posterior with minibatches: an iteration assigns only some of the observations anew, so
+its cost does not depend on how many there are.
 
 Run it from anywhere, with ``python vignettes/dirichletProcess.py``. It takes a minute
 or two.
@@ -88,8 +88,8 @@ print(occupied.sort_index().round(2).to_string())
 
 # %%
 # Components beyond five hold a few users each: a small new component costs the
-# posterior little. The probability that two users are of the same kind, for two that
-# are and for two that are not:
+# posterior little. The draws also give the probability that two users are of the same
+# kind. Here it is, for two users of one kind and for two users of different kinds:
 
 settled = type(gibbs)(gibbs.draws[half:])
 first, second = np.flatnonzero(kind == 0)[:2]

@@ -308,12 +308,12 @@ print(noisy_steps.round(3).to_string())
 #
 # A preconditioner that moves
 # ---------------------------
-# pSGLD divides each gradient by the root of an average of its squares. It leaves out a
-# term that would make up for how this changes with the parameters, so its error does
-# not vanish with the stepsize. It even grows in the end: when a chain moves slowly, the
-# average follows where it is. With `adapt` the average is kept after so many
-# iterations, here the first fifth, which is dropped; what follows is SGLD, whose error
-# falls with the stepsize.
+# pSGLD divides each gradient by the root of an average of its squares. This factor
+# changes with the parameters, and pSGLD leaves out the term that would correct for the
+# change. So its error does not vanish with the stepsize. It even grows in the end: when
+# a chain moves slowly, the average follows where it is. With `adapt` the average is
+# kept after so many iterations, here the first fifth, which is dropped; what follows is
+# SGLD, whose error falls with the stepsize.
 
 small = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 0.5])
 preconditioned = pd.DataFrame(
@@ -421,15 +421,16 @@ print("\n" + cycles.round(3).to_string(na_rep=""))
 
 # %%
 # Panel f. With small constant steps a chain is found in the other mode as often as it
-# has happened to cross, here hardly ever. Cycles see both modes in all chains. But
+# has happened to cross, here hardly ever. Cycles see both modes far more often. But
 # weights do not repair large steps: a weighted average of all draws consists mostly of
 # large steps, which are much too wide. With the fraction that explores, the width
-# within a mode is right to a few per cent.
+# within a mode is right to within 10%.
 #
-# The shares of the modes are not. They are what is left when the steps become too small
-# to cross, and nothing makes this the probability of the mode. Here 71% are in the
-# higher mode with one `h`, by chance near the 73% that are right, and 58% with one that
-# is a quarter larger. **Cycles find modes, but not their weights.**
+# The shares of the modes are wrong. A chain stays in the mode where it is when the
+# steps become too small to cross, and nothing makes this happen with the probability of
+# the mode. Here 71% are in the higher mode with one `h`, by chance near the 73% that
+# are right, and 58% with one that is a quarter larger. **Cycles find modes, but not
+# their weights.**
 #
 # The picture
 # -----------

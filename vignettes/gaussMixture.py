@@ -1,11 +1,12 @@
 r"""
-Gaussian mixture: all six samplers against a long exact run
-===========================================================
+Gaussian mixture: six samplers against a long exact run
+=======================================================
 
 Two overlapping groups of points, whose centres we want. Nothing tells the groups apart,
 so the posterior has two modes that differ by the names of the groups only. Samplers
-differ on such a posterior. Here all six run on it, and are compared with Hamiltonian
-Monte Carlo on all of the data, from TensorFlow Probability.
+differ on such a posterior. Here SGLD, SGHMC and SGNHT run on it, each with and without
+control variates. They are compared with Hamiltonian Monte Carlo on all of the data,
+from TensorFlow Probability.
 
 Run it from anywhere, with ``python vignettes/gaussMixture.py``. It takes two to three
 minutes. With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the
@@ -280,14 +281,14 @@ figure.savefig(FIGURES / "gaussMixture.png", dpi=200)
 # What can go wrong
 # -----------------
 # - *A chain sees one mode.* The thermostat with a = 0.01 never left the mode that it
-#   found first, in any of eight chains. All began at the same point, so that they agree
-#   says nothing; with `starts` they would not. Nor does the kinetic temperature, which
-#   is 1. The reason is in the table. A minibatch moves both centres together, so nearly
-#   all of its noise is in the direction of their mean. One thermostat for all
-#   directions can only hold the average of their temperatures at 1: the mean is too
-#   warm, and the difference, which leads from mode to mode, is frozen. Give it a larger
-#   `a`, whose noise has no direction, and smaller steps; but not above 0.1, where it
-#   makes the distribution too narrow.
+#   found first, in any of eight chains. All began at the same point, so their agreement
+#   says nothing; with `starts` they would begin at different points. The kinetic
+#   temperature, which is 1, does not show the problem either. The reason is in the
+#   table. A minibatch moves both centres together, so nearly all of its noise is in the
+#   direction of their mean. One thermostat for all directions can only hold the average
+#   of their temperatures at 1: the mean is too warm, and the difference, which leads
+#   from mode to mode, is frozen. Give it a larger `a`, whose noise has no direction,
+#   and smaller steps; but not above 0.1, where it makes the distribution too narrow.
 # - *Control variates know one mode.* They are made at the mode that the search found.
 #   Near it they remove the noise; but at the other mode the variance of the
 #   minibatches' noise in the difference is four times what it is without them. With a =

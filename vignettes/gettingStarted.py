@@ -44,8 +44,9 @@ N, N_FEATURES = 20_000 if SHORT else 1_000_000, 20
 # %%
 # The data
 # --------
-# Twenty features, all correlated by 1/2, the first of which is replaced by ones for the
-# intercept; and outcomes that are 0 or 1, with log odds linear in the features.
+# There are twenty features, and any two have correlation 1/2. The first is then
+# replaced by ones, for the intercept. The outcomes are 0 or 1, with log odds that are
+# linear in the features.
 
 rng = np.random.default_rng(1)
 common = rng.normal(size=(N, 1))
@@ -58,9 +59,10 @@ print(f"{N:,} observations, of which {y.mean():.1%} are 1")
 # %%
 # The model
 # ---------
-# The log likelihood of some rows, and the log prior, in TensorFlow. The sampler hands
-# over the rows of a minibatch, and scales the sum up to all rows. Written with
-# `tf.nn.softplus`, log(1 + exp(eta)) does not overflow.
+# `logLik` is the log likelihood of the rows that it is given, in TensorFlow. The
+# sampler calls it with the rows of a minibatch, and scales the sum up to all rows.
+# `tf.nn.softplus` is log(1 + exp(eta)) without overflow. Each coefficient has a
+# standard normal prior.
 
 dataset = {"X": X, "y": y}
 params = {"beta": np.zeros(N_FEATURES)}
@@ -78,10 +80,10 @@ def logPrior(params):
 # %%
 # The chains
 # ----------
-# One call. It searches for the mode, takes the curvature there and the noise of the
-# minibatches, and from them works out the largest stepsize that keeps every standard
-# deviation within 5% of the posterior's. Then it makes 10,000 iterations in each of
-# four chains.
+# One call is enough. It searches for the mode, and computes the curvature there and the
+# noise of the minibatches. From these it works out the largest stepsize that is
+# expected to keep every standard deviation within 5% of the posterior's. Then it makes
+# 10,000 iterations in each of four chains.
 
 out = sgldcv(
     logLik,
@@ -97,15 +99,16 @@ columns = ["mean", "sd", "5%", "95%", "ess_bulk", "r_hat", "expected_sd_ratio"]
 print(summary[columns].round(4).to_string())
 
 # %%
-# `r_hat` near 1 says that the four chains agree, and `ess_bulk` how many independent
-# draws they are worth. `expected_sd_ratio` was worked out before the run: how many
-# times too large the standard deviation will be, because of the stepsize and of the
-# minibatches.
+# `r_hat` near 1 says that the four chains agree. `ess_bulk` is how many independent
+# draws they are worth. `expected_sd_ratio` was worked out before the run: the standard
+# deviation of the chain, divided by that of the posterior. It is above 1 because of the
+# finite stepsize and the noise of the minibatches.
 #
 # Is it right?
 # ------------
-# With so many rows the posterior is nearly normal. Its mean is the mode, and its
-# covariance the inverse of the curvature, both by Newton's method on all rows.
+# With so many rows the posterior is nearly normal. So its mean is nearly the mode, and
+# its covariance nearly the inverse of the curvature there. We compute both by Newton's
+# method on all rows.
 
 precision = np.eye(N_FEATURES)
 mode = np.zeros(N_FEATURES)
@@ -117,8 +120,8 @@ factor = np.linalg.cholesky(np.linalg.inv(precision))  # factor @ factor.T: cova
 exact_sd = np.sqrt((factor**2).sum(axis=1))
 
 # %%
-# How nearly? If draws of the normal distribution are weighted by their posterior
-# density, equal weights mean that both are the same.
+# How nearly? We weight draws of the normal distribution by the posterior density over
+# the normal density. If all weights were equal, both distributions would be the same.
 
 
 def log_posterior(beta):
@@ -155,12 +158,14 @@ covered = (low < truth) & (truth < high)
 print(f"95% intervals with the truth inside: {covered.sum()} of {N_FEATURES}")
 
 # %%
+# On average 19 of 20 such intervals contain the truth, so 18 or 20 are no surprise.
+#
 # A sampler that reads all data
 # -----------------------------
 # The No-U-Turn sampler of TensorFlow Probability, on the same posterior with four
 # chains, compiled as well. We make it easy: it starts at the exact mode, and moves in
 # coordinates in which the posterior is nearly a standard normal, so it needs neither
-# burn-in nor adaptation.
+# burn-in nor adaptation. The time to compute mode and curvature is not counted.
 
 N_DRAWS = 10 if SHORT else 100
 everything = {"X": tf.constant(X, tf.float32), "y": tf.constant(y, tf.float32)}
@@ -187,8 +192,9 @@ of_nuts = full_data(N_DRAWS).numpy().swapaxes(0, 1) @ factor.T + mode
 nuts_seconds = time.perf_counter() - begun
 
 # %%
-# Effective draws of the coefficient that has the fewest, and seconds from the call to
-# its result, with everything: the search for the mode, and compiling.
+# We compare the effective draws of the coefficient that has the fewest. The seconds are
+# those of the whole call, with compilation, and for `sgldcv` with the search for the
+# mode.
 
 names = ["sgldcv, 1,000 rows per iteration", f"NUTS, {N:,} rows per gradient"]
 speed = pd.DataFrame(
@@ -207,7 +213,7 @@ print(speed.round(1).to_string())
 # %%
 # The picture
 # -----------
-# Left, what the chains say of each coefficient, relative to the truth. In the middle,
+# Left, the mean and the interval of each coefficient, minus the truth. In the middle,
 # their standard deviations over the exact ones; the line is what `sgldcv` expected
 # before it ran. Right, effective draws per second, on a logarithmic axis.
 

@@ -9,8 +9,8 @@ This vignette computes them from the same chain in four ways: step by step, with
 on. The model is small, so that everything can be compared. For a large model the code
 would be the same.
 
-Run it from anywhere, with ``python vignettes/hugeChains.py``. It takes about half a
-minute.
+Run it from anywhere, with ``python vignettes/hugeChains.py``. It takes a minute or
+two.
 """
 
 # sphinx_gallery_start_ignore
@@ -269,9 +269,9 @@ print(
 # %%
 # 4. storage, and a run that stops and goes on
 # --------------------------------------------
-# All draws, on disk: a Zarr store takes them up while the run goes on, so memory holds
-# a few megabytes whatever the length. If the run is interrupted, by you or by a power
-# failure, it goes on from its store with ``resume=True``. Here it is stopped
+# A Zarr store on disk receives all draws while the run goes on. So they take a few
+# megabytes of memory, however long the run is. If the run is interrupted, by you or by
+# a power failure, it goes on from its store with ``resume=True``. Here it is stopped
 # halfway, by a smaller `nIters`. The draws are those of the run that was never stopped,
 # to the bit.
 
@@ -296,7 +296,8 @@ print(
 # %%
 # The result looks as before, but its arrays are read from disk when they are used.
 # Other programs can read the store while it is written:
-# ``xarray.open_datatree("chain.zarr", engine="zarr")`` is a tree as ArviZ takes it.
+# ``xarray.open_datatree("chain.zarr", engine="zarr")`` opens it as a tree that ArviZ
+# accepts.
 
 print(type(both["weights"]).__name__, both["weights"].shape)
 last = both["weights"][-1000:].values  # reads the last thousand draws, no more
@@ -316,8 +317,8 @@ print(pd.DataFrame(costs).T.round(2).to_string())
 # loss of the prediction averaged over the posterior, which is better than that of
 # almost any single draw. Right, what `reduce` gave: the mean of the weights of three
 # digits, and their standard deviations. Pixels at the left and right edge are nearly
-# always blank, so of their weights little more is known than the prior, mean 0 and
-# standard deviation 1.
+# always blank. So the data say little about their weights, which nearly keep their
+# prior, with mean 0 and standard deviation 1.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}

@@ -1,6 +1,6 @@
 """
-Intervals: which measurements tell of a tumour?
-===============================================
+Intervals: which measurements indicate a malignant tumour?
+==========================================================
 
 From 30 measurements of the cell nuclei in a biopsy we predict whether a tumour is
 malignant, with the uncertainty that remains. Stochastic gradient Langevin dynamics with
@@ -105,15 +105,16 @@ print(
 # %%
 # The chain
 # ---------
-# `sgldcv` first searches for the mode of the posterior, then starts the chain there.
+# `sgldcv` first searches for the mode of the posterior, then starts the chain there. It
+# could work out a stepsize itself. Here we choose one, to show what a stepsize does.
 #
 # The stepsize is a variance on the scale of the parameters. Along a direction in which
 # a normal posterior has variance v, the chain forgets its position within about 2 v /
 # stepsize iterations, and its own variance is v / (1 - stepsize / 4v): a small stepsize
 # is slow, a large one is biased, and from 4 v on it diverges. Here v is
-# between 0.016 and 1. With 0.004, the chain forgets within 500 iterations, and the
-# standard deviation along the narrowest direction is 3% too large, less along all
-# others.
+# between 0.016 and 1, the eigenvalues of the inverse curvature at the mode, which is
+# computed below. With 0.004, the chain forgets within 500 iterations, and the standard
+# deviation along the narrowest direction is 3% too large, less along all others.
 
 out = sgldcv(
     logLik,
@@ -299,4 +300,4 @@ figure.savefig(FIGURES / "intervals.png", dpi=200)
 # - Simulate data from the model, and see whether the sampler finds what you put in.
 # - Begin with a stepsize of a tenth of the posterior variance in the narrowest
 #   direction; if the parameters are well scaled, that variance is of the order of 1 /
-#   N. (Here we took a quarter of it.)
+#   N. (Here we took a quarter of that variance, not a tenth.)

@@ -31,7 +31,7 @@ from sklearn.metrics import log_loss
 
 from sgmcmc import getDataset, sghmc, sghmccv, sgld, sgldcv, sgnht, sgnhtcv
 
-MODE = "full"
+MODE = "full"  # the covertype data are downloaded; otherwise data are simulated
 # sphinx_gallery_start_ignore
 MODE = os.environ.get("SGMCMC_VIGNETTES")
 # sphinx_gallery_end_ignore
@@ -57,8 +57,8 @@ train, test = data[~held_out], data[held_out]
 
 # %%
 # All features are standardised. This makes the posterior nearly as wide in one
-# direction as in another, so that one stepsize suits them all. (A soil that was never
-# seen has no variance.)
+# direction as in another, so that one stepsize suits them all. (A type of soil that
+# does not occur in these data has a standard deviation of 0, which we replace by 1.)
 
 centre, scale = train[:, 1:].mean(axis=0), train[:, 1:].std(axis=0)
 scale[scale == 0] = 1
@@ -108,9 +108,9 @@ def logLoss(params):
 # %%
 # The samplers
 # ------------
-# Each sampler looks at as many minibatches of 500: the plain ones first at a burn-in,
-# those with control variates in the search for the mode. `sghmc` and `sghmccv` look at
-# five per iteration.
+# All samplers look at the same number of minibatches of 500. The first half is the
+# burn-in of the plain samplers, and the search for the mode of those with control
+# variates. `sghmc` and `sghmccv` look at five per iteration.
 #
 # The unit of all stepsizes is 1 / N: where the features are standardised, the posterior
 # variances are multiples of it.
@@ -152,9 +152,9 @@ for name, (sampler, own) in runs.items():
 # %%
 # Are they right?
 # ---------------
-# With so many data the posterior is narrow, and nearly all of its log losses are that
-# of the mode, which scikit-learn finds from all data; its prior differs from ours, and
-# does not matter here.
+# With so many data the posterior is narrow. So the log loss of a draw is nearly that of
+# the mode, which scikit-learn finds from all data. Its prior differs from ours, but
+# this does not matter here.
 
 fit = LogisticRegression(max_iter=1000).fit(
     dataset["X"].astype(np.float32), dataset["y"]
@@ -178,7 +178,8 @@ print(table.round(5).to_string())
 # %%
 # The picture
 # -----------
-# The log loss after the burn-in, below each plain sampler that with control variates.
+# The log loss after the burn-in. Below each plain sampler is the same sampler with
+# control variates.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}

@@ -43,7 +43,7 @@ from sgmcmc import (
     sgnhtcv,
 )
 
-MODE = "full"
+MODE = "full"  # MNIST is downloaded; otherwise a small set of digits is taken
 # sphinx_gallery_start_ignore
 MODE = os.environ.get("SGMCMC_VIGNETTES")
 # sphinx_gallery_end_ignore
@@ -307,7 +307,7 @@ def logLossDirect(params):
 
 
 # %%
-# Two of the runs again, with as many minibatches. The weights of A move by larger
+# We repeat two of the runs, with as many minibatches. The weights of A move by larger
 # steps, as they have much the widest posterior.
 
 
@@ -340,8 +340,8 @@ print(comparison.round(2).to_string())
 
 # %%
 # On the small images, a draw predicts as well in one way as in the other: the log loss
-# is 0.22 against 0.23 for `sgld`, and 0.31 against 0.29 for `sghmc`. But the two ways
-# should have the same posterior, and they have not come to it: the weights of A have a
+# is 0.22 against 0.23 for `sgld`, and 0.31 against 0.29 for `sghmc`. But both ways have
+# the same posterior, so the runs have not all converged to it: the weights of A have a
 # standard deviation of about 20 in the first way, and of 3 or 4, and growing, in the
 # second. The Gibbs step itself is exact. But given its 1000 weights a precision is
 # known to 4%, so in each iteration it follows the weights, and the weights are held by
@@ -352,7 +352,8 @@ print(comparison.round(2).to_string())
 # %%
 # The picture
 # -----------
-# The log loss after the burn-in, below each plain sampler that with control variates.
+# The log loss after the burn-in. Below each plain sampler is the same sampler with
+# control variates.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}

@@ -103,13 +103,13 @@ params = {"bias": 0.0, "beta": np.zeros(3)}
 #               distn$log_prob(params$bias))
 #    }
 #
-# The functions have the same arguments in the same order. ``$`` is ``[""]`` for an
-# entry of a list, ``params["beta"]``, and ``.`` for anything else, ``tf.matmul``.
-# Operations of TensorFlow 1 may have moved: ``tf$log`` is ``tf.math.log``. An integer
-# is ``1``, not ``1L``, and counting starts at 0: ``params$beta[1]`` is
-# ``params["beta"][0]``. So does counting of groups: ids that go from 1 in R, and are
-# used by ``tf.gather``, are to be made ``ids - 1``, and named in ``integers``, since
-# all other data become float32.
+# The functions have the same arguments in the same order. For an entry of a list, ``$``
+# becomes ``[""]``, as in ``params["beta"]``. For anything else it becomes a dot, as in
+# ``tf.matmul``. Operations of TensorFlow 1 may have moved: ``tf$log`` is
+# ``tf.math.log``. An integer is ``1``, not ``1L``, and counting starts at 0:
+# ``params$beta[1]`` is ``params["beta"][0]``. So does counting of groups: ids that go
+# from 1 in R, and are used by ``tf.gather``, are to be made ``ids - 1``, and named in
+# ``integers``, since all other data become float32.
 #
 # A number in a formula, ``0.5 * x``, takes the type of the tensor. An array does not if
 # it is made a tensor first: ``tf.constant(np.eye(3))`` is float64, and clashes with
@@ -182,9 +182,9 @@ out = sgldcv(
 #
 # Iterations are along the first axis, as in R. ``out$beta`` is ``out["beta"]``;
 # ``out.beta`` is an error that says so. ``out`` is a dictionary that can do more: drop
-# the burn-in, show a table, draw the traces, predict. To shorten one of its arrays in
-# place, as by ``out$bias = out$bias[-(1:1000)]``, is refused, since the others, and
-# what belongs to the draws, would stay long: ``out = out.burnIn(1000)`` shortens all.
+# the burn-in, show a table, draw the traces, predict. You cannot shorten one of its
+# arrays in place, as by ``out$bias = out$bias[-(1:1000)]``, because the other arrays
+# would keep their length. ``out = out.burnIn(1000)`` shortens all.
 
 print(out["beta"].shape)
 beta = out["beta"][1000:]
@@ -217,9 +217,10 @@ print(out.burnIn(1000)["beta"].shape, "after the burn-in, by the method")
 # Of the fields of R's samplers ``params``, ``data``, ``N``, ``n``, ``stepsize``,
 # ``alpha``, ``L``, ``a``, ``paramsOpt`` and ``logPostOptGrad`` are here.
 # ``estLogPost``, a tensor to be run in R, is the number that the last iteration
-# estimated. There are no ``placeholders``, which TensorFlow 2 has not, and no
-# ``dynamics``, a list of operations to be run: an iteration is one compiled program.
-# ``logLik`` and ``logPrior`` are your own functions, and can be called as they are.
+# estimated. There are no ``placeholders``, because TensorFlow 2 has none. There is no
+# ``dynamics``, R's list of operations to be run, because an iteration is one compiled
+# program. ``logLik`` and ``logPrior`` are your own functions, and can be called as they
+# are.
 
 sampler = sgldcvSetup(
     logLik,
@@ -287,7 +288,8 @@ print(sampler.estLogPost)
 #      - the generators differ, so the numbers are not those of R
 #    * - ``stepsize``
 #      - a constant
-#      - the same scale; or a schedule such as ``polynomial``
+#      - found by the sampler, if left out; otherwise on the same scale, or a schedule
+#        such as ``polynomial``
 #      - with one that falls, for b in (0.5, 1], the bias vanishes if averages are
 #        weighted by it
 #    * - a ``stepsize`` for each element
@@ -297,8 +299,9 @@ print(sampler.estLogPost)
 #      - the temperatures, tables and checks are by parameter
 #    * - mode search
 #      - gradient ascent
-#      - the same; or ``optimizer="adam"``
-#      - Adam needs less tuning
+#      - by SciPy, if ``optStepsize`` is left out; otherwise the same, or
+#        ``optimizer="adam"``
+#      - SciPy's search needs no stepsize; Adam needs less tuning
 #    * - labels of ``getDataset("covertype")``
 #      - 0 and 1, from LIBSVM
 #      - 0 and 1; which of the two is lodgepole pine is inferred

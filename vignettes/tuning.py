@@ -2,12 +2,12 @@
 Tuning: a stepsize that is found, and how to see that one is wrong
 ==================================================================
 
-Every sampler of this package has a stepsize. If it is too small, the chain hardly
-moves. If it is too large, the distribution of the chain is not the posterior, and much
-too large, the chain diverges. There is no acceptance rate that would show it. Most
-users need not choose a stepsize: the package computes one before the run. This vignette
-shows how, what you still decide, and how to check the answer. For those who choose a
-stepsize themselves, it shows the signs of a bad one.
+Nearly every sampler here has a stepsize. If it is too small, the chain hardly
+moves. If it is too large, the distribution of the chain is not the posterior. If it is
+much too large, the chain may diverge. There is no acceptance rate that would show this.
+Most users need not choose a stepsize: the package computes one before the run. This
+vignette shows how, what you still decide, and how to check the answer. For those who
+choose a stepsize themselves, it shows the signs of a bad one.
 
 Run it from anywhere, with ``python vignettes/tuning.py``. It takes a minute or two.
 """
@@ -98,6 +98,10 @@ print(
 )
 
 # %%
+# The stepsize is relative to the curvature: 1 is the variance of the posterior in every
+# direction. Of the 5%, the error of the normal approximation may take a fifth, so at
+# most 4% is expected.
+#
 # Was that kept? With 10,000 observations the posterior is nearly normal, so the inverse
 # of the curvature at the mode is nearly its covariance. Here is the curvature by
 # Newton's method, in NumPy.
@@ -143,16 +147,16 @@ print(costs.round(3).to_string())
 
 # %%
 # Below some tens of observations, a smaller n hardly makes an iteration quicker,
-# because other things take longer. ``expected["minibatchSize"]`` is the size above
-# which doubling n no longer comes near to doubling the stepsize.
+# because other things take longer. ``expected["minibatchSize"]`` is a limit: above it,
+# twice as many observations no longer allow nearly twice the stepsize.
 #
 # The check
 # ---------
 # ``checkStepsize`` runs again at half the stepsize, twice as long. It compares means
 # and standard deviations, in Monte Carlo standard errors. The error of a stepsize is
 # halved with it, so **the change is about as large as the error that is left.** This
-# works for every sampler, every quantity and every posterior. Here with the default
-# tolerance, and with a large one:
+# works for every sampler, every quantity and every posterior. We check a run with the
+# default tolerance, and one with a large tolerance:
 
 checks = {
     tolerance: checkStepsize(
@@ -170,13 +174,13 @@ for tolerance, check in checks.items():
     print(check[["sd", "sd_half", "sd_change"]].round(4).to_string())
 
 # %%
-# Where it cannot be found
-# ------------------------
+# Where the stepsize cannot be found
+# ----------------------------------
 # The curvature at one mode says little about a posterior with several modes, or about a
 # neural network. There ``tune`` tries many settings for a short time, then the best
 # third of them for three times as long, until one is left. The best is the one with the
-# smallest kernel Stein discrepancy, which needs draws and gradients only. Here for
-# `sgld`, which has no control variates:
+# smallest kernel Stein discrepancy, which needs draws and gradients only. The example
+# is `sgld`, which has no control variates:
 
 grid = list(10.0 ** np.arange(-7, -3, 1.0 if SHORT else 0.5))
 tuned = tune(
@@ -228,11 +232,11 @@ print(
 # %%
 # Sign 1: the trace
 # -----------------
-# Three stepsizes: a thousandth of that, that, and ten times that, which is the variance
-# of the narrowest direction. Look at the left of the picture below: the first chain
-# hardly moves and has not yet been anywhere; the second wanders, but crosses the
-# posterior many times; the third looks best of all, and is 16% too wide. **A trace
-# shows that a stepsize is too small. It never shows that it is too large.**
+# We compare three stepsizes: a thousandth of this one, this one, and ten times this
+# one, which is the variance of the narrowest direction. Look at the left of the picture
+# below. The first chain hardly moves, and has not yet crossed the posterior. The second
+# wanders, but crosses it many times. The third looks best of all, and is 16% too wide.
+# **A trace shows that a stepsize is too small. It never shows that it is too large.**
 #
 # The chains start at the mode, which is known by now; so those with control variates
 # need not search for it, and ``nItersOpt=0`` says so.
@@ -264,11 +268,12 @@ with_cv = {
 # Sign 2: the divergence error
 # ----------------------------
 # A chain that becomes NaN or infinite is an error. It says where, and keeps the draws
-# before it. But do not rely on it. It comes where the gradient grows at least as fast
-# as the distance, as for a normal posterior. The gradient of a logistic regression is
-# bounded. So a chain with six times the narrowest variance as its stepsize runs on and
-# is wrong, where a normal posterior would make it diverge. Here only the prior, of
-# precision 1, makes the chain diverge, when the stepsize exceeds 4.
+# before it. But do not rely on it. A chain diverges only where the gradient grows at
+# least as fast as the distance from the mode, as for a normal posterior. The gradient
+# of a logistic regression is bounded. Take a stepsize of six times the narrowest
+# variance: on a normal posterior the chain would diverge, but here it runs on and is
+# wrong. Here only the prior, of precision 1, makes the chain diverge, when the stepsize
+# exceeds 4.
 
 if not SHORT:
     far_too_wide = sd_of(run(sgldcv, 60 * start, **search))
@@ -290,13 +295,13 @@ except DivergenceError as error:
 # relative to what it should be**, and the variance of the chain is too large by the
 # same proportion.
 #
-# `sgld` measures it by itself: ``variance_ratio`` in ``out.summary()`` is 1 plus eps/4
-# times the mean square of the gradients, which for a normal posterior is the variance
-# of the chain relative to the right one, with the error of the finite step; above 1.4
-# there is a warning. One can also look along a direction: with ``gradients=True`` a run
-# keeps an estimate of the gradient at each draw, from a minibatch of its own. What is
-# left of it when the gradient itself is taken away, here that of the normal
-# approximation, is noise.
+# `sgld` measures this itself. ``variance_ratio`` in ``out.summary()`` is 1 plus eps/4
+# times the mean square of the gradients. For a normal posterior this is the variance of
+# the chain relative to the right one, with the error of the finite step included. Above
+# 1.4 there is a warning. One can also measure the noise along one direction. With
+# ``gradients=True`` a run keeps an estimate of the gradient at each draw, from a
+# minibatch of its own. The noise is this estimate minus the exact gradient, which we
+# take from the normal approximation.
 
 
 def excess(out):
@@ -313,11 +318,11 @@ print(
 
 # %%
 # Without control variates, the stepsize that we began with is far too large. There is a
-# rule for this without any measurement: if the model fits, the gradient of one
-# observation varies as much as it informs, which gives V = N / (n v), and the excess is
-# eps N / (4 n v). So **without control variates begin with v n/N**, for an excess of a
-# quarter, or less. Here that is a hundredth of v, ten times less than with control
-# variates; the difference is what they are for.
+# rule for this without any measurement: if the model fits, the variance of the gradient
+# of one observation equals its Fisher information. This gives V = N / (n v), and the
+# excess is eps N / (4 n v). So **without control variates begin with v n/N**, for an
+# excess of a quarter, or less. Here that is a hundredth of v, ten times less than with
+# control variates. This gain is the purpose of control variates.
 
 print(f"the rule says for sgld: {start * N / (4 * n * narrowest):.2f}")
 if not SHORT:
@@ -327,15 +332,15 @@ if not SHORT:
 # Sign 4: the kinetic temperature
 # -------------------------------
 # A sampler with momentum has a thermometer. The momentum should have variance eps, so
-# the mean of its square over eps should be 1; for `sghmc` it should be 1 / (1 -
-# alpha/2), where the positions are right, which with the default, 0.01, is nearly the
-# same. If the gradients are noisy it is larger: the chain is too hot, and its
-# distribution too wide. ``out.summary()`` shows the temperature of each parameter with
-# a band of 99% and the right one. A run warns if it is off by more than a tenth, and by
-# more than its band allows. The remedy is a smaller stepsize, a larger minibatch, or
-# control variates. More friction, `alpha`, helps a little, and `sgnht` adapts its
-# friction to the noise by itself, as far as one number for each parameter array can,
-# and by steps of the order of the stepsize.
+# the mean of its square, divided by eps, should be 1. For `sghmc` the right value is
+# ``1 / (1 - alpha/2)``, which is nearly 1 with the default alpha, 0.01. If the
+# gradients are noisy it is larger: the chain is too hot, and its distribution too wide.
+# ``out.summary()`` shows the temperature of each parameter with a band of 99% and the
+# right one. A run warns if it is off by more than a tenth, and by more than its band
+# allows. The remedy is a smaller stepsize, a larger minibatch, or control variates.
+# More friction, `alpha`, helps a little, and `sgnht` adapts its friction to the noise
+# by itself, as far as one number for each parameter array can, and by steps of the
+# order of the stepsize.
 
 leaps = {"nIters": N_ITERS // 10}
 temperature = {}
@@ -372,7 +377,7 @@ print(f"it changed by {changed:.3f}; what is left is {sd_of(half) - 1:.3f}")
 # Left, the traces. In the middle, the standard deviation along the narrowest direction,
 # in units of the exact one. The points are runs, and the lines are the theory of a
 # normal posterior, with the noise of `sgld` by the rule above. Right, the temperature.
-# Dashed is the right value, and the grey line is the stepsize to begin with.
+# The dashed lines are the right values, and the grey lines the stepsize to begin with.
 
 with_cv[5] = half
 blue, red = "#4477aa", "#cc6677"

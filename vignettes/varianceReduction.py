@@ -150,7 +150,8 @@ print(noise.iloc[::3].to_string(float_format="{:.3g}".format))
 # This is panel a of the picture below. The noise of the plain estimate is nearly the
 # same wherever the chain may be. That of control variates grows with the square of the
 # distance: at one standard deviation from the mode it is nearly 400 times smaller, at
-# fifty it is half. They are for a chain that stays around one mode, which was found.
+# fifty it is half. Control variates are for a chain that stays around one mode, and
+# this mode must have been found.
 #
 # Preferential subsampling makes the noise of control variates 24 times smaller, with
 # weights that are computed once. This is within a factor of two of the smallest
@@ -231,10 +232,9 @@ print(
 # Panel c has the iterations. A stepsize is limited by the direction with most noise.
 # Weights that are made for the sum of all directions reduce the noise there less. So
 # preferential subsampling alone gains little here; together with control variates it
-# gains a factor of ten in iterations, and of three in time. (Times are those of one
-# machine, and depend on what else it does.) To draw by weights, and to keep the table
-# of SAGA, takes longer than such small gradients themselves; where `logLik` is more
-# expensive this matters less. SVRG makes a pass over all data from time to time, by
+# gains a factor of ten in iterations. (Times are those of one machine, and depend on
+# what else it does.) To keep the table of SAGA takes longer than such small gradients
+# themselves; where `logLik` is more expensive this matters less. SVRG makes a pass over all data from time to time, by
 # default a tenth of all the observations that it reads.
 #
 # Without the mode
@@ -550,8 +550,8 @@ figure.savefig(FIGURES / "varianceReduction.png", dpi=150)
 # Which to take
 # -------------
 # - *One mode, which can be found*: control variates, and with ``preferential()`` if few
-#   observations matter. Whether they do, `sampler.expected` tells before a chain is
-#   run: compare the stepsizes.
+#   observations matter. `sampler.expected` shows before the run whether they do:
+#   compare the stepsizes.
 # - *Several modes, or none that is found*: `saga` if N is small enough for its table,
 #   `svrg` otherwise.
 # - *A chain that may stray far from the mode*: ``minibatchSize=adaptive()``, with

@@ -21,12 +21,10 @@ def mean_and_sd(draws: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.sqrt(squares / max(n - 1, 1))
 
 
-def top_words(mean: np.ndarray, sd: np.ndarray, vocabulary: np.ndarray, n: int, of: str) -> pd.DataFrame:
+def top_words(mean: np.ndarray, sd: np.ndarray, vocabulary: np.ndarray, n: int) -> pd.DataFrame:
     """The n most probable words of each topic, [K, V], in order."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(f'{of} needs pandas: pip install "sgmcmc[arviz]"') from error
+    import pandas as pd
+
     words = np.argsort(-mean, axis=1, kind="stable")[:, :n]
     return pd.DataFrame(
         {
