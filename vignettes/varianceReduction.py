@@ -234,8 +234,8 @@ print(
 # preferential subsampling alone gains little here; together with control variates it
 # gains a factor of ten in iterations. (Times are those of one machine, and depend on
 # what else it does.) To keep the table of SAGA takes longer than such small gradients
-# themselves; where `logLik` is more expensive this matters less. SVRG makes a pass over all data from time to time, by
-# default a tenth of all the observations that it reads.
+# themselves; where `logLik` is more expensive this matters less. SVRG makes a pass over
+# all data from time to time, by default a tenth of all the observations that it reads.
 #
 # Without the mode
 # ----------------

@@ -63,7 +63,7 @@ class SimplexSampler(Sampler):
                 self.minibatch,
                 alpha,
                 self._schedules,
-                self.data.size,
+                self._n_counts(),
                 len(chains),
                 self.shared_minibatch,
                 self.normalised,
@@ -73,6 +73,16 @@ class SimplexSampler(Sampler):
         given = constants(self.seed, self.stepsize, alpha, chains)
         state = transition.init(given, self.chain_starts(dict(self.start)))
         return Prepared(transition, given, state, self.data, self.n_chains)
+
+    def _n_counts(self) -> dict[str, tf.Tensor]:
+        """The counts of each row in all observations, as a minibatch at the starting point tells them."""
+        some = some_rows(self.data, self.minibatch.size)
+        seed = (tf.constant([1, 2]),) if self.counts.takes_seed else ()
+        counts = tf.function(self.counts.of, autograph=False)(
+            {name: tf.constant(x) for name, x in self.start.items()}, some, *seed
+        )
+        scale = self.data.size / self.minibatch.size
+        return {name: scale * tf.reduce_sum(tf.where(x > 0, x, tf.zeros_like(x)), -1) for name, x in counts.items()}
 
     @property
     def probes(self) -> list[Tree]:

@@ -71,6 +71,8 @@ def _number(of: str, argument: str, size: Any, n_data: int, least: int = 0) -> i
         return n
     if not 1 <= number <= n_data or not number.is_integer():
         raise _refused(of, argument, must, repr(size))
+    if number == 1 < n_data and not isinstance(size, int | np.integer):  # a proportion of 1, or one observation?
+        raise _refused(of, argument, must, f"{size!r}: give 1 for one observation, or N for all")
     return int(number)
 
 

@@ -111,37 +111,36 @@ class Trial:
             given = ", ".join(_described(specs) for specs in inputs)
             raise ValueError(
                 f"{argument} of {self.sampler} must {must}; on {given} it raised {type(error).__name__}: "
-                f"{str(error).rstrip('.')}{self._remedy(str(error))}"
+                f"{str(error).rstrip('.')}{remedy(str(error), self.dtype, self.data)}"
             ) from error
         require_pure(f"{argument} of {self.sampler}", concrete.graph, OTHER_NOISE)
         output = concrete.structured_outputs
         if output.dtype != self.dtype:
-            remedy = self._remedy(f"{output.dtype.name} is not {self.dtype.name}")
+            advice = remedy(f"{output.dtype.name} is not {self.dtype.name}", self.dtype, self.data)
             raise ValueError(
-                f"{argument} of {self.sampler} must return {self.dtype.name}; got {output.dtype.name}{remedy}"
+                f"{argument} of {self.sampler} must return {self.dtype.name}; got {output.dtype.name}{advice}"
             )
         return output.shape
 
-    def _remedy(self, error: str) -> str:
-        """What to do about the most common mistakes."""
-        if re.search(r"float(32|64) not in list of allowed values: .*int32|valid indices, got .*float", error):
-            names = self._whole_numbers()
-            return f". Name entries of dataset that are indices in integers, such as integers={names}."
-        other = OTHER_TYPE[self.dtype.name]
-        if (
-            other in error and self.dtype.name in error and "allowed values" not in error
-        ) or "a double tensor" in error:
-            choice = f", or use dtype={other!r}" if other == "float64" else ""
-            return f". Make constants of type {other} with tf.constant(..., tf.{self.dtype.name}){choice}."
-        return ""
 
-    def _whole_numbers(self) -> list[str]:
-        """The float entries that could be indices."""
-        words = aligned_zeros(min(self.data.size, LOOKED_AT), self.data.layout.width)
-        with contextlib.suppress(Exception):  # data on disk may be unreadable, and this is only a hint
-            self.data.read(0, words)
-        views = self.data.layout.views(words)
-        return sorted(name for name, x in views.items() if x.dtype.kind == "f" and (x == np.floor(x)).all())
+def remedy(error: str, dtype: tf.DType, data: Data) -> str:
+    """What to do about the most common mistakes."""
+    if re.search(r"float(32|64) not in list of allowed values: .*int32|valid indices, got .*float", error):
+        return f". Name entries of dataset that are indices in integers, such as integers={_whole_numbers(data)}."
+    other = OTHER_TYPE[dtype.name]
+    if (other in error and dtype.name in error and "allowed values" not in error) or "a double tensor" in error:
+        choice = f", or use dtype={other!r}" if other == "float64" else ""
+        return f". Make constants of type {other} with tf.constant(..., tf.{dtype.name}){choice}."
+    return ""
+
+
+def _whole_numbers(data: Data) -> list[str]:
+    """The float entries that could be indices."""
+    words = aligned_zeros(min(data.size, LOOKED_AT), data.layout.width)
+    with contextlib.suppress(Exception):  # data on disk may be unreadable, and this is only a hint
+        data.read(0, words)
+    views = data.layout.views(words)
+    return sorted(name for name, x in views.items() if x.dtype.kind == "f" and (x == np.floor(x)).all())
 
 
 def require_pure(label: str, graph: Any, instead: str) -> None:

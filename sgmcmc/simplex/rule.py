@@ -49,7 +49,7 @@ class Rule(NamedTuple):
         result is a logarithm because theta may be too small for a float.
     total : callable
         ``total(alpha, n_counts)``: the initial sum of theta over the last axis, close to its stationary mean, for so
-        many counts in all observations.
+        many counts of each row in all observations.
     """
 
     step: Callable[[Numbers, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]

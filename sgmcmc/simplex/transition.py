@@ -51,7 +51,8 @@ class Simplex(NamedTuple):
         In the shape of each parameter.
     schedules : mapping of str to Schedule
         The stepsizes that change.
-    n_observations : int
+    n_counts : mapping of str to tf.Tensor
+        About how many counts there are in all observations, for each row of each parameter.
     n_chains : int
     shared_minibatch : bool
         Whether all chains use the same observations.
@@ -66,7 +67,7 @@ class Simplex(NamedTuple):
     minibatch: Minibatch
     alpha: Mapping[str, tf.Tensor]
     schedules: Mapping[str, Schedule]
-    n_observations: int
+    n_counts: Mapping[str, tf.Tensor]
     n_chains: int
     shared_minibatch: bool
     normalised: bool
@@ -108,7 +109,7 @@ def build(choices: Simplex) -> Transition:
         unknown = tf.fill([n_chains], tf.constant(np.nan, constants["stepsize"].dtype))
         totals = {}
         for name, alpha in constants["alpha"].items() if choices.normalised else ():
-            log_total = tf.math.log(rule.total(alpha, tf.constant(choices.n_observations, alpha.dtype)))
+            log_total = tf.math.log(rule.total(alpha, choices.n_counts[name]))
             totals[name] = tf.tile(log_total[None], [n_chains] + [1] * (alpha.shape.rank - 1))
         return SimplexState(params, totals, unknown)
 

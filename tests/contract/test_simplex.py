@@ -10,11 +10,15 @@ import tensorflow as tf
 
 import sgmcmc
 
-Z = np.random.default_rng(0).integers(0, 3, size=(1000, 2)).astype(float)
+Z = np.random.default_rng(0).integers(1, 4, size=(1000, 2)).astype(float)
 
 
 def counts(params: dict, dataset: dict) -> dict[str, tf.Tensor]:
     return {"omega": tf.reduce_sum(dataset["z"], axis=0)}
+
+
+def bincount(z: tf.Tensor) -> tf.Tensor:
+    return tf.math.bincount(tf.cast(z, tf.int32), minlength=2, maxlength=2)
 
 
 GOOD: dict[str, Any] = {
@@ -59,6 +63,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
      "suffStats of scir must not draw random numbers by itself"),
     ("one size only", {"suffStats": lambda p, d: {"omega": tf.reduce_sum(tf.reshape(d["z"], [100, 2]), axis=0)}},
      "suffStats of scir must take any number of observations, not only the n = 100 of a minibatch; it raised"),
+    ("counts whose shape is unknown", {"suffStats": lambda p, d: {"omega": bincount(d["z"][:, 0])}},
+     "use tf.reduce_sum of tf.one_hot, not tf.math.bincount"),
+    ("indices that are no integers", {"suffStats": lambda p, d: {"omega": tf.gather(tf.eye(2), d["z"][0])}},
+     "Name entries of dataset that are indices in integers, such as integers=['z']."),
+    ("all observations or one", {"minibatchSize": 1.0}, "got 1.0: give 1 for one observation, or N for all."),
     ("stepsize auto", {"stepsize": "auto"}, "stepsize of scir must be a positive number or a schedule such as"),
     ("weights", {"subsampling": np.ones(1000)}, "subsampling of scir must be uniform, since suffStats knows no"),
     ("an adaptive size", {"minibatchSize": sgmcmc.adaptive()}, "minibatchSize of scir must be a number; got adaptive."),
@@ -118,3 +127,67 @@ def test_schedules_are_recorded() -> None:
     falling = sgmcmc.polynomial(0.1, 10, 0.5)
     out = sgmcmc.sgrld(**GOOD | {"stepsize": falling}, nIters=20, verbose=False, seed=1)
     np.testing.assert_allclose(out.sampleStats["step_size"][:, 0], 0.1 * (1 + np.arange(20) / 10) ** -0.5, rtol=1e-5)
+
+
+LABELS = np.random.default_rng(1).integers(0, 3, size=400).astype(np.int32)
+LABELLED: dict[str, Any] = {
+    "params": {"omega": np.full(3, 1 / 3)}, "stepsize": 0.1, "alpha": 0.5, "minibatchSize": 50, "integers": ["z"],
+}  # fmt: skip
+
+
+def one_hot(params: dict, dataset: dict, seed: Any = None) -> dict[str, tf.Tensor]:
+    return {"omega": tf.reduce_sum(tf.one_hot(dataset["z"], 3), axis=0)}
+
+
+def gathered(params: dict, dataset: dict, seed: Any = None) -> dict[str, tf.Tensor]:
+    return {"omega": tf.reduce_sum(tf.gather(tf.eye(3), dataset["z"]), axis=0)}
+
+
+def without_seed(function: Any) -> Any:
+    return lambda params, dataset: function(params, dataset)
+
+
+@pytest.mark.parametrize("function", [gathered, without_seed(gathered)], ids=["with a seed", "without"])
+def test_indices_out_of_range_are_found(function: Any) -> None:
+    """For latent variables not all observations are tried, but those with the extremes."""
+    rare = LABELS.copy()
+    rare[7] = 3
+    sgmcmc.scirSetup(function, {"z": LABELS}, **LABELLED)
+    with pytest.raises(ValueError, match=r"from 0 to 2 for an axis of 3; got 3, which is in dataset\['z'\]"):
+        sgmcmc.scirSetup(function, {"z": rare}, **LABELLED)
+
+
+def test_observations_without_a_category_give_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+    """Categories from 1 on, as in R: `tf.one_hot` leaves out the last."""
+    sgmcmc.scirSetup(without_seed(one_hot), {"z": LABELS}, **LABELLED)
+    assert not recwarn.list
+    n = int((LABELS == 2).sum())
+    with pytest.warns(UserWarning, match=f"{n} of 400 observations add nothing to the counts of suffStats"):
+        sgmcmc.scirSetup(without_seed(one_hot), {"z": LABELS + 1}, **LABELLED)
+
+
+def test_a_mean_of_latent_counts_is_refused() -> None:
+    def mean(params: dict, dataset: dict, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"omega": tf.reduce_mean(tf.one_hot(dataset["z"], 3), axis=0)}
+
+    with pytest.raises(ValueError, match="suffStats of scir must be a sum over the observations; got as many counts"):
+        sgmcmc.scirSetup(mean, {"z": LABELS}, **LABELLED)
+
+
+def test_chains_begin_with_the_sum_of_theta_that_they_keep() -> None:
+    """Every observation counts in one of ten rows, ten times: the sums are N/10 x 10, and not N."""
+
+    def of_groups(params: dict, dataset: dict) -> dict[str, tf.Tensor]:
+        group, z = tf.one_hot(dataset["group"], 10), tf.one_hot(dataset["z"], 3)
+        return {"omega": 10 * tf.matmul(group, z, transpose_a=True)}
+
+    n = 4000
+    dataset = {"group": np.arange(n, dtype=np.int32) % 10, "z": np.resize(LABELS, n)}
+    given = [of_groups, dataset, {"omega": np.full((10, 3), 1 / 3)}, 0.1, 0.5, n]
+    begun = sgmcmc.scirSetup(*given, integers=["group", "z"], seed=1)._sampler.prepare(verbose=False).state
+    np.testing.assert_allclose(np.exp(begun.log_total["omega"]), np.full((1, 10), 0.5 * 3 + n), rtol=1e-5)
+
+
+def test_steps_that_float32_rounds_away_give_a_warning() -> None:
+    with pytest.warns(UserWarning, match="float32 rounds it by .*: use dtype='float64', or a larger stepsize"):
+        sgmcmc.scirSetup(**GOOD | {"stepsize": 1e-9})

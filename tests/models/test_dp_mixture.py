@@ -27,6 +27,7 @@ import sgmcmc
 from sgmcmc import NoRoomError, dpMixture
 from sgmcmc.models import Mixture
 from sgmcmc.models.dp import transition
+from sgmcmc.models.dp.rows import checked_rows
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 2, 2], [0, 0, 3]])
 NEW = np.array([[1, 1, 0]])
@@ -277,11 +278,23 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, bool])
+def test_visits_one_by_one_are_summed_in_no_small_type(dtype):
+    places = (np.zeros(301, int), np.append(np.zeros(300, int), 1))
+    listed = sparse.coo_array((np.ones(301, dtype), places), shape=(1, 2))
+    assert checked_rows("counts", "dpMixture", listed).counts.tolist() == [[300, 1]]
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_argument_is_named(case):
     changed, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         dpMixture(**SMALL | {"nIters": 10} | changed)
+
+
+@pytest.mark.slow
+def test_a_row_is_with_itself(one_chain):
+    assert one_chain.coClustering(X, [[0, 0], [1, 1]]).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.slow

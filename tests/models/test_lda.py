@@ -305,9 +305,26 @@ def test_a_pandas_frame_or_floats_will_do():
     np.testing.assert_array_equal(checked_documents(doubled, "lda").toarray(), [[0, 3], [1, 0]])
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, bool])
+def test_tokens_one_by_one_are_summed_in_no_small_type(dtype):
+    places = (np.repeat([0, 1], 300), np.zeros(600, int))
+    listed = sparse.coo_array((np.ones(600, dtype), places), shape=(2, 1))
+    np.testing.assert_array_equal(checked_documents(listed, "lda").toarray(), [[300], [300]])
+
+
+@pytest.mark.slow
+def test_a_word_that_occurs_more_often_than_float32_can_count():
+    """2^21 tokens in 10 sweeps are more than 2^24; all have the only topic with this word."""
+    words = tf.zeros([2, 2**20], tf.int32)
+    phi = tf.constant([[1.0, 0.0], [0.0, 1.0]])
+    counts = tf.function(expected, jit_compile=True, autograph=False)(words, phi, 0.1, 20, tf.constant([1, 2])).counts
+    np.testing.assert_array_equal(counts, [[2**21, 0], [0, 0]])
+
+
 GOOD = [[1, 2], [3, 0]]
 BAD_DOCS = {
     "negative": ([[1, -2], [3, 0]], r"docs of lda must hold counts, .* got -2 of word 1 in document 0"),
+    "too many": ([[1e19, 1], [1, 1]], r"from 0 to 2\*\*31 - 1; got 1e\+19 of word 0 in document 0"),
     "half": ([[1, 0.5], [3, 0]], r"docs of lda must hold counts, .* got 0.5 of word 1 in document 0"),
     "nan": ([[1, np.nan], [3, 0]], r"docs of lda must hold counts, .* got nan of word 1 in document 0"),
     "infinite": (sparse.csr_array([[1.0, np.inf]] * 2), r"must hold counts, .* got inf of word 1 in document 0"),

@@ -109,9 +109,9 @@ def dpMixture(
         there is a `NoRoomError` with the draws so far. Choose several times the number of
         occupied components, and more for a large concentration.
     starts : int or array_like, default 20
-        The number of components, at most `maxComponents`, to which the observations are
-        assigned at random at the start; or the assignments themselves, integers from 0,
-        (N,) or (nChains, N).
+        The number of components, to which the observations are assigned at random at the
+        start, at most all but the last of `maxComponents`; or the assignments themselves,
+        integers from 0, (N,) or (nChains, N).
     nChains : int, optional
         Chains that run side by side. By default a single one, whose draws have no chain axis.
     thin : int, default 10

@@ -150,7 +150,7 @@ class Mixture:
         for log_joint in self._log_joints(data):
             shares = np.exp(log_joint - np.logaddexp.reduce(log_joint, axis=1, keepdims=True))[:, :-1]
             total, n_draws = total + np.sum(shares[which[:, 0]] * shares[which[:, 1]], axis=1), n_draws + 1
-        return total / n_draws
+        return np.where(which[:, 0] == which[:, 1], 1.0, total / n_draws)
 
     def _rows(self, argument: str, of: str, value: Any) -> Rows:
         if not np.size(self.components):
@@ -171,7 +171,8 @@ class Mixture:
         further = arrangements + _log_dirichlet_multinomial(counts, n, self.settings["a"], rows.width, gammaln)
         for weights, theta in self._each():
             with np.errstate(divide="ignore"):
-                log_w = np.log(np.append(weights, max(1 - weights.sum(), 0.0)))
+                rest = 1 - weights.sum()
+                log_w = np.log(np.append(weights, rest if rest > ROUNDING else 0.0))
                 log_theta = np.maximum(np.log(theta), -1e300)  # so that what a row does not have adds nothing
             yield log_w + np.column_stack([arrangements[:, None] + matrix @ log_theta.T, further])
 
@@ -186,6 +187,7 @@ class Mixture:
 
 
 BLOCK = 64  # draws
+ROUNDING = 1e-6  # of the sum of float32 weights
 
 
 def _log_dirichlet_multinomial(

@@ -58,11 +58,13 @@ def checked_rows(label: str, of: str, value: Any, width: int | None = None) -> R
 def _entries(label: str, of: str, value: Any) -> tuple[tuple[int, int], np.ndarray, np.ndarray, np.ndarray]:
     """The shape, and the rows, categories and counts of the entries, in order of rows."""
     if hasattr(value, "tocsr"):
-        matrix = value.tocsr().copy()
+        _require_matrix(label, of, value, value.shape)
+        if value.dtype.kind not in "biuf":
+            raise ValueError(f"{label} of {of} must have real numbers; got {value.dtype}.")
+        matrix = value.astype(np.float64).tocsr()  # duplicates are summed in float64, not in a type of few bits
         matrix.sum_duplicates()
-        _require_matrix(label, of, value, matrix.shape)
         row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        return matrix.shape, row, matrix.indices, np.asarray(matrix.data, np.float64)
+        return matrix.shape, row, matrix.indices, matrix.data
     array = numeric(label, of, value)
     _require_matrix(label, of, value, array.shape)
     row, category = np.nonzero(array)

@@ -57,7 +57,7 @@ def expected(
     lengths = tf.reduce_sum(tf.cast(words >= 0, tf.float32), axis=1, keepdims=True)
 
     def sweep(s: tf.Tensor, theta: tf.Tensor, counts: tf.Tensor, shares: tf.Tensor) -> tuple:
-        kept = tf.cast(s >= sweeps - n_kept, tf.float32)
+        kept = s >= sweeps - n_kept
 
         def block(b: tf.Tensor, of_documents: tf.Tensor, counts: tf.Tensor) -> tuple:
             in_block, documents = pieces.words[b], pieces.documents[b]
@@ -68,19 +68,25 @@ def expected(
             topic = drawn(tf.gather(table, in_block), weights, tf.reshape(uniforms, [n_pieces, length]))
             of_document = tf.broadcast_to(documents[:, None], topic.shape)
             of_documents = _added(of_documents, of_document, topic, there)
-            return b + 1, of_documents, _added(counts, in_block, topic, there * kept)
+            return (
+                b + 1,
+                of_documents,
+                _added(counts, in_block, topic, tf.cast(there, tf.int32) * tf.cast(kept, tf.int32)),
+            )
 
         none = tf.zeros([n_documents, n_topics])
         _, of_documents, counts = tf.while_loop(lambda b, *_: b < pieces.n_used, block, (zero, none, counts))
         parameters = of_documents + prior
-        shares += kept * parameters / (lengths + n_topics * prior)
+        shares += tf.cast(kept, tf.float32) * parameters / (lengths + n_topics * prior)
         return s + 1, _dirichlet(stream, 2 * s + 1, parameters), counts, shares
 
     equal = tf.fill([n_documents, n_topics], 1 / n_topics)
-    start = (zero, equal, tf.zeros([n_words, n_topics]), tf.zeros([n_documents, n_topics]))
+    # In int32, since float32 would stop at 2^24 occurrences of a word.
+    start = (zero, equal, tf.zeros([n_words, n_topics], tf.int32), tf.zeros([n_documents, n_topics]))
     _, _, counts, shares = tf.while_loop(lambda s, *_: s < sweeps, sweep, start)
     n = tf.cast(n_kept, tf.float32)
-    return Expected(tf.cast(tf.transpose(counts) / n, topics.dtype), tf.cast(shares / n, topics.dtype))
+    means = tf.cast(tf.transpose(counts), topics.dtype) / tf.cast(n_kept, topics.dtype)
+    return Expected(means, tf.cast(shares / n, topics.dtype))
 
 
 def _relative_weights(topics: tf.Tensor) -> tf.Tensor:

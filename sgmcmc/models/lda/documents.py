@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NONE = -1  # padding
 SHOWN = 5  # documents that a message names
+MOST = 2**31  # tokens
 
 
 def checked_documents(docs: Any, of: str, at_least: int = 1, n_words: int | None = None) -> sparse.csr_array:
@@ -40,9 +41,9 @@ def checked_documents(docs: Any, of: str, at_least: int = 1, n_words: int | None
             f"docs of {of} must have the {n_words} words, in columns, of the documents that the topics were learnt "
             f"from; got {docs.shape[1]} columns."
         )
-    _require_counts(sparse.coo_array(docs), of)
-    counts = sparse.csr_array(docs, copy=True).astype(np.int64)
-    counts.sum_duplicates()
+    stored = sparse.coo_array(docs)
+    _require_counts(stored, of)
+    counts = sparse.csr_array(stored.astype(np.int64))  # duplicates are summed in int64, not in a type of few bits
     counts.eliminate_zeros()
     empty = np.flatnonzero(np.diff(counts.indptr) == 0)
     if len(empty):
@@ -55,13 +56,13 @@ def checked_documents(docs: Any, of: str, at_least: int = 1, n_words: int | None
 
 def _require_counts(stored: sparse.coo_array, of: str) -> None:
     values = stored.data
-    allowed = np.isfinite(values) & (values >= 0)
+    allowed = np.isfinite(values) & (values >= 0) & (values < MOST)
     allowed[allowed] = values[allowed] == np.floor(values[allowed])
     if not allowed.all():
         at = int(np.argmin(allowed))
         where = tuple(int(axis[at]) for axis in stored.coords)
         raise ValueError(
-            f"docs of {of} must hold counts, whole numbers of at least 0; got {values[at]} of word {where[1]} in "
+            f"docs of {of} must hold counts, whole numbers from 0 to 2**31 - 1; got {values[at]} of word {where[1]} in "
             f"document {where[0]}."
         )
 

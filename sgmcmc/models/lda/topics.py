@@ -206,7 +206,7 @@ class Topics:
         ImportError
             If pandas is not installed.
         """
-        return self._top_words(n, chain)
+        return self._top_words("topWords", n, chain)
 
     def plot(self, topics: Sequence[int] | None = None, *, n: int = 10, chain: int = 0, axes: Any = None) -> np.ndarray:
         """The most probable words of topics as bars, with their standard deviations.
@@ -238,10 +238,10 @@ class Topics:
         chosen = list(range(min(n_topics, 10))) if topics is None else list(np.atleast_1d(np.asarray(topics)))
         if not chosen or not all(is_integer(k) and 0 <= k < n_topics for k in chosen):
             raise ValueError(f"topics of plot must be numbers of topics, 0 to {n_topics - 1}; got {topics!r}.")
-        table = self._top_words(n, chain).set_index("topic", drop=False)
+        table = self._top_words("plot", n, chain).set_index("topic", drop=False)
         return bars(table.loc[chosen].reset_index(drop=True), axes, "plot")
 
-    def _top_words(self, n: int, chain: int) -> pd.DataFrame:
+    def _top_words(self, of: str, n: int, chain: int) -> pd.DataFrame:
         n_words, n_chains = self._shape[1], len(self._numbers)
         n = require_count("n", of, n, 1)
         if n > n_words:

@@ -1,0 +1,238 @@
+"""A trial of the user's `suffStats` before the run: shapes, sums over the observations, counts and indices."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.chains import mapped
+from sgmcmc.core.types import Tree
+from sgmcmc.core.warn import warn_user
+from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.elsewhere import Elsewhere
+from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.dataset.layout import extremes, may_be_index
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.some import some_of, some_rows
+from sgmcmc.samplers._indices import attempt, gathers, require_in_range
+from sgmcmc.samplers._trial import remedy, require_pure
+from sgmcmc.simplex.transition import Counts
+
+LOOKED_AT = 64  # observations on which additivity is checked
+ADDITIVE = 1e-4  # tolerance
+MOST_COUNTS, COUNTS_OF_BLOCK = 10**8, 10**6  # up to so many, every observation is checked by itself
+SEED = (1, 2)
+
+
+@dataclass(frozen=True)
+class SuffStats:
+    """`suffStats` of one sampler.
+
+    Parameters
+    ----------
+    sampler : str
+        For messages.
+    given : callable
+        The user's function.
+    start : dict of numpy.ndarray
+    data : Data
+    n : int
+        Observations in a minibatch.
+    normalised : bool
+        Whether the parameters are probabilities.
+    """
+
+    sampler: str
+    given: Callable
+    start: Mapping[str, np.ndarray]
+    data: Data
+    n: int
+    normalised: bool
+
+    def checked(self) -> Counts:
+        """The function, whose negative counts become NaN.
+
+        Raises
+        ------
+        ValueError
+            If it is invalid; the message says what is wrong.
+        """
+        if not callable(self.given):
+            raise self._refuse("be a function of (params, dataset) or of (params, dataset, seed)", repr(self.given))
+        traced = self._traced(self.n)
+        require_pure(
+            f"suffStats of {self.sampler}",
+            traced.graph,
+            "Take a third argument, seed, for tf.random.stateless_categorical and its like.",
+        )
+        self._require_shapes(traced.structured_outputs)
+        if gathers(self._of, *self._specs(self.n)):
+            self._require_indices(traced)
+        if isinstance(self.data, InMemory):
+            if self._takes_seed:
+                self._try_latent(traced)
+            else:
+                self._try_on_some()
+                self._try_on_each()
+        return Counts(lambda params, data, *seed: _refusing_negative(self._of(params, data, *seed)), self._takes_seed)
+
+    def _of(self, params: Tree, data: Tree, *seed: tf.Tensor) -> Tree:
+        counts = self.given(dict(params), dict(data), *seed)
+        if not isinstance(counts, Mapping) or set(counts) != set(self.start):
+            raise TypeError(f"it must return a dict of counts by the names {sorted(self.start)}, not {counts!r}")
+        return {
+            name: tf.cast(tf.convert_to_tensor(x, dtype_hint=self._dtype), self._dtype) for name, x in counts.items()
+        }
+
+    @cached_property
+    def _dtype(self) -> tf.DType:
+        return tf.as_dtype(next(iter(self.start.values())).dtype)
+
+    @cached_property
+    def _params(self) -> Tree:
+        return {name: tf.constant(theta) for name, theta in self.start.items()}
+
+    @cached_property
+    def _takes_seed(self) -> bool:
+        return _takes_seed(self.given)
+
+    @property
+    def _seed(self) -> list[tf.Tensor]:
+        return [tf.constant(SEED)] * self._takes_seed
+
+    def _specs(self, n: int) -> list[Any]:
+        params = {name: tf.TensorSpec(theta.shape, self._dtype) for name, theta in self.start.items()}
+        return [params, self.data.layout.specs([n]), *[tf.TensorSpec([2], tf.int32)] * self._takes_seed]
+
+    def _traced(self, n: int) -> Any:
+        try:
+            return tf.function(self._of, autograph=False).get_concrete_function(*self._specs(n))
+        except Exception as error:
+            raise ValueError(
+                f"suffStats of {self.sampler} must be a function in TensorFlow operations of {self._dtype.name} "
+                f"tensors; it raised {type(error).__name__}: {str(error).rstrip('.')}"
+                f"{remedy(str(error), self._dtype, self.data)}"
+            ) from error
+
+    def _require_shapes(self, outputs: Mapping[str, tf.Tensor]) -> None:
+        for name, counts in outputs.items():
+            if counts.shape != (shape := self.start[name].shape):
+                must = f"return counts of {name!r} in its shape, {shape}, summed over the observations"
+                advice = (
+                    "" if counts.shape.is_fully_defined() else "; use tf.reduce_sum of tf.one_hot, not tf.math.bincount"
+                )
+                raise self._refuse(must, f"shape {counts.shape} for a minibatch of n = {self.n}{advice}")
+
+    def _require_indices(self, traced: Callable[..., Tree]) -> None:
+        if not self._takes_seed:
+            tried = attempt(self.sampler, "suffStats", self._of, self.start)
+            if isinstance(self.data, InMemory):
+                require_in_range(tried, self.data)
+            elif isinstance(self.data, Elsewhere):
+                self.data.watch(tried)
+        elif isinstance(self.data, InMemory):
+            # Latent draws for all data take too long. The rows with the extremes have what is out of range.
+            tried = attempt(self.sampler, "suffStats", lambda *given: traced(*given, *self._seed), self.start)
+            arrays = self.data.arrays()
+            rows = _rows_of_extremes(arrays, self.n)
+            for k in range(0, len(rows), self.n):
+                at = np.resize(rows[k:], self.n)
+                tried({name: entry[at] for name, entry in arrays.items()})
+
+    def _try_latent(self, traced: Callable[..., Tree]) -> None:
+        """On one minibatch, and on the same observations twice: a sum is not the same for both."""
+        some = some_rows(self.data, self.n)
+        once = traced(self._params, some, *self._seed)
+        self._require_counts(once)
+        try:
+            twice = self._of(self._params, {name: tf.concat([x, x], 0) for name, x in some.items()}, *self._seed)
+        except Exception:  # it may be a function of n observations only
+            return
+        totals = [sum(float(tf.reduce_sum(x)) for x in counts.values()) for counts in (once, twice)]
+        if totals[0] > 0 and np.isclose(totals[1], totals[0], rtol=ADDITIVE):
+            raise self._refuse("be a sum over the observations", "as many counts for some as for the same ones twice")
+
+    def _try_on_some(self) -> None:
+        some = some_rows(self.data, LOOKED_AT)
+        parts = (slice(None), slice(1), slice(1, None))
+        try:
+            whole, one, others = (self._of(self._params, {name: x[part] for name, x in some.items()}) for part in parts)
+        except Exception as error:
+            raise ValueError(
+                f"suffStats of {self.sampler} must take any number of observations, not only the n = {self.n} of a "
+                f"minibatch; it raised {type(error).__name__}: {error}"
+            ) from error
+        self._require_counts(whole)
+        for name, counts in whole.items():
+            if not np.allclose(counts, one[name] + others[name], rtol=ADDITIVE, atol=ADDITIVE):
+                raise self._refuse("be a sum over the observations", "one whose parts do not add up to the whole")
+
+    def _try_on_each(self) -> None:
+        """On every observation by itself: in a minibatch, others would hide a negative count."""
+        size = sum(theta.size for theta in self.start.values())
+        data = some_of(self.data, max(MOST_COUNTS // size, 1), seed=0)
+
+        def of_row(row: Tree) -> list[tf.Tensor]:
+            counts = self._of(self._params, {name: x[None] for name, x in row.items()})
+            greatest = tf.reduce_max(tf.stack([tf.reduce_max(x) for x in counts.values()]))
+            return [greatest, *(tf.reduce_min(counts[name]) for name in sorted(counts))]
+
+        def of_block(words: tf.Tensor) -> list[tf.Tensor]:
+            greatest, *least = mapped(of_row, self.data.layout.unpack(words))
+            return [tf.reduce_sum(tf.cast(greatest == 0, tf.int32)), *(tf.reduce_min(x) for x in least)]
+
+        blocks = FullPass(data, of_block, max(1, COUNTS_OF_BLOCK // size))()
+        empty, *least = np.array([[x.numpy() for x in block] for block in blocks]).T
+        self._require_counts(dict(zip(sorted(self.start), map(np.min, least), strict=True)))
+        if self.normalised and 0 < empty.sum() < data.size:
+            warn_user(
+                f"{int(empty.sum()):,} of {data.size:,} observations add nothing to the counts of suffStats. "
+                f"Categories are numbered from 0, and tf.one_hot and its like leave out all others."
+            )
+
+    def _require_counts(self, counts: Tree) -> None:
+        for name, x in counts.items():
+            if not np.isfinite(x).all() or np.min(x) < 0:
+                raise self._refuse(f"return counts of {name!r}, at least 0 and finite", float(np.min(x)))
+
+    def _refuse(self, must: str, got: Any) -> ValueError:
+        return ValueError(f"suffStats of {self.sampler} must {must}; got {got}.")
+
+
+def _refusing_negative(counts: Tree) -> Tree:
+    """Negative counts become NaN, since they would shift the distribution silently."""
+    return {name: tf.where(x < 0, tf.constant(np.nan, x.dtype), x) for name, x in counts.items()}
+
+
+def _rows_of_extremes(arrays: Mapping[str, np.ndarray], most: int) -> np.ndarray:
+    """The observations with the extremes of each column, or of each entry if those are too many."""
+    indices = [entry for entry in arrays.values() if may_be_index(entry)]
+    at = [extremes(entry) for entry in indices]
+    if sum(map(len, at)) > most:
+        at = [
+            np.array([np.unravel_index(k, entry.shape)[0] for k in (entry.argmin(), entry.argmax())])
+            for entry in indices
+        ]
+    return np.unique(np.concatenate([[0], *at]).astype(np.int64))
+
+
+def _takes_seed(function: Callable) -> bool:
+    """Whether a third argument must be given, or is called seed; other defaults are the function's own."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a callable without a signature
+        return False
+    seed = signature.parameters.get("seed")
+    if seed is not None and seed.kind is seed.POSITIONAL_OR_KEYWORD:
+        return True
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        return True
+    return False
