@@ -105,6 +105,14 @@ def mean(results: dict, case: str, name: str, share: float) -> float:
     return float(np.mean(results[case][name][share]["distance"]))
 
 
+def at_the_end(results: dict) -> str:
+    """Whether a sampler takes the least stepsize of its grid everywhere."""
+    for name, grid in STEPSIZES.items():
+        if all(h == min(grid) for case in COUNTS for best in results[case][name].values() for h in best["stepsize"]):
+            return f" {name} always takes the least of its grid."
+    return ""
+
+
 def text(given: Any, clock: Clock, results: dict, shares: tuple, iterations: int) -> None:
     lines = []
     for case in COUNTS:
@@ -125,7 +133,7 @@ def text(given: Any, clock: Clock, results: dict, shares: tuple, iterations: int
         f"each of {SEEDS} seeds the stepsize of table B.5.1 with the least distance is taken. The distance is the mean "
         "over the categories of the Kolmogorov-Smirnov distance to uniform after the Rosenblatt transform.",
         table(["posterior", "sampler", *[f"n/N = {share:g}" for share in shares]], lines),
-        "The stepsizes are medians over the seeds.",
+        "The stepsizes are medians over the seeds." + at_the_end(results),
         "## What is published, and what came out",
         table(
             ["published", "here"],
@@ -160,6 +168,8 @@ def picture(given: Any, results: dict, boxes: dict[str, np.ndarray], shares: tup
             axes.plot(shares, values.mean(axis=1), color=COLOURS[name], label=name)
         axes.axhline(np.mean(results[case]["exact"]), color=COLOURS["exact"], label="exact draws")
         axes.set(xscale="log", yscale="log", title=case, xlabel="n/N", ylabel="Kolmogorov-Smirnov distance")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:.2g}")
     others[0].legend()
     figure.savefig(given.output / "simplex_figures.png")
 
