@@ -109,7 +109,7 @@ def test_sparse_probabilities(sampler: Any, stepsize: float, right: bool) -> Non
 
 def test_latent_draws_differ_between_iterations_and_chains_and_repeat_with_the_seed() -> None:
     def drawn(params: dict, dataset: dict, seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"theta": tf.random.stateless_uniform([2], seed) + 0.0 * tf.reduce_sum(dataset["z"])}
+        return {"theta": tf.random.stateless_uniform([2], seed) * tf.reduce_sum(dataset["z"])}
 
     def run(seed: int, n_chains: int) -> np.ndarray:
         given = {"minibatchSize": 1, "nIters": 30, "nChains": n_chains, "verbose": False, "normalise": False}
