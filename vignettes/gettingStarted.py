@@ -215,7 +215,7 @@ print(speed.round(1).to_string())
 # -----------
 # Left, the mean and the interval of each coefficient, minus the truth. In the middle,
 # their standard deviations over the exact ones; the line is what `sgldcv` expected
-# before it ran. Right, effective draws per second, on a logarithmic axis.
+# before it ran. Right, effective draws per second.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
@@ -240,8 +240,7 @@ middle.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
 
 bars = right.bar(["sgldcv", "NUTS"], speed["per second"], color=["#4477aa", "0.7"])
 right.bar_label(bars, [f"{value:,.0f}" for value in speed["per second"]], padding=3)
-right.set(ylabel="effective draws per second", yscale="log")
-right.yaxis.set_major_formatter("{x:,g}")
+right.set(ylabel="effective draws per second")
 
 # sphinx_gallery_start_ignore
 FIGURES.mkdir(exist_ok=True)
