@@ -27,6 +27,7 @@ from sgmcmc.simplex.transition import Counts
 LOOKED_AT = 64  # observations on which additivity is checked
 ADDITIVE = 1e-4  # tolerance
 MOST_COUNTS, COUNTS_OF_BLOCK = 10**8, 10**6  # up to so many, every observation is checked by itself
+FEW, SEEDS = 8, 4  # observations and seeds by which latent counts are seen to be sums
 SEED = (1, 2)
 
 
@@ -146,17 +147,21 @@ class SuffStats:
                 tried({name: entry[at] for name, entry in arrays.items()})
 
     def _try_latent(self, traced: Callable[..., Tree]) -> None:
-        """On one minibatch, and on the same observations twice: a sum is not the same for both."""
-        some = some_rows(self.data, self.n)
-        once = traced(self._params, some, *self._seed)
-        self._require_counts(once)
-        try:
-            twice = self._of(self._params, {name: tf.concat([x, x], 0) for name, x in some.items()}, *self._seed)
-        except Exception:  # it may be a function of n observations only
-            return
-        totals = [sum(float(tf.reduce_sum(x)) for x in counts.values()) for counts in (once, twice)]
-        if totals[0] > 0 and np.isclose(totals[1], totals[0], rtol=ADDITIVE):
-            raise self._refuse("be a sum over the observations", "as many counts for some as for the same ones twice")
+        """On one minibatch; and on few observations once and twice, since a sum is not the same for both."""
+        self._require_counts(traced(self._params, some_rows(self.data, self.n), *self._seed))
+        few = some_rows(self.data, min(self.n, FEW))
+        for k in range(SEEDS):  # by chance, a random number of counts may be the same
+            totals = []
+            for times in (1, 2):
+                rows = {name: tf.concat([x] * times, 0) for name, x in few.items()}
+                try:
+                    counts = self._of(self._params, rows, tf.constant([k, 1]))
+                except Exception:  # it may be a function of n observations only
+                    return
+                totals.append(sum(float(tf.reduce_sum(x)) for x in counts.values()))
+            if totals[0] == 0 or not np.isclose(totals[0], totals[1], rtol=ADDITIVE):
+                return
+        raise self._refuse("be a sum over the observations", "as many counts for some as for the same ones twice")
 
     def _try_on_some(self) -> None:
         some = some_rows(self.data, LOOKED_AT)
