@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from sgmcmc.core.chains import mapped
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Batch, RowGradient, Tree
 from sgmcmc.dataset.data import Data
 
@@ -143,11 +144,11 @@ class Model:
         params = {name: tf.TensorSpec(shape, self.dtype) for name, shape in shapes.items()}
         found: list[dict[str, int | None]] = []
 
-        def trace(params: Tree, data: Tree) -> None:
+        def find(params: Tree, data: Tree) -> None:
             found.append({name: rows.shape[0] for name, rows in self.rows(params, data).items()})
 
         for n in TRACED:
-            tf.function(trace, autograph=False).get_concrete_function(params, self.data.layout.specs([n]))
+            trace(find, params, self.data.layout.specs([n]))
         few, more = found
 
         def goes_with_data(name: str) -> bool:

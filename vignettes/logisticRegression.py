@@ -167,13 +167,12 @@ print(f"\nHeld-out log loss; that of scikit-learn's fit is {best:.4f}")
 print(table.round(5).to_string())
 
 # %%
-# The picture below is from the full mode, on a random subset of 441,249 of the 581,012
-# rows; with all of them the numbers differ a little. There scikit-learn's fit has the
-# log loss 0.5211. The draws of `sgld` have 0.5218 on average, with a standard deviation
-# of 0.0004; those of `sghmc` and `sgnht` have 0.5213, and with control variates all
-# have 0.5211 or 0.5212, with standard deviations of 0.0001 or 0.0002. The first draws
-# with control variates are those of a mode that was found to a few standard deviations
-# only.
+# The numbers above and the picture below are from a random subset of 441,249 of the
+# 581,012 rows; with all of them they differ a little. scikit-learn's fit has the log
+# loss 0.5211. The draws of `sgld` have 0.5218 on average, with a standard deviation of
+# 0.0004; those of `sghmc` and `sgnht` have 0.5213, and with control variates all have
+# 0.5211 or 0.5212, with standard deviations of 0.0001 or 0.0002. The first draws with
+# control variates are those of a mode that was found to a few standard deviations only.
 
 # %%
 # The picture

@@ -10,7 +10,8 @@ TensorFlow can compile.
 Run it from anywhere, with ``python vignettes/nn.py``. It takes two to three minutes, on
 1,797 images of 8 x 8 pixels that come with the package. With ``SGMCMC_VIGNETTES=full``
 in the environment the data are MNIST, which `getDataset` downloads, and it takes about
-a quarter of an hour; with ``SGMCMC_VIGNETTES=short`` it is shorter, for the tests.
+ten minutes; with ``SGMCMC_VIGNETTES=short`` it is shorter, for the tests. The numbers
+and the picture below are from MNIST.
 """
 
 # sphinx_gallery_start_ignore
@@ -243,11 +244,11 @@ print("\nHeld-out log loss of a draw")
 print(table.round(3).to_string())
 
 # %%
-# The picture below is from the full mode, on MNIST. In it, a draw of the three plain
-# samplers has a log loss of 0.184 to 0.189 on average, and falling: they have not
-# converged yet. With control variates it is 0.153 to 0.167, after as many minibatches.
-# The average of 100 draws of `sgld` has 0.164, better than any one of them, and reads
-# 4.8% of the held-out images wrongly.
+# A draw of the three plain samplers has a log loss of 0.184 to 0.189 on average, and
+# falling, as the picture below shows: they have not converged yet. With control
+# variates it is 0.153 to 0.167, after as many minibatches. The average of 100 draws of
+# `sgld` has 0.164, better than any one of them, and reads 4.8% of the held-out images
+# wrongly.
 
 # %%
 # Precisions by a Gibbs step
@@ -334,20 +335,18 @@ for name in ("sgld", *(["sghmc"] if "sghmc" in draws else []), *by_gibbs):
         "of A, at first": sds[:tenth, 0].mean(),
         "at last": sds[-tenth:, 0].mean(),
     }
-comparison = pd.DataFrame(rows).T
+comparison = pd.DataFrame(rows, dtype="float64").T
 print("\nHeld-out log loss of a draw, and the sd of the weights in each group")
 print(comparison.round(2).to_string())
 
 # %%
-# On the small images, a draw predicts as well in one way as in the other: the log loss
-# is 0.22 against 0.23 for `sgld`, and 0.31 against 0.29 for `sghmc`. But both ways have
-# the same posterior, so the runs have not all converged to it: the weights of A have a
-# standard deviation of about 20 in the first way, and of 3 or 4, and growing, in the
-# second. The Gibbs step itself is exact. But given its 1000 weights a precision is
-# known to 4%, so in each iteration it follows the weights, and the weights are held by
-# the precision: both move slowly together. With :math:`\lambda^{-1/2}` as a factor, one
-# number moves the whole layer. So a Gibbs step saves a change of variables and a
-# stepsize, but no time.
+# Both ways have the same posterior, so the runs have not all converged to it: the
+# weights of A have a standard deviation of about 15 in the first way, and of 1.5, and
+# growing slowly, in the second, where a draw predicts worse. The Gibbs step itself is
+# exact. But given its 1000 weights a precision is known to 4%, so in each iteration it
+# follows the weights, and the weights are held by the precision: both move slowly
+# together. With :math:`\lambda^{-1/2}` as a factor, one number moves the whole layer.
+# So a Gibbs step saves a change of variables and a stepsize, but no time.
 
 # %%
 # The picture

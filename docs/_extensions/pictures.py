@@ -90,14 +90,12 @@ def printed(text: str) -> str:
     return f".. rst-class:: sphx-glr-script-out\n\n .. code-block:: none\n\n{lines}\n\n"
 
 
-def with_outputs(page: str, cells: list[dict] | None, stem: str) -> str:
-    """The page of a vignette with the outputs of its cells below them; without cells, the figure below the last."""
+def with_outputs(page: str, cells: list[dict], stem: str) -> str:
+    """The page of a vignette with the outputs and the figure of its cells below them."""
     body, mark, footer = page.rpartition(END)
     parts = CELL.split(body)
     heads = [*CELL.findall(body), ""]
     code = [k for k, part in enumerate(parts) if k and part.lstrip("\n").startswith(CODE)]
-    if cells is None:
-        cells = [{"printed": "", "figure": k == code[-1]} for k in code]
     if len(code) != len(cells):
         raise ValueError(f"vignettes/outputs/{stem}.json has {len(cells)} cells, and the page {len(code)}.")
     for k, cell in zip(code, cells, strict=True):
@@ -111,9 +109,8 @@ def add_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
     folder, _, stem = docname.rpartition("/")
     if folder != "gallery" or os.environ.get("SGMCMC_DOCS") == "full" or not (FIGURES / f"{stem}.png").exists():
         return
-    stored = OUTPUTS / f"{stem}.json"
-    cells = json.loads(stored.read_text(encoding="utf-8"))["cells"] if stored.exists() else None
-    source[0] = with_outputs(source[0], cells, stem)
+    stored = json.loads((OUTPUTS / f"{stem}.json").read_text(encoding="utf-8"))
+    source[0] = with_outputs(source[0], stored["cells"], stem)
 
 
 def setup(app: Sphinx) -> dict:

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from sgmcmc.core import process
 from sgmcmc.core.fingerprint import fingerprint
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.warn import warn_user
 
 Program = Callable[..., list[tf.Tensor]]
@@ -75,18 +76,8 @@ class Compiled:
 
     def traced(self, tensors: Sequence[Any], jit_compile: bool) -> Program:
         """A program for tensors like these, to be compiled by XLA or run as a graph."""
-
-        # A new function for each trace, since TensorFlow caches traces by the function's identity.
-        def function(*arguments: tf.Tensor) -> list[tf.Tensor]:
-            return self._function(*arguments)
-
-        specs: list[Any] = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
-        try:
-            concrete = tf.function(function, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
-        except SystemError as error:  # Ctrl-C raises this where TensorFlow's C++ calls Python
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise KeyboardInterrupt from error
-            raise
+        specs = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
+        concrete = trace(self._function, *specs, jit_compile=jit_compile)
         captured = list(concrete.captured_inputs)
         # Calling `concrete` itself binds its signature each time, which takes longer than a short block.
         called = concrete.inference_fn

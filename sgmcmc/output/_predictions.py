@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import process
+from sgmcmc.core.tracing import trace
 from sgmcmc.dataset.entry import converted
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _compiled(function: Any, specs: dict[str, tf.TensorSpec], given: tuple) -> t
     if not callable(function):
         raise ValueError(f"{must}; got {function!r}.")
     try:
-        output = tf.function(of_one, autograph=False).get_concrete_function(specs).structured_outputs
+        output = trace(of_one, specs).structured_outputs
     except Exception as error:
         raise ValueError(f"{must}; it raised {type(error).__name__}: {error}") from error
     if not output.shape.is_fully_defined():

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.fingerprint import fingerprint
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.warn import warn_user
 
 OTHER = 1e-3  # the relative difference from which on two functions are different
@@ -43,7 +44,7 @@ def _graph(function: Callable[..., Any], *specs: Any) -> str | None:
 
     None if it calls Python, which a graph does not show.
     """
-    traced = tf.function(lambda *arguments: function(*arguments), autograph=False).get_concrete_function(*specs)
+    traced = trace(function, *specs)
     definition = traced.graph.as_graph_def()
     bodies = [definition.node, *(one.node_def for one in definition.library.function)]
     if any("PyFunc" in node.op for nodes in bodies for node in nodes):

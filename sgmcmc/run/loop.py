@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.process import OneThread
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import State, Supply, Tree
 from sgmcmc.core.written import written
 from sgmcmc.dataset.layout import Layout, aligned_zeros, on_gpu, shared_tensor
@@ -204,7 +205,7 @@ class Loop:
             return self._recorder.record(self._constants, state, supplied)
 
         specs = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), self._example[0])
-        traced = tf.function(record, autograph=False).get_concrete_function(specs)
+        traced = trace(record, specs)
         return tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape, s.dtype), traced.structured_outputs)
 
     def _param_positions(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.run.identity import summed, told
@@ -78,9 +79,8 @@ class SimplexSampler(Sampler):
         """The counts of each row in all observations, as a minibatch at the starting point tells them."""
         some = some_rows(self.data, self.minibatch.size)
         seed = (tf.constant([1, 2]),) if self.counts.takes_seed else ()
-        counts = tf.function(self.counts.of, autograph=False)(
-            {name: tf.constant(x) for name, x in self.start.items()}, some, *seed
-        )
+        given = ({name: tf.constant(x) for name, x in self.start.items()}, some, *seed)
+        counts = trace(self.counts.of, *given)(*given)
         scale = self.data.size / self.minibatch.size
         return {name: scale * tf.reduce_sum(tf.where(x > 0, x, tf.zeros_like(x)), -1) for name, x in counts.items()}
 

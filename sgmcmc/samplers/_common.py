@@ -14,6 +14,7 @@ from sgmcmc.core import random
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.precision import require_held
 from sgmcmc.core.schedules import Schedule, exploring
+from sgmcmc.core.tracing import trace
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
 from sgmcmc.samplers._checks import STEPSIZE, Rule, require_count, require_flag, require_number, require_seed
@@ -127,10 +128,10 @@ class CommonChoices:
     def _try_schedule(self, label: str, schedule: Schedule) -> None:
         """Try a schedule at iteration 0, as the compiled loop calls it; later values are not checked."""
         allowed, must = STEPSIZE
-        traced = tf.function(lambda k: tf.convert_to_tensor(schedule(k), dtype_hint=self.float_type), autograph=False)
+        iteration = tf.TensorSpec([], self.float_type)
         try:
-            at_zero = traced.get_concrete_function(tf.TensorSpec([], self.float_type))
-            value = np.asarray(at_zero(tf.constant(0, self.float_type)), np.float64)
+            traced = trace(lambda k: tf.convert_to_tensor(schedule(k), dtype_hint=self.float_type), iteration)
+            value = np.asarray(traced(tf.constant(0, self.float_type)), np.float64)
         except Exception as error:
             raise ValueError(
                 f"{label} of {self.sampler} must be {must}, in TensorFlow operations of the iteration; it raised "

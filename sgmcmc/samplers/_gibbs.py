@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.run.gibbs import GibbsStep
 from sgmcmc.samplers._trial import require_pure
@@ -36,7 +37,7 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
         return {key: tf.convert_to_tensor(x, dtype_hint=choices.float_type) for key, x in new.items()}
 
     try:
-        traced = tf.function(update, autograph=False).get_concrete_function(params, data, tf.TensorSpec([2], tf.int32))
+        traced = trace(update, params, data, tf.TensorSpec([2], tf.int32))
     except Exception as error:
         raise ValueError(
             f"gibbs of {name} must be a function of (params, dataset, seed) in TensorFlow operations; it raised "

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.data import block_size
 from sgmcmc.dataset.layout import may_be_index
@@ -44,7 +45,7 @@ def attempt(of: str, argument: str, function: Callable, start: Mapping[str, np.n
 
 def gathers(function: Callable, *specs: Any) -> bool:
     """Whether the function uses indices, given specs of its arguments."""
-    graph = tf.function(function, autograph=False).get_concrete_function(*specs).graph
+    graph = trace(function, *specs).graph
     return any(GATHERING.fullmatch(operation) for operation in operations(graph))
 
 

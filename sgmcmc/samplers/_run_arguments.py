@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Reducer
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.run.one_call import Run
@@ -80,7 +81,7 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
         return {key: tf.convert_to_tensor(value, dtype_hint=dtype) for key, value in outputs.items()}
 
     try:
-        traced = tf.function(of_params, autograph=False).get_concrete_function(params)
+        traced = trace(of_params, params)
         outputs = {key: tf.TensorSpec(value.shape, value.dtype) for key, value in traced.structured_outputs.items()}
     except Exception as error:
         raise ValueError(
@@ -150,9 +151,8 @@ def _accumulator(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]
         return tf.nest.map_structure(tf.convert_to_tensor, reducer.init(zeros))
 
     try:
-        before = tf.function(init, autograph=False).get_concrete_function().structured_outputs
-        update = tf.function(lambda x, y: reducer.update(x, y), autograph=False)
-        traced = update.get_concrete_function(before, dict(draw))
+        before = trace(init).structured_outputs
+        traced = trace(reducer.update, before, dict(draw))
         after = traced.structured_outputs
         tf.nest.assert_same_structure(before, after)
         if not tf.nest.flatten(before):

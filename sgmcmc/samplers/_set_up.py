@@ -11,6 +11,7 @@ import tensorflow as tf
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.schedules import exploring
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Dynamics, Given
 from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
@@ -169,7 +170,7 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
             raise choices.refuse("covariance of dynamics", "be None, 'diag' or 'full'", repr(one.covariance))
         theta = tf.TensorSpec(choices.start[name].shape, choices.float_type)
         try:
-            traced = tf.function(_trial(one), autograph=False).get_concrete_function(theta)
+            traced = trace(_trial(one), theta)
         except Exception as error:
             raise ValueError(
                 f"dynamics of {choices.sampler} must keep the shape and the type of {name!r} and of its memory, in "

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import mapped
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.data import Data
@@ -113,7 +114,7 @@ class SuffStats:
 
     def _traced(self, n: int) -> Any:
         try:
-            return tf.function(self._of, autograph=False).get_concrete_function(*self._specs(n))
+            return trace(self._of, *self._specs(n))
         except Exception as error:
             raise ValueError(
                 f"suffStats of {self.sampler} must be a function in TensorFlow operations of {self._dtype.name} "

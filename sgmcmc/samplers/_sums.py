@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.some import first_rows, some_rows
@@ -49,9 +50,8 @@ def warn_of_mean(choices: Choices, model: Model) -> None:
     some = first_rows(choices.data, SOME)
     half = _cut(some, slice(SOME // 2))
     twice = {name: tf.concat([entry, entry], axis=0) for name, entry in some.items()}
-    trace = tf.function(model.log_lik_gradient, autograph=False).get_concrete_function
     first, *others = _around(choices.start)
-    of_some, of_twice, of_half = (trace(first, data) for data in (some, twice, half))
+    of_some, of_twice, of_half = (trace(model.log_lik_gradient, first, data) for data in (some, twice, half))
     for params in (first, *others):
         once, again = _flat(of_some(params, some)), _flat(of_twice(params, twice))
         if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, _flat(of_half(params, half))):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Batch
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros
@@ -92,7 +93,7 @@ class Trial:
             unused.extend(name for name, g in gradients.items() if g is None and name not in but)
 
         rows = self.data.layout.specs([TRACED_ROWS])
-        tf.function(gradient, autograph=False).get_concrete_function(self.params, rows)
+        trace(gradient, self.params, rows)
         if unused:
             raise ValueError(
                 f"params of {self.sampler} must be used by logLik or logPrior, differentiably; got unused "
@@ -104,9 +105,8 @@ class Trial:
         if n_rows == TRACED_ROWS != self.n:
             must = f"take any number of observations, not only the n = {self.n} of a minibatch"
         inputs = (self.params,) if n_rows is None else (self.params, self.data.layout.specs([n_rows]))
-        whole = tf.function(lambda *x: tf.convert_to_tensor(function(*x), dtype_hint=self.dtype), autograph=False)
         try:
-            concrete = whole.get_concrete_function(*inputs)
+            concrete = trace(lambda *x: tf.convert_to_tensor(function(*x), dtype_hint=self.dtype), *inputs)
         except Exception as error:
             given = ", ".join(_described(specs) for specs in inputs)
             raise ValueError(

@@ -84,12 +84,6 @@ def test_outputs_stand_below_their_cells(pictures):
     assert "    a\n" in page and page.count("none") == 1
 
 
-def test_without_outputs_the_figure_is_below_the_last_cell(pictures):
-    page = pictures.with_outputs(PAGE, None, "x")
-    assert page.index("draw()") < page.index("figures/x.png") < page.index("_sphx_glr_download_")
-    assert page.count("figures/x.png") == 1
-
-
 def test_outputs_of_another_number_of_cells_are_refused(pictures):
     with pytest.raises(ValueError, match="has 1 cells, and the page 2"):
         pictures.with_outputs(PAGE, [{"printed": "", "figure": False}], "x")

@@ -28,6 +28,7 @@ from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
 
 NAME = "dpMixture"
+ALPHA_PRIOR = (1.0, 1.0)
 KEPT = 0.01  # of the observations, from which on the chain is warned of
 METHODS = {"gibbs": None, "scir": scir, "sgrld": sgrld}
 STEPSIZES: dict[str, dict[str, float]] = {  # Baker (2018), table B.5.3
@@ -47,7 +48,7 @@ def dpMixture(
     stepsize: float | Mapping[str, float] | None = None,
     a: float = 0.5,
     alpha: float | None = None,
-    alphaPrior: tuple[float, float] = (1.0, 1.0),
+    alphaPrior: tuple[float, float] = ALPHA_PRIOR,
     maxComponents: int = 100,
     starts: Any = 20,
     nChains: int | None = None,
@@ -101,7 +102,7 @@ def dpMixture(
         The concentration, if it is known. By default it is inferred.
     alphaPrior : (float, float), default (1.0, 1.0)
         Shape b1 and rate b2 of the Gamma prior of the concentration, both positive. The
-        concentration starts at b1 / b2.
+        concentration starts at b1 / b2. Not together with `alpha`.
     maxComponents : int, default 100
         The size of the arrays, at least 2. The model is not truncated: an observation whose
         slice may need components beyond the arrays keeps its component in that iteration,
@@ -306,6 +307,11 @@ class _Arguments:
         if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
             raise ValueError(f"alphaPrior of {NAME} must be a pair (shape, rate); got {described(pair)}.")
         shape, rate = (self.common.number(f"alphaPrior[{k}]", x, POSITIVE) for k, x in enumerate(pair))
+        if self.alpha is not None and (shape, rate) != ALPHA_PRIOR:
+            raise ValueError(
+                f"alphaPrior of {NAME} must be left out if alpha is given, since a known concentration has no prior; "
+                f"got ({shape}, {rate}) with alpha={described(self.alpha)}."
+            )
         return shape, rate
 
     def _begin(self, room: int) -> int | np.ndarray:

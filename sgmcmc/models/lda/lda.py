@@ -19,7 +19,7 @@ from sgmcmc.samplers.scir import scir
 from sgmcmc.samplers.sgrld import sgrld
 
 OF = "lda"
-METHODS = {"scir": (scir, polynomial(0.2, 100, 0.6)), "sgrld": (sgrld, polynomial(0.1, 100, 0.6))}
+METHODS = {"scir": (scir, polynomial(0.2, 100, 0.6)), "sgrld": (sgrld, polynomial(0.03, 100, 0.6))}
 DRAWS = 20  # that are stored by default, of each chain
 
 
@@ -72,7 +72,7 @@ def lda(
         words. scikit-learn's is 1/K by default.
     stepsize : float or schedule, optional
         As of `scir` and `sgrld`. By default ``polynomial(0.2, 100, 0.6)`` for "scir"
-        and ``polynomial(0.1, 100, 0.6)`` for "sgrld": first large, so that the topics
+        and ``polynomial(0.03, 100, 0.6)`` for "sgrld": first large, so that the topics
         form quickly, then smaller, since the noise of the minibatches is multiplied by
         it.
     minibatchSize : int or float, default 50
