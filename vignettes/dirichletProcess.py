@@ -136,7 +136,7 @@ print(f"the mixture that made the data: {best:.2f}, one component: {alone:.2f}")
 # change these numbers. So they can be kept for all users, and weights and components
 # drawn from their exact distributions. This is ``method="gibbs"``, the default, whose
 # posterior is exact whatever the size of the minibatch. The estimated numbers are
-# noisy. With ``scir`` this adds components that the posterior does not have.
+# noisy. Here, with ``scir``, this adds components that the posterior does not have.
 
 for method in ("scir", "sgrld"):
     runs[method] = dpMixture(visits, method=method, **settings)

@@ -189,13 +189,14 @@ print(noisy.round(3).to_string())
 # Panels a and b of the picture below. With one friction for both, the variances of
 # SGNHT are 42% too large and 50% too small. A tenth of the stepsize makes the errors
 # smaller, to 17% and 18%, but then a chain moves more slowly. Those of CCAdL are 4% and
-# 6% too small, for either kind of covariance: that is the error of its friction in a
-# finite step, which for a normal posterior is up to half of the friction, here of 0.01
-# + 0.136/2.
+# 6% too small, for either kind of covariance. Most of this is the error of friction in
+# a finite step: in a simulation with a normal posterior, and with constant noise of
+# these sizes, they are 1% and 5% too small. The thermostat keeps the mean temperature
+# of both right, so it cools the direction with less noise more.
 #
-# The average over all iterations is right for noise that differs between directions.
-# Where noise changes with the position of the chain, it is right on average only. Here
-# this matters little: with an average of recent minibatches the result is the same.
+# The rest comes from noise that changes with the position of the chain. For this, the
+# average over all iterations is right on average only. An average of recent minibatches
+# has the same result.
 #
 # Errors of the steps
 # -------------------

@@ -9,8 +9,8 @@ This vignette computes them from the same chain in four ways: step by step, with
 on. The model is small, so that everything can be compared. For a large model the code
 would be the same.
 
-Run it from anywhere, with ``python vignettes/hugeChains.py``. It takes a minute or
-two.
+Run it from anywhere, with ``python vignettes/hugeChains.py``. It takes two to three
+minutes.
 """
 
 # sphinx_gallery_start_ignore
@@ -178,7 +178,7 @@ print(
 # ----------
 # A function of the parameters is stored in their place. It is compiled with the loop,
 # and evaluated for the draws that are stored. ``thin`` chooses the same draws as the
-# loop above, and so the losses are the same numbers.
+# loop above, and so the losses are the same, up to rounding.
 
 collected = timed(
     "collect",

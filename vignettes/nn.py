@@ -341,12 +341,12 @@ print(comparison.round(2).to_string())
 
 # %%
 # Both ways have the same posterior, so the runs have not all converged to it: the
-# weights of A have a standard deviation of about 15 in the first way, and of 1.5, and
-# growing slowly, in the second, where a draw predicts worse. The Gibbs step itself is
-# exact. But given its 1000 weights a precision is known to 4%, so in each iteration it
-# follows the weights, and the weights are held by the precision: both move slowly
-# together. With :math:`\lambda^{-1/2}` as a factor, one number moves the whole layer.
-# So a Gibbs step saves a change of variables and a stepsize, but no time.
+# weights of A have a standard deviation of about 15 in the first way and of 1.5 in the
+# second, where it grows more slowly, and where a draw predicts worse. The Gibbs step
+# itself is exact. But given its 1000 weights a precision is known to 4.5%, so in each
+# iteration it follows the weights, and the weights are held by the precision: both move
+# slowly together. With :math:`\lambda^{-1/2}` as a factor, one number moves the whole
+# layer. So a Gibbs step saves a change of variables and a stepsize, but no time.
 
 # %%
 # The picture

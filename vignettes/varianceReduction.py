@@ -233,9 +233,9 @@ print(
 # Weights that are made for the sum of all directions reduce the noise there less. So
 # preferential subsampling alone gains little here; together with control variates it
 # gains a factor of ten in iterations. (Times are those of one machine, and depend on
-# what else it does.) To keep the table of SAGA takes longer than such small gradients
-# themselves; where `logLik` is more expensive this matters less. SVRG makes a pass over
-# all data from time to time, by default a tenth of all the observations that it reads.
+# what else it does.) SAGA's iterations include the care of its table; where `logLik` is
+# more expensive this matters less. SVRG makes a pass over all data from time to time,
+# by default a tenth of all the observations that it reads.
 #
 # Without the mode
 # ----------------
@@ -283,11 +283,11 @@ print("Noise, in units of the trace of the curvature:")
 print(measured.iloc[:: len(measured) // 8].to_string(float_format="{:.2g}".format))
 
 # %%
-# Panel d: control variates around a wrong point are no better than the plain estimate.
-# SVRG is, from its second full gradient on, and its noise then rises and falls: it
-# falls when the centre is renewed, and grows as the chain moves away from it. SAGA
-# improves gradually, since it sees an observation once in N / n = 1000 iterations, on
-# average.
+# Panel d: control variates around a wrong point are little better than the plain
+# estimate, whose noise is about 1000 (panel a). SVRG is much better from its second
+# full gradient on. Its noise then rises and falls: it falls when the centre is renewed,
+# and grows as the chain moves away from it. SAGA improves gradually, since it sees an
+# observation once in N / n = 1000 iterations, on average.
 #
 # Sizes that adapt
 # ----------------
@@ -350,7 +350,7 @@ print(by_size.to_string(float_format="{:.3g}".format))
 # Gradients that were stored with the draws can make means more precise, by a linear
 # regression after the run. That works the better the less noise they have. With
 # preferential subsampling, one run gets both: more independent draws, and means that
-# are seven times as precise as the draws alone would make them (panel f).
+# are nearly eight times as precise as the draws alone would make them (panel f).
 
 zero_variance, rows = {}, {}
 for name in both[1:] if SHORT else both:

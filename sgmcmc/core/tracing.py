@@ -33,6 +33,13 @@ def trace(function: Callable[..., Any], *specs: Any, jit_compile: bool | None = 
     try:
         return tf.function(once, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
     except SystemError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
+        if _from_interrupt(error):
             raise KeyboardInterrupt from error
         raise
+
+
+def _from_interrupt(error: BaseException | None) -> bool:
+    """Whether an interrupt came first; TensorFlow drops the cause of what it raises again, but not the context."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

@@ -40,7 +40,7 @@ def predictions(
             block = {
                 name: tf.constant(np.asarray(array[chain, start : start + step])) for name, array in params.items()
             }
-            values = of_block(block, *given).numpy()
+            values = of_block(block).numpy()
             if names:
                 kept.append(values)
             # Blocks are combined by their means, not by a difference of large sums, which would cancel.
@@ -93,8 +93,8 @@ def _compiled(function: Any, specs: dict[str, tf.TensorSpec], given: tuple) -> t
     if not output.shape.is_fully_defined():
         raise ValueError(f"{must}, with a result of one shape; got shape {output.shape}.")
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def of_block(params: dict, *_: Any) -> tf.Tensor:
+    def of_block(params: dict) -> tf.Tensor:
         return tf.map_fn(of_one, params, fn_output_signature=output.dtype)
 
-    return of_block, tuple(output.shape)
+    block = {name: tf.TensorSpec([None, *spec.shape], spec.dtype) for name, spec in specs.items()}
+    return trace(of_block, block), tuple(output.shape)

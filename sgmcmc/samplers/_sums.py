@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -29,13 +29,11 @@ def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: st
         If the gradient of some observations is not the sum of those of their halves.
     """
     some = some_rows(model.data, SOME)
-    first, second = (_cut(some, part) for part in (slice(SOME // 2), slice(SOME // 2, None)))
+    halves = (_cut(some, part) for part in (slice(SOME // 2), slice(SOME // 2, None)))
+    gradients = _gradients(model, start, some, *halves)
     for params in _around(start):
-        whole, parts = (
-            _gradient(model, params, some),
-            _gradient(model, params, first) + _gradient(model, params, second),
-        )
-        if _differ(whole, parts):
+        whole, first, second = (gradient(params) for gradient in gradients)
+        if _differ(whole, first + second):
             raise ValueError(
                 f"logLik of {name} must be a sum over the observations, for {of}; got one whose gradient for some "
                 "observations is not the sum of those for their halves."
@@ -50,11 +48,10 @@ def warn_of_mean(choices: Choices, model: Model) -> None:
     some = first_rows(choices.data, SOME)
     half = _cut(some, slice(SOME // 2))
     twice = {name: tf.concat([entry, entry], axis=0) for name, entry in some.items()}
-    first, *others = _around(choices.start)
-    of_some, of_twice, of_half = (trace(model.log_lik_gradient, first, data) for data in (some, twice, half))
-    for params in (first, *others):
-        once, again = _flat(of_some(params, some)), _flat(of_twice(params, twice))
-        if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, _flat(of_half(params, half))):
+    gradients = _gradients(model, choices.start, some, twice, half)
+    for params in _around(choices.start):
+        once, again, of_half = (gradient(params) for gradient in gradients)
+        if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, of_half):
             return
     warn_user(
         f"logLik of {choices.sampler} looks like a mean over the observations: its gradient does not change if each "
@@ -76,12 +73,20 @@ def _cut(data: Tree, part: slice) -> Tree:
     return {name: entry[part] for name, entry in data.items()}
 
 
-def _gradient(model: Model, params: Tree, data: Tree) -> np.ndarray:
-    return _flat(model.log_lik_gradient(params, data))
+def _gradients(model: Model, start: Mapping[str, np.ndarray], *parts: Tree) -> list[Callable[[Tree], np.ndarray]]:
+    """The gradient of the log likelihood of each of `parts`, as a function of the parameters."""
+    specs = {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in start.items()}
 
+    def gradient_of(data: Tree) -> Callable[[Tree], np.ndarray]:
+        traced = trace(model.log_lik_gradient, specs, data)
 
-def _flat(gradient: Tree) -> np.ndarray:
-    return np.concatenate([np.ravel(gradient[name]) for name in sorted(gradient)])
+        def gradient(params: Tree) -> np.ndarray:
+            found = traced(params, data)
+            return np.concatenate([np.ravel(found[name]) for name in sorted(found)])
+
+        return gradient
+
+    return [gradient_of(data) for data in parts]
 
 
 def _differ(x: np.ndarray, y: np.ndarray) -> bool:

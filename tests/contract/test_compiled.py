@@ -57,12 +57,21 @@ def test_compiled_and_plain_programs_agree(run: Run, monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(outcome.log_density, plain_results[-1], rtol=1e-4)
 
 
-def test_an_interrupt_that_came_to_tensorflow_while_it_traced_is_one() -> None:
-    def interrupted(x: tf.Tensor) -> list[tf.Tensor]:
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("filtered", [False, True], ids=["with its cause", "whose cause TensorFlow drops"])
+def test_an_interrupt_that_came_to_tensorflow_while_it_traced_is_one(depth: int, filtered: bool) -> None:
+    def fail(times: int) -> None:
         try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as error:
+            raise KeyboardInterrupt if times == 1 else fail(times - 1)
+        except (KeyboardInterrupt, SystemError) as error:
             raise SystemError("returned a result with an exception set") from error
+
+    def interrupted(x: tf.Tensor) -> list[tf.Tensor]:
+        def branch() -> tf.Tensor:
+            fail(depth)
+            return x
+
+        return [tf.cond(x > 0, branch, lambda: x) if filtered else branch()]
 
     def broken(x: tf.Tensor) -> list[tf.Tensor]:
         raise SystemError("of another cause")

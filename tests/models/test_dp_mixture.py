@@ -117,7 +117,7 @@ def sampled(alpha: float | None, draws: int = T) -> Mixture:
         seed=1,
         a=A,
         alpha=alpha,
-        alphaPrior=PRIOR if alpha is None else (1.0, 1.0),
+        alphaPrior=PRIOR if alpha is None else None,
         maxComponents=48,
         starts=2,
         nChains=C,
@@ -265,12 +265,18 @@ BAD = {
     "n": ({"minibatchSize": 5}, r"^minibatchSize of dpMixture must be an integer in \[1, N\] .* N = 4 .*; got 5\.$"),
     "a": ({"a": 0}, r"^a of dpMixture must be a positive number; got 0\.$"),
     "alpha": ({"alpha": -1.0}, r"^alpha of dpMixture must be a positive number; got -1.0\.$"),
-    "prior": ({"alphaPrior": (1.0, 0.0)}, r"^alphaPrior\[1\] of dpMixture must be a positive number; got 0.0\.$"),
-    "unused prior": (
-        {"alpha": 0.5, "alphaPrior": (2.0, 1.0)},
-        r"^alphaPrior of dpMixture must be left out if alpha is given, .*; got \(2.0, 1.0\) with alpha=0.5\.$",
+    "prior": (
+        {"alpha": None, "alphaPrior": (1.0, 0.0)},
+        r"^alphaPrior\[1\] of dpMixture must be a positive number; got 0.0\.$",
     ),
-    "pair": ({"alphaPrior": 1.0}, r"^alphaPrior of dpMixture must be a pair \(shape, rate\); got 1.0\.$"),
+    "unused prior": (
+        {"alpha": 0.5, "alphaPrior": (1.0, 1.0)},
+        r"^alphaPrior of dpMixture must be None if alpha is given, .*; got \(1.0, 1.0\) with alpha=0.5\.$",
+    ),
+    "pair": (
+        {"alpha": None, "alphaPrior": 1.0},
+        r"^alphaPrior of dpMixture must be a pair \(shape, rate\); got 1.0\.$",
+    ),
     "room": ({"maxComponents": 1}, r"^maxComponents of dpMixture must be an integer of at least 2; got 1\.$"),
     "method": ({"method": "em"}, r"^method of dpMixture must be one of 'gibbs', 'scir', 'sgrld'; got 'em'\.$"),
     "stepsize": ({"stepsize": 0.1}, r"^stepsize of dpMixture must be None for method='gibbs'; got 0.1\.$"),

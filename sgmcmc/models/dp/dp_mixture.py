@@ -28,7 +28,6 @@ from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
 
 NAME = "dpMixture"
-ALPHA_PRIOR = (1.0, 1.0)
 KEPT = 0.01  # of the observations, from which on the chain is warned of
 METHODS = {"gibbs": None, "scir": scir, "sgrld": sgrld}
 STEPSIZES: dict[str, dict[str, float]] = {  # Baker (2018), table B.5.3
@@ -48,7 +47,7 @@ def dpMixture(
     stepsize: float | Mapping[str, float] | None = None,
     a: float = 0.5,
     alpha: float | None = None,
-    alphaPrior: tuple[float, float] = ALPHA_PRIOR,
+    alphaPrior: tuple[float, float] | None = None,
     maxComponents: int = 100,
     starts: Any = 20,
     nChains: int | None = None,
@@ -91,7 +90,7 @@ def dpMixture(
         "gibbs" draws weights and components from their distributions given all assignments.
         "scir" and "sgrld" are the methods of [1]_: the stochastic Cox-Ingersoll-Ross process
         and Riemannian Langevin dynamics, with counts estimated from the minibatch. The noise
-        of these counts changes the distribution; with "scir" it adds spurious clusters.
+        of these counts changes the distribution, and may add clusters.
     stepsize : float or dict of str to float, optional
         For "scir" and "sgrld": a number, or a dict with one for "theta" and one for "weights".
         The defaults are those of [1]_: 0.1 for "scir"; for "sgrld" 0.001 for theta and 0.005
@@ -100,9 +99,9 @@ def dpMixture(
         The parameter of the symmetric Dirichlet prior of the components, positive.
     alpha : float, optional
         The concentration, if it is known. By default it is inferred.
-    alphaPrior : (float, float), default (1.0, 1.0)
-        Shape b1 and rate b2 of the Gamma prior of the concentration, both positive. The
-        concentration starts at b1 / b2. Not together with `alpha`.
+    alphaPrior : (float, float), optional
+        Shape b1 and rate b2 of the Gamma prior of the concentration, both positive, in place
+        of `alpha`. By default both are 1. The concentration starts at b1 / b2.
     maxComponents : int, default 100
         The size of the arrays, at least 2. The model is not truncated: an observation whose
         slice may need components beyond the arrays keeps its component in that iteration,
@@ -245,7 +244,7 @@ class _Arguments:
         method, common = self._method(), self.common
         a = common.number("a", self.a, POSITIVE)
         prior = self._alpha_prior()
-        alpha = prior[0] / prior[1] if self.alpha is None else common.number("alpha", self.alpha, POSITIVE)
+        alpha = common.number("alpha", self.alpha, POSITIVE) if prior is None else prior[0] / prior[1]
         room = require_count("maxComponents", NAME, self.maxComponents, 2)
         begin = self._begin(room)
         rule = METHODS[method]
@@ -253,17 +252,15 @@ class _Arguments:
             raise common.refuse("minibatchSize", "be a number", "adaptive")
         if schedules := [name for name, h in common.stepsizes.items() if callable(h)]:
             raise common.refuse("stepsize", "be a number", f"a schedule for {schedules[0]!r}")
-        mixture = MixtureModel(
-            common.minibatches.minibatch, a, prior if self.alpha is None else None, None if rule is None else rule()
-        )
+        mixture = MixtureModel(common.minibatches.minibatch, a, prior, None if rule is None else rule())
         float_type = common.float_type.as_numpy_dtype
         settings = {
             "parameters": [],
             "method": method,
             "stepsize": {} if rule is None else common.stepsizes,
             "a": a,
-            "alpha": None if self.alpha is None else alpha,
-            "alphaPrior": None if mixture.alpha_prior is None else list(prior),
+            "alpha": alpha if prior is None else None,
+            "alphaPrior": None if prior is None else list(prior),
             "maxComponents": room,
             "starts": checksum(begin) if isinstance(begin, np.ndarray) else begin,
         }
@@ -302,16 +299,19 @@ class _Arguments:
             raise ValueError(f"stepsize of {NAME} must be None for method='gibbs'; got {self.stepsize!r}.")
         return 1.0
 
-    def _alpha_prior(self) -> tuple[float, float]:
-        pair = self.alphaPrior
+    def _alpha_prior(self) -> tuple[float, float] | None:
+        """The prior of the concentration, or None if that is known."""
+        if self.alpha is not None:
+            if self.alphaPrior is not None:
+                raise ValueError(
+                    f"alphaPrior of {NAME} must be None if alpha is given, since a known concentration has no prior; "
+                    f"got {described(self.alphaPrior)} with alpha={described(self.alpha)}."
+                )
+            return None
+        pair = (1.0, 1.0) if self.alphaPrior is None else self.alphaPrior
         if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
             raise ValueError(f"alphaPrior of {NAME} must be a pair (shape, rate); got {described(pair)}.")
         shape, rate = (self.common.number(f"alphaPrior[{k}]", x, POSITIVE) for k, x in enumerate(pair))
-        if self.alpha is not None and (shape, rate) != ALPHA_PRIOR:
-            raise ValueError(
-                f"alphaPrior of {NAME} must be left out if alpha is given, since a known concentration has no prior; "
-                f"got ({shape}, {rate}) with alpha={described(self.alpha)}."
-            )
         return shape, rate
 
     def _begin(self, room: int) -> int | np.ndarray:
