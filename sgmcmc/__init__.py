@@ -4,7 +4,7 @@ from sgmcmc import diagnostics as diagnostics
 from sgmcmc import models as models
 from sgmcmc.core.errors import DivergenceError, ModeSearchError, NoRoomError
 from sgmcmc.core.schedules import cyclical, polynomial
-from sgmcmc.core.types import Dynamics, Given, Reducer
+from sgmcmc.core.types import Dynamics, Given, Reducer, Stationary
 from sgmcmc.models.dp.dp_mixture import dpMixture
 from sgmcmc.models.lda.lda import lda
 from sgmcmc.output.draws import Draws
@@ -39,6 +39,7 @@ __all__ = [
     "ModeSearchError",
     "NoRoomError",
     "Reducer",
+    "Stationary",
     "Tuned",
     "adaptive",
     "badodab",

@@ -30,6 +30,7 @@ from scipy.special import gammaln
 from sklearn.metrics import adjusted_rand_score
 
 from sgmcmc import dpMixture
+from sgmcmc.models import Mixture
 
 SHORT = False  # whether to run less
 # sphinx_gallery_start_ignore
@@ -91,7 +92,7 @@ print(occupied.sort_index().round(2).to_string())
 # posterior little. The draws also give the probability that two users are of the same
 # kind. Here it is, for two users of one kind and for two users of different kinds:
 
-settled = type(gibbs)(gibbs.draws[half:])
+settled = Mixture(gibbs.draws[half:])
 first, second = np.flatnonzero(kind == 0)[:2]
 other = np.flatnonzero(kind == 1)[0]
 together, apart = settled.coClustering(visits, [[first, second], [first, other]])
@@ -144,7 +145,7 @@ table = pd.DataFrame(
     {
         name: {
             "components": out.components[half:].mean(),
-            "log predictive": type(out)(out.draws[half:]).logPredictive(held_out),
+            "log predictive": Mixture(out.draws[half:]).logPredictive(held_out),
             "seconds": out.timings["sampling"],
         }
         for name, out in runs.items()

@@ -3,7 +3,7 @@ Gaussian mixture: six samplers against a long exact run
 =======================================================
 
 Two overlapping groups of points, whose centres we want. Nothing tells the groups apart,
-so the posterior has two modes that differ by the names of the groups only. Samplers
+so the posterior has two modes that differ only by the labels of the groups. Samplers
 differ on such a posterior. Here SGLD, SGHMC and SGNHT run on it, each with and without
 control variates. They are compared with Hamiltonian Monte Carlo on all of the data,
 from TensorFlow Probability.
@@ -294,6 +294,6 @@ figure.savefig(FIGURES / "gaussMixture.png", dpi=200)
 #   minibatches' noise in the difference is four times what it is without them. With a =
 #   0.01, all chains of `sgnhtcv` spent 85% of their time in the first, quiet mode.
 #   Where a posterior has modes far from each other, use a plain sampler.
-# - *Predictions do not show it.* A mixture with the names of its groups exchanged
-#   predicts the same. A chain that sits in one mode, or on top of it, predicts as well
-#   as any, and still is not the posterior.
+# - *Predictions do not show it.* Exchanging the labels of the groups does not change
+#   them. So a chain that stays in one mode, or is much too narrow around it, predicts
+#   as well as any other, but its draws are not from the posterior.

@@ -94,10 +94,10 @@ print(f"{N:,} images to learn from, {n_test:,} held out, {n_pixels} pixels")
 #   :math:`\ell - e^\ell`.
 # - The joint density of weights and log precision has a mode where all weights are 0
 #   and :math:`\lambda` is about half the number of weights, and the density there can
-#   be far higher than at any network that can read. A search for the mode may end
-#   there, as it did on the small images. So the parameters have standard normal priors,
-#   and the weights are these times :math:`\lambda^{-1/2}`. It is the same model,
-#   without that peak.
+#   be far higher than at any network that classifies well. A search for the mode may
+#   end there, as it did on the small images. So the parameters have standard normal
+#   priors, and the weights are these times :math:`\lambda^{-1/2}`. It is the same
+#   model, without that peak.
 
 n_hidden = 100
 shapes = {"A": (n_hidden, 10), "B": (n_pixels, n_hidden), "a": (10,), "b": (n_hidden,)}
@@ -179,7 +179,7 @@ print(
     f"Held-out log loss: {np.mean(single):.3f} for a draw, {averaged:.3f} for the "
     f"average of {n_draws}"
 )
-print(f"With the average, {wrong:.1%} of the images are read wrongly")
+print(f"With the average, {wrong:.1%} of the images are misclassified")
 
 # %%
 # By collect

@@ -157,10 +157,12 @@ def logPrior(params):
 # logPrior=logPrior)``. Written as in R it is a ``TypeError``: *multiple values for
 # argument 'logPrior'*.
 #
-# Some examples of R have ``optStepsize = 1e-1``. That is a learning rate for Adam, on
-# the scale of the parameters. As the factor of a gradient that is summed over all
-# observations it is too large, and the search ends with a ``ModeSearchError``. Say
-# ``optimizer="adam"``, or divide by the order of N.
+# Some scripts have ``optStepsize = 1e-1``. Such a value suits Adam, whose steps are on
+# the scale of the parameters. The search of R's package, and of this one with an
+# ``optStepsize``, is gradient ascent. There ``optStepsize`` multiplies a gradient that
+# is summed over all observations, so 0.1 is too large and the search ends with a
+# ``ModeSearchError``. Say ``optimizer="adam"``, divide by the order of N, or leave
+# ``optStepsize`` out.
 
 stepsize = {"bias": 5e-6, "beta": 5e-6}
 out = sgldcv(
@@ -279,8 +281,12 @@ print(sampler.estLogPost)
 #      - the weights N/n and 1/(n p) keep the gradient unbiased in each case
 #    * - ``minibatchSize``
 #      - a number, or a proportion
-#      - the same; a proportion that rounds to no observation is an error
-#      - a minibatch of none has no gradient
+#      - the same; a proportion that rounds to no observation is an error, and so is 1.0
+#      - a minibatch of none has no gradient; write 1 for one observation, N for all
+#    * - ``L`` of ``sghmc``
+#      - at least 1
+#      - at least 2
+#      - with one leap no gradient moves the position
 #    * - ``seed``
 #      - makes a run repeatable
 #      - the same, and ``verbose``, ``thin`` and ``storage`` do not change a draw;
@@ -294,8 +300,8 @@ print(sampler.estLogPost)
 #        weighted by it
 #    * - a ``stepsize`` for each element
 #      - an array of the shape of the parameter
-#      - one for each parameter; give elements that need another one a name of their
-#        own, or divide them by their scale
+#      - one for each parameter; for one per element, ``stepsize=1.0`` and the array as
+#        ``preconditioner={"theta": array}``
 #      - the temperatures, tables and checks are by parameter
 #    * - mode search
 #      - gradient ascent

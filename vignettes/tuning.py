@@ -113,7 +113,7 @@ for _ in range(10):
     beta += np.linalg.solve(curvature, X.T @ (y - p) - beta)
 exact = np.sqrt(np.diag(np.linalg.inv(curvature)))
 
-table = found.summary()[["mean", "sd", "expected_sd_ratio", "ess_bulk", "r_hat"]]
+table = found.summary()[["mean", "sd", "expected_sd_ratio", "ess_bulk"]]
 table.insert(2, "sd_ratio", found["beta"].std(axis=0) / exact)
 print(table.round(3).to_string())
 
@@ -331,16 +331,16 @@ if not SHORT:
 # %%
 # Sign 4: the kinetic temperature
 # -------------------------------
-# A sampler with momentum has a thermometer. The momentum should have variance eps, so
-# the mean of its square, divided by eps, should be 1. For `sghmc` the right value is
-# ``1 / (1 - alpha/2)``, which is nearly 1 with the default alpha, 0.01. If the
-# gradients are noisy it is larger: the chain is too hot, and its distribution too wide.
-# ``out.summary()`` shows the temperature of each parameter with a band of 99% and the
-# right one. A run warns if it is off by more than a tenth, and by more than its band
-# allows. The remedy is a smaller stepsize, a larger minibatch, or control variates.
-# More friction, `alpha`, helps a little, and `sgnht` adapts its friction to the noise
-# by itself, as far as one number for each parameter array can, and by steps of the
-# order of the stepsize.
+# For a sampler with momentum, the temperature is known too. The momentum should have
+# variance eps, so the mean of its square, divided by eps, should be 1. For `sghmc` the
+# right value is ``1 / (1 - alpha/2)``, which is nearly 1 with the default alpha, 0.01.
+# If the gradients are noisy it is larger: the chain is too hot, and its distribution
+# too wide. ``out.summary()`` shows the temperature of each parameter with a band of 99%
+# and the right one. A run warns if it is off by more than a tenth, and by more than its
+# band allows. The remedy is a smaller stepsize, a larger minibatch, or control
+# variates. More friction, `alpha`, helps a little, and `sgnht` adapts its friction to
+# the noise by itself, as far as one number for each parameter array can, and by steps
+# of the order of the stepsize.
 
 leaps = {"nIters": N_ITERS // 10}
 temperature = {}

@@ -225,7 +225,7 @@ found["draws per second"] = 1e6 / (
 print(found.to_string(float_format="{:.3g}".format))
 print(
     f"SAGA's table has {N * 7:,} numbers, {4 * N * 7 / 1e6:.1f} MB for each chain, "
-    "and twice that while it runs"
+    "and three times that while it runs"
 )
 
 # %%
@@ -233,7 +233,7 @@ print(
 # Weights that are made for the sum of all directions reduce the noise there less. So
 # preferential subsampling alone gains little here; together with control variates it
 # gains a factor of ten in iterations. (Times are those of one machine, and depend on
-# what else it does.) SAGA's iterations include the care of its table; where `logLik` is
+# what else it does.) SAGA's iterations include updating its table; where `logLik` is
 # more expensive this matters less. SVRG makes a pass over all data from time to time,
 # by default a tenth of all the observations that it reads.
 #

@@ -26,8 +26,6 @@ class DivergenceError(FloatingPointError):
         returned.
     """
 
-    stepsize_argument = "stepsize"
-
     def __init__(
         self,
         iteration: int,
@@ -39,19 +37,22 @@ class DivergenceError(FloatingPointError):
     ) -> None:
         self.iteration, self.chain, self.parameter = iteration, chain, parameter
         self.draws: Any = draws or {}
-        kept = f" (the {stored} draws made before are in the attribute draws)" if stored and self.draws else ""
-        what = (
-            f"the log posterior estimate of chain {chain}"
-            if of_density
-            else f"parameter {parameter!r} of chain {chain}"
-        )
-        where = f" (the largest parameter is {parameter!r})" if of_density else ""
         # The arguments, not only the message, so that the error can be pickled.
         self._arguments: tuple = (iteration, chain, parameter, of_density, self.draws, stored)
-        super().__init__(
-            f"{what} was NaN or infinite after iteration {iteration}{where}; "
-            f"try decreasing {self.stepsize_argument}{kept}."
+        super().__init__(self._message(of_density, stored))
+
+    def _message(self, of_density: bool, stored: int) -> str:
+        kept = f" (the {stored} draws made before are in the attribute draws)" if stored and self.draws else ""
+        what, where = self._named(of_density)
+        return (
+            f"{what} of chain {self.chain} was NaN or infinite after iteration {self.iteration}{where}; try decreasing "
+            f"stepsize{kept}."
         )
+
+    def _named(self, of_density: bool) -> tuple[str, str]:
+        if of_density:
+            return "the log posterior estimate", f" (the largest parameter is {self.parameter!r})"
+        return f"parameter {self.parameter!r}", ""
 
     def __reduce__(self) -> tuple:
         return type(self), self._arguments
@@ -63,9 +64,23 @@ class DivergenceError(FloatingPointError):
 
 
 class ModeSearchError(DivergenceError):
-    """The search for the posterior mode reached NaN or infinity."""
+    """The search for the posterior mode reached NaN or infinity.
 
-    stepsize_argument = "optStepsize, or optimizer='adam': the search for the mode diverged"
+    Attributes
+    ----------
+    iteration : int
+        The first minibatch of the search, counted from 1, after which a number is NaN or
+        infinite.
+    chain, parameter, draws
+        As those of `DivergenceError`; the search is one chain, and has no draws.
+    """
+
+    def _message(self, of_density: bool, stored: int) -> str:
+        what, where = self._named(of_density)
+        return (
+            f"the search for the mode diverged: {what} was NaN or infinite after minibatch {self.iteration}{where}. "
+            "Leave optStepsize out, for a search that needs no stepsize; or decrease it, or use optimizer='adam'."
+        )
 
 
 class NoRoomError(DivergenceError):

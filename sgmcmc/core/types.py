@@ -140,10 +140,36 @@ class Given(NamedTuple):
 
 
 class Stationary(NamedTuple):
-    """The stationary distribution of a chain on a Gaussian posterior, in D directions, each [D] float64."""
+    """The stationary distribution of a chain on a Gaussian posterior, in D independent directions.
 
-    variance: np.ndarray  # infinite where it does not settle
-    iterations: np.ndarray  # per independent draw: the integrated autocorrelation time, at least 1
+    It is what `stationary` of a `Dynamics` returns, so that ``stepsize="auto"`` can choose a stepsize.
+
+    Parameters
+    ----------
+    variance : numpy.ndarray
+        The variance of the chain in each direction, float64 [D]; infinite where the chain does not settle.
+    iterations : numpy.ndarray
+        The integrated autocorrelation time, at least 1, float64 [D]: how many iterations an independent draw takes.
+
+    Examples
+    --------
+    SGLD moves by ``theta + eps / 2 * gradient + sqrt(eps) * noise``. In a direction with precision `a` this is an
+    autoregression with coefficient 1 - eps a / 2:
+
+    >>> import numpy as np
+    >>> from sgmcmc import Stationary
+    >>> def stationary(eps, precision, noise):
+    ...     coefficient = 1 - eps * precision / 2
+    ...     settles = abs(coefficient) < 1
+    ...     square = np.where(settles, coefficient**2, 0.0)
+    ...     variance = np.where(settles, (eps + eps**2 / 4 * noise) / (1 - square), np.inf)
+    ...     return Stationary(variance, np.maximum(1.0, (1 + coefficient) / (1 - coefficient)))
+    >>> stationary(0.1, np.array([1.0, 4.0]), np.array([0.0, 40.0])).variance.round(3)
+    array([1.026, 0.556])
+    """
+
+    variance: np.ndarray
+    iterations: np.ndarray
 
 
 class Dynamics(NamedTuple):

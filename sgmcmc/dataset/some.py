@@ -49,10 +49,3 @@ def some_rows(data: Data, size: int) -> Tree:
     for k, row in enumerate(np.linspace(0, data.size - 1, n).astype(np.int64)):
         data.read(int(row), words[k : k + 1])
     return data.layout.unpack(shared_tensor(words))
-
-
-def first_rows(data: Data, size: int) -> Tree:
-    """The first `size` observations, as tensors."""
-    words = aligned_zeros(min(size, data.size), data.layout.width)
-    data.read(0, words)
-    return data.layout.unpack(shared_tensor(words))

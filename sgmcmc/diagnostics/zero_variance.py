@@ -110,8 +110,6 @@ def zvControlVariates(
         If there are no gradients, if there are fewer than two draws for each
         coefficient (one for each control variate, and one for the mean), if shapes do
         not match, if a number is NaN or infinite, or if `degree` is neither 1 nor 2.
-    ImportError
-        If ArviZ is not installed.
 
     See Also
     --------

@@ -22,7 +22,10 @@ def to_arviz(draws: Draws) -> xr.DataTree:
     base = require_arviz("toArviz")
     groups, settings = draws.groups, draws.settings
     if "posterior" not in groups:
-        raise ValueError("toArviz needs draws, but none are stored; with reduce=, collect= says what to store.")
+        raise ValueError(
+            "toArviz needs draws, but none are stored: reduce= keeps only sums, in out.reduced. Add collect= to store "
+            "draws."
+        )
     names = [name for members in groups.values() for name in members]
     if bad := reserved_names(names):
         raise ValueError(f"names for toArviz must be usable in xarray; got {bad}, which it reserves.")

@@ -38,6 +38,7 @@ class Draws(dict[str, Any]):
         What a sampler recorded, ``{"posterior": {name: array}, "sample_stats": ...}``.
         All arrays have the axes (chain, draw, ...).
     nChains : int or None
+        As the attribute, and so are the others.
     iterations : numpy.ndarray or range
     settings : dict
     reduced : dict, optional
@@ -265,22 +266,23 @@ class Draws(dict[str, Any]):
         -------
         pandas.DataFrame
             A row for each element, with the columns mean, sd, 5%, 50%, 95%, mcse_mean,
-            mcse_sd, ess_bulk, ess_tail and r_hat. Samplers with momentum add the mean
-            kinetic temperature of the parameter with a 99% band, and the temperature of
-            a well-tuned chain (`temperature_right`). If the sampler records it,
-            `variance_ratio` with a 99% band estimates the chain's variance divided by
-            the posterior's, if that is normal. With ``stepsize="auto"``,
+            mcse_sd, ess_bulk, ess_tail and r_hat (NaN for a single chain). Samplers with
+            momentum add the mean kinetic temperature of the parameter, its 99% band
+            (`temperature_0.5%`, `temperature_99.5%`), and the temperature of a
+            well-tuned chain (`temperature_right`). If the sampler records it (BADODAB,
+            pSGLD, SCIR and SGRLD do not), `variance_ratio` estimates the chain's
+            variance divided by the posterior's, if that is normal, with its 99% band
+            (`variance_ratio_0.5%`, `variance_ratio_99.5%`). With ``stepsize="auto"``,
             `expected_sd_ratio` is the chain's sd divided by the posterior's, as
             expected before the run. In rows of what `collect` returned, temperature and
             variance ratio are those of the parameter that is farthest from the right
-            value.
+            value. What it returned under the name of a parameter is taken for that
+            parameter: give transformed parameters other names.
 
         Raises
         ------
         ValueError
             If a name is not one of a parameter or element, or if no draws are stored.
-        ImportError
-            If ArviZ is not installed.
         """
         from sgmcmc.output.summary import summary
 
@@ -402,11 +404,6 @@ class Draws(dict[str, Any]):
             With the groups `posterior` and `sample_stats`, and `gradients` if they are
             stored. `sample_stats` also has the stepsize and the minibatch size if these
             are constant.
-
-        Raises
-        ------
-        ImportError
-            If ArviZ is not installed.
         """
         from sgmcmc.output.arviz import to_arviz
 

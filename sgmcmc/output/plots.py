@@ -70,8 +70,6 @@ def plotTrace(
     ------
     ValueError
         If an argument is invalid; the message names it, what it got and what would work.
-    ImportError
-        If matplotlib is not installed.
 
     See Also
     --------
@@ -155,8 +153,6 @@ def plotRunning(
     ------
     ValueError
         If an argument is invalid; the message names it, what it got and what would work.
-    ImportError
-        If matplotlib is not installed.
 
     See Also
     --------

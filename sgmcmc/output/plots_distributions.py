@@ -57,8 +57,6 @@ def plotMarginals(
     ------
     ValueError
         If an argument is invalid; the message names it, what it got and what would work.
-    ImportError
-        If matplotlib is not installed.
 
     See Also
     --------
@@ -136,8 +134,6 @@ def plotPairs(
     ------
     ValueError
         If an argument is invalid; the message names it, what it got and what would work.
-    ImportError
-        If matplotlib is not installed.
 
     See Also
     --------

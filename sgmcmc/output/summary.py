@@ -25,7 +25,10 @@ def summary(
 ) -> pd.DataFrame:
     """The table described in `Draws.summary`."""
     if not draws:
-        raise ValueError("summary needs draws, but none are stored; with reduce=, collect= says what to store.")
+        raise ValueError(
+            "summary needs draws, but none are stored: reduce= keeps only sums, in out.reduced. Add collect= to store "
+            "draws."
+        )
     if not len(draws.iterations):
         raise ValueError("summary needs draws; there are none.")
     if weighted:

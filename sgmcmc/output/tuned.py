@@ -109,11 +109,6 @@ class Tuned:
         -------
         numpy.ndarray of matplotlib.axes.Axes
             One for each panel.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
         """
         plt = require_matplotlib("plot")
         first, *rest = self._candidates

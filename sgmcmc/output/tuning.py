@@ -161,9 +161,11 @@ def warn_of_length(settings: Mapping[str, Any]) -> None:
         more = ""
         if expected["minibatchSize"] > settings["minibatchSize"]:
             more = f", or minibatchSize up to {expected['minibatchSize']}, which allows a larger stepsize"
+        n = iterations / expected["iterations"]
         warn_user(
-            f"this run has about {iterations / expected['iterations']:.0f} independent draws in its slowest direction, "
-            f"{expected['iterations']:.0f} iterations for each; it should have at least {FEW}. Increase nIters{more}."
+            f"this run is worth {f'about {n:.0f}' if n >= 1 else 'less than one'} independent draws in its slowest "
+            f"direction ({expected['iterations']:.0f} iterations for each); it should have at least {FEW}. Increase "
+            f"nIters{more}."
         )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,13 @@ ROUNDING = {"float32": 1e-5, "float64": 1e-10}  # the relative difference that r
 def told(values: Sequence[Any], function: Callable[..., Any], *specs: Any) -> dict[str, Any]:
     """A function as JSON: its values at the probes, and its graph's fingerprint."""
     return {"probes": [float(value) for value in values], "graph": _graph(function, *specs)}
+
+
+def schedules_told(stepsize: Mapping[str, Any], dtype: tf.DType) -> dict[str, Any]:
+    """The schedules among the stepsizes, by their graphs; the settings have their values at some iterations."""
+    iteration = tf.TensorSpec([], dtype)
+    schedules = {name: told([], eps, iteration) for name, eps in sorted(stepsize.items()) if callable(eps)}
+    return {"schedule": schedules} if schedules else {}
 
 
 def summed(tree: Any) -> list[float]:
@@ -89,14 +96,14 @@ def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: s
             continue
         warn_user(
             f"{key} of {name} must be what it was when {then}; it {found}. If it has changed, the draws before and "
-            "after belong to different posteriors."
+            "after are not those of one chain."
         )
 
 
 def _alike(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         if "probes" in a and "probes" in b:
-            size = max(1.0, *(abs(y) for y in b["probes"] if np.isfinite(y)))
+            size = max([1.0, *(abs(y) for y in b["probes"] if np.isfinite(y))])
             # A small value may be the difference of large ones.
             return _close(a["probes"], b["probes"], tolerance, tolerance * 1e-3 * size)
         if "schedule" in a and "schedule" in b:

@@ -21,7 +21,7 @@ from sgmcmc.minibatch import adaptive
 from sgmcmc.model import Model
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.gibbs import GibbsStep, then
-from sgmcmc.run.identity import summed, told
+from sgmcmc.run.identity import schedules_told, summed, told
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch, find_mode
 from sgmcmc.run.pilot import Sizing, observations_per_square
 from sgmcmc.run.prepared import TUNING, Prepared
@@ -188,4 +188,5 @@ class ProductSampler(Sampler):
             "gibbs": gibbs,
             "logLik": told(log_lik, self.model.log_lik, params, rows),
             "logPrior": told(log_prior, self.model.log_prior, params),
+            **schedules_told(self.stepsize, self.dtype),
         }

@@ -13,7 +13,7 @@ import tensorflow as tf
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.dataset.some import some_rows
-from sgmcmc.run.identity import summed, told
+from sgmcmc.run.identity import schedules_told, summed, told
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import PROBE_SCALES, Sampler
 from sgmcmc.simplex.rule import Rule
@@ -107,7 +107,8 @@ class SimplexSampler(Sampler):
         counts = [self.counts.of(point, some, *seed) for point in self.probes[:2]]
         specs = [{name: tf.TensorSpec(x.shape, x.dtype) for name, x in of.items()} for of in (self.probes[0], some)]
         return {
-            "suffStats": told(summed(counts), self.counts.of, *specs, *(tf.TensorSpec([2], tf.int32) for _ in seed))
+            "suffStats": told(summed(counts), self.counts.of, *specs, *(tf.TensorSpec([2], tf.int32) for _ in seed)),
+            **schedules_told(self.stepsize, self.dtype),
         }
 
     @property

@@ -31,7 +31,9 @@ def require_automatic(
         )
     if any(one.stationary is None for one in dynamics.values()):
         raise choices.refuse(
-            "stepsize", "be given for dynamics without stationary, from which 'auto' knows where they settle", "'auto'"
+            "stepsize",
+            "be a number for Dynamics without `stationary`, from which 'auto' computes the variance of the chain",
+            "'auto'",
         )
     if of == "sample" and len({id(one) for one in dynamics.values()}) > 1:
         raise choices.refuse("stepsize", "be given if parameters have different dynamics", "'auto'")

@@ -26,7 +26,8 @@ Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
-SCHEDULE_AT = (0.0, 1.0, 100.0, 10_000.0, 1_000_000.0)  # iterations at which schedules are compared
+# Iterations at which schedules are compared; some are not round, for schedules that repeat.
+SCHEDULE_AT = (0.0, 1.0, 37.0, 100.0, 1_237.0, 10_000.0, 31_337.0, 1_000_000.0)
 
 
 @dataclass

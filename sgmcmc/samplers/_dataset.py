@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
                 f"dataset[{name!r}] of {of} must be an array; got {described(entry)}, which can only be read once "
                 f"and in order. Read it into an array, or into a file for np.load(path, mmap_mode='r')."
             )
+    _require_one_index(of, dataset)
     on_disk = any(is_on_disk(entry) for entry in dataset.values())
     arrays = {
         name: entry if is_on_disk(entry) else converted(of, name, entry, name in integers, dtype)
@@ -95,6 +97,17 @@ def _require_integers(of: str, integers: Any, names: Collection[str]) -> None:
         or any(name not in list(names) for name in integers)
     ):
         raise ValueError(f"integers of {of} must list names in dataset, {sorted(names)}; got {integers!r}.")
+
+
+def _require_one_index(of: str, dataset: Mapping[str, Any]) -> None:
+    """Refuse pandas entries with different labels, whose rows would be combined by position."""
+    labelled = {name: entry.index for name, entry in dataset.items() if hasattr(entry, "iloc")}
+    for (first, index), (name, other) in pairwise(labelled.items()):
+        if not index.equals(other):
+            raise ValueError(
+                f"dataset of {of} must have entries with one pandas index; got others for {name!r} than for {first!r}. "
+                f"Align them, such as {name}.loc[{first}.index], or combine rows by position, by {name}.to_numpy()."
+            )
 
 
 def _require_one_length(of: str, arrays: Mapping[str, Any]) -> None:

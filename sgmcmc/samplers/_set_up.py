@@ -25,7 +25,7 @@ from sgmcmc.samplers._checks import require_count
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._gradient import chosen_gradient
 from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers._sums import require_sum, warn_of_mean
+from sgmcmc.samplers._sums import require_sum, warn_unless_sum
 from sgmcmc.samplers._trial import require_pure
 from sgmcmc.samplers.estimators import Estimator
 
@@ -78,8 +78,8 @@ def set_up(
     }
     if any(by_terms.values()):
         require_sum(choices.sampler, model, choices.start, next(what for what, wanted in by_terms.items() if wanted))
-    if isinstance(choices.data, InMemory):  # other data are not read before the first minibatch
-        warn_of_mean(choices, model)
+    else:
+        warn_unless_sum(choices, model)
     sampler = ProductSampler(
         name=choices.sampler,
         data=choices.data,

@@ -27,7 +27,8 @@ from sgmcmc.simplex.transition import Counts
 
 LOOKED_AT = 64  # observations on which additivity is checked
 ADDITIVE = 1e-4  # tolerance
-MOST_COUNTS, COUNTS_OF_BLOCK = 10**8, 10**6  # up to so many, every observation is checked by itself
+MOST_COUNTS, COUNTS_OF_BLOCK = 10**8, 10**6  # up to so many, every observation in memory is checked by itself
+ELSEWHERE = 1000  # so many observations of data that are not in memory
 FEW, SEEDS = 8, 4  # observations and seeds by which latent counts are seen to be sums
 SEED = (1, 2)
 
@@ -76,12 +77,11 @@ class SuffStats:
         self._require_shapes(traced.structured_outputs)
         if gathers(self._of, *self._specs(self.n)):
             self._require_indices(traced)
-        if isinstance(self.data, InMemory):
-            if self._takes_seed:
-                self._try_latent(traced)
-            else:
-                self._try_on_some()
-                self._try_on_each()
+        if self._takes_seed:
+            self._try_latent(traced)
+        else:
+            self._try_on_some()
+            self._try_on_each()
         return Counts(lambda params, data, *seed: _refusing_negative(self._of(params, data, *seed)), self._takes_seed)
 
     def _of(self, params: Tree, data: Tree, *seed: tf.Tensor) -> Tree:
@@ -180,9 +180,10 @@ class SuffStats:
                 raise self._refuse("be a sum over the observations", "one whose parts do not add up to the whole")
 
     def _try_on_each(self) -> None:
-        """On every observation by itself: in a minibatch, others would hide a negative count."""
+        """On observations by themselves: in a minibatch, others would hide a negative count."""
         size = sum(theta.size for theta in self.start.values())
-        data = some_of(self.data, max(MOST_COUNTS // size, 1), seed=0)
+        most = max(MOST_COUNTS // size, 1)
+        data = some_of(self.data, most if isinstance(self.data, InMemory) else min(most, ELSEWHERE), seed=0)
 
         def of_row(row: Tree) -> list[tf.Tensor]:
             counts = self._of(self._params, {name: x[None] for name, x in row.items()})

@@ -10,7 +10,7 @@ import tensorflow as tf
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
-from sgmcmc.dataset.some import first_rows, some_rows
+from sgmcmc.dataset.some import some_rows
 from sgmcmc.model import Model
 from sgmcmc.samplers._choices import Choices
 
@@ -18,6 +18,10 @@ SOME = 8  # observations
 ADDITIVE = 1e-3  # relative
 # Distances from the start: a log likelihood with a prior in it, say, may look like a sum at the start itself.
 AROUND = (0.0, 0.1, 1.0)
+NOT_A_SUM = (
+    "whose gradient for some observations is not the sum of those for their halves. A prior belongs in logPrior; data "
+    "are taken from the argument dataset alone; and entries of shapes (n, 1) and (n,) together make a matrix [n, n]."
+)
 
 
 def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: str) -> None:
@@ -28,36 +32,60 @@ def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: st
     ValueError
         If the gradient of some observations is not the sum of those of their halves.
     """
-    some = some_rows(model.data, SOME)
-    halves = (_cut(some, part) for part in (slice(SOME // 2), slice(SOME // 2, None)))
-    gradients = _gradients(model, start, some, *halves)
-    for params in _around(start):
-        whole, first, second = (gradient(params) for gradient in gradients)
-        if _differ(whole, first + second):
-            raise ValueError(
-                f"logLik of {name} must be a sum over the observations, for {of}; got one whose gradient for some "
-                "observations is not the sum of those for their halves."
-            )
+    if not _Trial(model, start).adds_up():
+        raise ValueError(f"logLik of {name} must be a sum over the observations, for {of}; got one {NOT_A_SUM}")
 
 
-def warn_of_mean(choices: Choices, model: Model) -> None:
-    """Warn if the log likelihood looks like a mean.
+def warn_unless_sum(choices: Choices, model: Model) -> None:
+    """Warn if the log likelihood is not a sum over the observations, and if it looks like a mean, say so."""
+    trial = _Trial(model, choices.start)
+    if trial.adds_up():
+        return
+    if trial.is_mean():
+        warn_user(
+            f"logLik of {choices.sampler} looks like a mean over the observations: its gradient does not change if "
+            f"each of {SOME} observations comes twice. It must be their sum; otherwise the posterior is that of only "
+            "N/n observations, with n those of a minibatch, and its standard deviations are about sqrt(n) times too "
+            "large."
+        )
+    else:
+        warn_user(f"logLik of {choices.sampler} should be a sum over the observations; got one {NOT_A_SUM}")
 
-    Repeating all observations does not change a mean.
-    """
-    some = first_rows(choices.data, SOME)
-    half = _cut(some, slice(SOME // 2))
-    twice = {name: tf.concat([entry, entry], axis=0) for name, entry in some.items()}
-    gradients = _gradients(model, choices.start, some, twice, half)
-    for params in _around(choices.start):
-        once, again, of_half = (gradient(params) for gradient in gradients)
-        if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, of_half):
-            return
-    warn_user(
-        f"logLik of {choices.sampler} looks like a mean over the observations: its gradient does not change if each "
-        f"of {SOME} observations comes twice. It must be their sum; otherwise the posterior is that of a single "
-        "observation."
-    )
+
+class _Trial:
+    """Gradients of the log likelihood for some observations, at points around the start."""
+
+    def __init__(self, model: Model, start: Mapping[str, np.ndarray]) -> None:
+        self._points, self._some = list(_around(start)), some_rows(model.data, SOME)
+        self._specs = {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in start.items()}
+        self._model = model
+        self._traced: dict[int, Callable[[Tree, Tree], Tree]] = {}  # by the number of observations
+
+    def adds_up(self) -> bool:
+        """Whether each gradient is the sum of those for the halves of the observations."""
+        halves = [_cut(self._some, part) for part in (slice(SOME // 2), slice(SOME // 2, None))]
+        for params in self._points:
+            whole, first, second = (self._gradient(params, data) for data in (self._some, *halves))
+            if _differ(whole, first + second, first, second):
+                return False
+        return True
+
+    def is_mean(self) -> bool:
+        """Whether repeating all observations changes nothing, and leaving out half of them does."""
+        half = _cut(self._some, slice(SOME // 2))
+        twice = {name: tf.concat([entry, entry], axis=0) for name, entry in self._some.items()}
+        for params in self._points:
+            once, again, of_half = (self._gradient(params, data) for data in (self._some, twice, half))
+            if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, of_half):
+                return False
+        return True
+
+    def _gradient(self, params: Tree, data: Tree) -> np.ndarray:
+        n = next(iter(data.values())).shape[0]
+        if n not in self._traced:
+            self._traced[n] = trace(self._model.log_lik_gradient, self._specs, data)
+        found = self._traced[n](params, data)
+        return np.concatenate([np.ravel(found[name]) for name in sorted(found)])
 
 
 def _around(start: Mapping[str, np.ndarray]) -> Iterator[Tree]:
@@ -73,22 +101,7 @@ def _cut(data: Tree, part: slice) -> Tree:
     return {name: entry[part] for name, entry in data.items()}
 
 
-def _gradients(model: Model, start: Mapping[str, np.ndarray], *parts: Tree) -> list[Callable[[Tree], np.ndarray]]:
-    """The gradient of the log likelihood of each of `parts`, as a function of the parameters."""
-    specs = {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in start.items()}
-
-    def gradient_of(data: Tree) -> Callable[[Tree], np.ndarray]:
-        traced = trace(model.log_lik_gradient, specs, data)
-
-        def gradient(params: Tree) -> np.ndarray:
-            found = traced(params, data)
-            return np.concatenate([np.ravel(found[name]) for name in sorted(found)])
-
-        return gradient
-
-    return [gradient_of(data) for data in parts]
-
-
-def _differ(x: np.ndarray, y: np.ndarray) -> bool:
-    size = max(np.abs(x).max(), np.abs(y).max())
+def _differ(x: np.ndarray, y: np.ndarray, *terms: np.ndarray) -> bool:
+    """Whether x and y differ by more than rounding, that of their terms included."""
+    size = max(np.abs(one).max() for one in (x, y, *terms))
     return bool(np.isfinite(size) and np.abs(x - y).max() > ADDITIVE * size)

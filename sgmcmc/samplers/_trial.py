@@ -96,8 +96,8 @@ class Trial:
         trace(gradient, self.params, rows)
         if unused:
             raise ValueError(
-                f"params of {self.sampler} must be used by logLik or logPrior, differentiably; got unused "
-                f"{sorted(unused)}."
+                f"params of {self.sampler} must have a gradient in logLik or logPrior; got none for {sorted(unused)}, "
+                "which are not used, or only by operations without a gradient."
             )
 
     def _output_shape(self, argument: str, function: Callable, n_rows: int | None) -> tf.TensorShape:
@@ -127,6 +127,8 @@ def remedy(error: str, dtype: tf.DType, data: Data) -> str:
     """What to do about the most common mistakes."""
     if re.search(r"float(32|64) not in list of allowed values: .*int32|valid indices, got .*float", error):
         return f". Name entries of dataset that are indices in integers, such as integers={_whole_numbers(data)}."
+    if "symbolic tf.Tensor" in error and "numpy" in error.lower():
+        return ". Use TensorFlow's functions, such as tf.exp in place of np.exp."
     other = OTHER_TYPE[dtype.name]
     if (other in error and dtype.name in error and "allowed values" not in error) or "a double tensor" in error:
         choice = f", or use dtype={other!r}" if other == "float64" else ""

@@ -38,8 +38,9 @@ def sgrld(
         theta' = |theta + h (alpha - theta + c - omega sum(c)) + N(0, 2 h theta)|
 
     This is the "expanded mean" of Patterson and Teh [1]_, whose stepsize is twice ours. It
-    is biased where probabilities are small, because the noise crosses the boundary. `scir`
-    has no such bias, but its random numbers take longer to draw.
+    is biased where probabilities are small, because the noise crosses the boundary, and
+    everywhere unless h is far below sum(alpha) / N, because the sum of theta is about
+    sum(alpha). `scir` has no such bias, but its random numbers take longer to draw.
 
     Parameters
     ----------

@@ -85,8 +85,6 @@ def checkStepsize(
         If an argument is invalid; the message names it, what it got and what would work.
     DivergenceError
         If the chain diverges at the stepsize, or at half of it.
-    ImportError
-        If ArviZ is not installed.
 
     See Also
     --------

@@ -53,6 +53,7 @@ def sgmcmcStep(sgmcmc: Sgmcmc, sess: Session, nSteps: int = 1) -> None:
     Parameters
     ----------
     sgmcmc : Sgmcmc
+        What a Setup function returned.
     sess : Session
         What `initSess` returned for `sgmcmc`.
     nSteps : int, default 1
@@ -81,6 +82,7 @@ def getParams(sgmcmc: Sgmcmc, sess: Session) -> dict[str, np.ndarray]:
     Parameters
     ----------
     sgmcmc : Sgmcmc
+        What a Setup function returned.
     sess : Session
         What `initSess` returned for `sgmcmc`.
 
@@ -103,6 +105,7 @@ def saveSess(sgmcmc: Sgmcmc, sess: Session, path: str | Path) -> None:
     Parameters
     ----------
     sgmcmc : Sgmcmc
+        What a Setup function returned.
     sess : Session
         What `initSess` returned for `sgmcmc`.
     path : str or Path

@@ -179,7 +179,7 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgld", "logPrior of a wrong shape", {"logPrior": lambda p: tf.stack([p["theta"]] * 2)},
      "logPrior of sgld must return a scalar; got shape (2,)."),
     ("sgld", "a parameter that is not used", {"params": {"theta": 0.0, "beta": 0.0}},
-     "params of sgld must be used by logLik or logPrior, differentiably; got unused ['beta']."),
+     "params of sgld must have a gradient in logLik or logPrior; got none for ['beta'], which"),
     ("sgld", "no parameters", {"params": {}}, "params of sgld must be a dict with at least one entry"),
     ("sgld", "a start that is not finite", {"params": {"theta": [0.0, np.inf]}},
      "params['theta'] of sgld must be finite in float32; got inf at index (1,)."),
@@ -243,7 +243,8 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("psgld", "beta 1", {"beta": 1.0}, "beta of psgld must be a number from 0 to below 1; got 1.0."),
     ("psgld", "delta 0", {"delta": 0.0}, "delta of psgld must be a positive number; got 0.0."),
     ("psgld", "adapt 0", {"adapt": 0}, "adapt of psgld must be an integer of at least 1; got 0."),
-    ("psgld", "no stepsize", {"stepsize": "auto"}, "stepsize of psgld must be given for dynamics without stationary"),
+    ("psgld", "no stepsize", {"stepsize": "auto"},
+     "stepsize of psgld must be a number for Dynamics without `stationary`, from which 'auto' computes the variance"),
     ("sgldcv", "optimizer unknown", MODE | {"optimizer": "lbfgs"},
      "optimizer of sgldcv must be one of ['adam', 'sgd']; got 'lbfgs'."),
     ("sgldcv", "optimizer a list", MODE | {"optimizer": ["sgd"]}, "must be one of ['adam', 'sgd']; got ['sgd']."),
@@ -333,7 +334,7 @@ def test_positions_are_not_skipped_as_in_r() -> None:
 
 
 def test_a_search_that_diverges_names_the_other_optimizer() -> None:
-    with pytest.raises(sgmcmc.ModeSearchError, match=r"try decreasing optStepsize, or optimizer='adam'"):
+    with pytest.raises(sgmcmc.ModeSearchError, match=r"or decrease it, or use optimizer='adam'"):
         sgmcmc.sgldcv(**GOOD, optStepsize=0.1, verbose=False, nItersOpt=200, seed=1)
 
 

@@ -12,8 +12,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc import adaptive, controlVariates, preferential, saga, svrg
-from sgmcmc.core.types import Stationary
+from sgmcmc import Stationary, adaptive, controlVariates, preferential, saga, svrg
 from tests.catalogue import CATALOGUE, Entry
 
 RNG = np.random.default_rng(0)
@@ -294,7 +293,41 @@ def test_a_mean_over_the_observations_is_warned_of() -> None:
     given = {"dataset": DATASET, "params": PARAMS, "stepsize": 1e-3, "minibatchSize": 20}
     with pytest.warns(UserWarning, match="logLik of sgld looks like a mean over the observations"):
         sgmcmc.sgldSetup(batch_mean, **given)
-    sgmcmc.sgldSetup(with_prior, **given)  # no mean, whatever else it is
+
+
+def column(params: dict, dataset: dict) -> tf.Tensor:
+    """With y as a column, whose difference to the row of means is a matrix."""
+    return -0.5 * tf.reduce_sum((dataset["y"][:, None] - tf.linalg.matvec(dataset["X"], params["slope"])) ** 2)
+
+
+def of_all(params: dict, dataset: dict) -> tf.Tensor:
+    """With the user's own arrays in place of the minibatch."""
+    return log_lik(params, {name: tf.constant(x, tf.float32) for name, x in DATASET.items()})
+
+
+@pytest.mark.parametrize("function", [with_prior, column, of_all])
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_what_is_no_sum_is_warned_of(function: Any, on_disk: bool, tmp_path: Path) -> None:
+    dataset = DATASET
+    if on_disk:
+        np.save(tmp_path / "X.npy", X)
+        dataset = DATASET | {"X": np.load(tmp_path / "X.npy", mmap_mode="r")}
+    params = PARAMS if function is not column else {"slope": PARAMS["slope"]}
+    with pytest.warns(
+        UserWarning, match="logLik of sgld should be a sum over the observations; got one whose gradient"
+    ):
+        sgmcmc.sgldSetup(function, dataset, params, 1e-3, minibatchSize=20)
+
+
+def test_a_sum_whose_terms_cancel_is_one(recwarn: pytest.WarningsRecorder) -> None:
+    """At 0 the gradients of these observations add up to nothing but rounding."""
+    x = np.tile([0.3, -0.3, 0.1, -0.1], 50)
+
+    def odd(params: dict, dataset: dict) -> tf.Tensor:
+        return tf.reduce_sum(dataset["x"] * (params["m"] + params["m"] ** 3))
+
+    sgmcmc.sgldSetup(odd, {"x": x}, {"m": 0.0}, 1e-3, minibatchSize=20)
+    assert not recwarn.list
 
 
 def test_tune_tries_no_estimator_that_depends_on_where_a_chain_has_been() -> None:

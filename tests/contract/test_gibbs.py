@@ -79,7 +79,7 @@ def test_what_the_step_moves_need_not_be_differentiable():
     start = {"theta": PARAMS["theta"], "label": 0.0}
     out = sgld(labelled, DATASET, start, 1e-4, minibatchSize=20, nIters=40, seed=3, verbose=False, gibbs=relabel)
     assert set(out["label"]) == {0.0, 1.0} and np.isfinite(out["theta"]).all()
-    with pytest.raises(ValueError, match=r"got unused .'label'."):
+    with pytest.raises(ValueError, match=r"got none for .'label'."):
         sgld(labelled, DATASET, start, 1e-4, minibatchSize=20, nIters=40, verbose=False)
 
 

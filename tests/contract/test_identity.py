@@ -82,6 +82,24 @@ def test_a_function_that_differs_a_little_is_named(other: Callable[..., tf.Tenso
     assert [warning.filename for warning in said] == [str(Path(run.__code__.co_filename))]
 
 
+def falls_at(iteration: int) -> Callable[[tf.Tensor], tf.Tensor]:
+    return lambda k: tf.where(k < iteration, 1e-4, 1e-6)
+
+
+def test_a_schedule_that_differs_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.zarr"
+    run("sgld", 20, storage=path, stepsize=falls_at(200))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run("sgld", 20, storage=path, resume=True, stepsize=falls_at(200))
+    with pytest.warns(UserWarning, match=r"schedule of sgld must be what it was when .* begun; it is another program"):
+        run("sgld", 20, storage=path, resume=True, stepsize=falls_at(500))
+    first, session = set_up("sgld", stepsize=sgmcmc.cyclical(1e-4, 10_000)), tmp_path / "chain.sess"
+    sgmcmc.saveSess(first, sgmcmc.initSess(first), session)
+    with pytest.raises(ValueError, match="stepsize of sgld must be what it was when"):
+        sgmcmc.restoreSess(set_up("sgld", stepsize=sgmcmc.cyclical(1e-4, 5_000)), session)
+
+
 def test_a_session_of_a_function_that_differs_a_little_is_named(tmp_path: Path) -> None:
     first, path = set_up("sgld"), tmp_path / "chain.sess"
     sgmcmc.saveSess(first, sgmcmc.initSess(first), path)

@@ -115,9 +115,9 @@ def test_indices_that_no_single_entry_shows(gathered: Any) -> None:
 
 
 def test_data_on_disk_and_of_ones_own_are_tried_as_they_come(tmp_path: Path) -> None:
-    """The bad index is in an observation that the first minibatches miss."""
+    """The bad index is in an observation that the trials and the first minibatches miss."""
     user = USER.copy()
-    user[-1] = 5
+    user[1] = 5
     data = {"x": X, "user": user, "tags": TAGS}
     for name, array in data.items():
         np.save(tmp_path / f"{name}.npy", array)

@@ -206,7 +206,7 @@ def test_reduced_without_the_draws_being_stored(plain: np.ndarray) -> None:
     np.testing.assert_allclose(out.reduced["mean"]["theta"], theta.mean(axis=1), rtol=1e-12)
     np.testing.assert_allclose(out.reduced["covariance"]["theta"], covariances(theta), rtol=1e-9)
     np.testing.assert_array_equal(out.reduced["largest"][0], theta.max(axis=1))
-    with pytest.raises(ValueError, match="summary needs draws, but none are stored; with reduce="):
+    with pytest.raises(ValueError, match="summary needs draws, but none are stored: reduce="):
         out.summary()
     with pytest.raises(ValueError, match="toArviz needs draws, but none are stored"):
         out.toArviz()

@@ -211,6 +211,23 @@ def test_datasets_of_every_kind_give_the_same_chain() -> None:
     assert as_frame.data["z"].shape == (60, 2)
 
 
+def test_pandas_entries_have_one_index() -> None:
+    """Rows with different labels belong to different observations; by position they are combined only if asked."""
+    x = pd.Series(np.arange(60.0))
+    y = x.sample(frac=1.0, random_state=0)
+
+    def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+        return -0.5 * tf.reduce_sum((dataset["y"] - params["m"] * dataset["x"]) ** 2)
+
+    given = {"params": {"m": 0.0}, "stepsize": 1e-6, "minibatchSize": 10}
+    with pytest.raises(
+        ValueError, match=r"dataset of sgld must have entries with one pandas index; got others for 'y'"
+    ):
+        sgmcmc.sgldSetup(log_lik, {"x": x, "y": y}, **given)
+    for aligned in (y.to_numpy(), y.loc[x.index], y.reset_index(drop=True)):
+        sgmcmc.sgldSetup(log_lik, {"x": x, "y": aligned}, **given)
+
+
 def test_schedules_stand_where_numbers_stand() -> None:
     problem = dense()
     constant = sgmcmc.sgld(**problem.arguments(), stepsize=1e-3, minibatchSize=N, nIters=30, seed=1, verbose=False)

@@ -24,7 +24,7 @@ Tree = dict[str, Any]
 
 
 def log_lik(params: Tree, dataset: Tree) -> tf.Tensor:
-    return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2) - 0.5 * params["phi"] ** 2
+    return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2 + 0.05 * params["phi"] ** 2)
 
 
 X = np.random.default_rng(0).normal(1.0, 1.0, size=(100, 2))

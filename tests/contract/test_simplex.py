@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,18 @@ def test_observations_without_a_category_give_a_warning(recwarn: pytest.Warnings
     n = int((LABELS == 2).sum())
     with pytest.warns(UserWarning, match=f"{n} of 400 observations add nothing to the counts of suffStats"):
         sgmcmc.scirSetup(without_seed(one_hot), {"z": LABELS + 1}, **LABELLED)
+
+
+def test_data_on_disk_are_tried_too(tmp_path: Path) -> None:
+    np.save(tmp_path / "z.npy", Z)
+    np.save(tmp_path / "labels.npy", LABELS + 1)
+    z, labels = (np.load(tmp_path / name, mmap_mode="r") for name in ("z.npy", "labels.npy"))
+    with pytest.raises(ValueError, match="suffStats of scir must be a sum over the observations"):
+        sgmcmc.scirSetup(
+            **GOOD | {"dataset": {"z": z}, "suffStats": lambda p, d: {"omega": tf.reduce_mean(d["z"], axis=0)}}
+        )
+    with pytest.warns(UserWarning, match="observations add nothing to the counts of suffStats"):
+        sgmcmc.scirSetup(without_seed(one_hot), {"z": labels}, **LABELLED)
 
 
 def test_a_mean_of_latent_counts_is_refused() -> None:

@@ -341,7 +341,7 @@ def of_reversed(params: Tree, dataset: Tree) -> tf.Tensor:
 OTHER: list[tuple[str, Tree, Any, Any]] = [
     # the setting named, what differs, its value before and its value now
     ("stepsize", {"stepsize": 2e-4}, {"theta": 1e-4}, {"theta": 2e-4}),
-    ("stepsize", {"stepsize": lambda k: 1e-4}, {"theta": 1e-4}, {"theta": {"schedule": [1e-4] * 5}}),
+    ("stepsize", {"stepsize": lambda k: 1e-4}, {"theta": 1e-4}, {"theta": {"schedule": [1e-4] * 8}}),
     ("alpha", {"alpha": 0.2}, {"theta": 0.1}, {"theta": 0.2}),
     ("L", {"L": 4}, 3, 4),
     ("minibatchSize", {"minibatchSize": 21}, 20, 21),
@@ -456,7 +456,7 @@ def test_a_schedule_may_be_a_table() -> None:
     table = tf.constant(np.linspace(1e-3, 1e-4, 30, dtype=np.float32))
     out = run("sgld", 30, stepsize=lambda k: tf.gather(table, tf.cast(k, tf.int32)))
     assert out.settings["stepsize"] == {
-        "theta": {"schedule": [pytest.approx(1e-3), pytest.approx(table[1]), *[None] * 3]}
+        "theta": {"schedule": [pytest.approx(1e-3), pytest.approx(table[1]), *[None] * 6]}
     }
     np.testing.assert_array_equal(out.sampleStats["step_size"][:, 0], table)
 

@@ -148,7 +148,8 @@ def dpMixture(
 
     References
     ----------
-    .. [1] Baker, J. (2019). Stochastic gradient Markov chain Monte Carlo. PhD thesis, Lancaster University.
+    .. [1] Baker, J. (2018). Large-scale Bayesian computation using stochastic gradient Markov chain Monte Carlo. PhD
+       thesis, Lancaster University.
     .. [2] Walker, S. G. (2007). Sampling the Dirichlet mixture model with slices. Communications in Statistics 36.
     .. [3] Papaspiliopoulos, O. (2008). A note on posterior sampling from Dirichlet mixture models.
     .. [4] Dunson, D. B. and Xing, C. (2009). Nonparametric Bayes modeling of multivariate categorical data. Journal of

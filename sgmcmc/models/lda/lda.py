@@ -71,7 +71,7 @@ def lda(
         The parameter of the Dirichlet prior of phi. A smaller one gives topics of fewer
         words. scikit-learn's is 1/K by default.
     stepsize : float or schedule, optional
-        As of `scir` and `sgrld`. By default ``polynomial(0.2, 100, 0.6)`` for "scir"
+        As for `scir` and `sgrld`. By default ``polynomial(0.2, 100, 0.6)`` for "scir"
         and ``polynomial(0.03, 100, 0.6)`` for "sgrld": first large, so that the topics
         form quickly, then smaller, since the noise of the minibatches is multiplied by
         it.

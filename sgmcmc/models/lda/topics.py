@@ -34,7 +34,7 @@ class Topics:
         With the parameter "topics", (T, K, V), or (nChains, T, K, V): T draws of K
         distributions over V words.
     docTopicPrior : float
-        As of `lda`.
+        As for `lda`.
     vocabulary : sequence of str, optional
         The V words. By default their numbers.
 
@@ -130,7 +130,7 @@ class Topics:
         docs : sparse matrix or array_like
             Counts, (documents, V), as for `lda`. An odd token is scored.
         sweeps : int, default 50
-            As of `transform`.
+            As for `transform`.
         seed : int, optional
             By default that of the draws.
         perDraw : bool, default False
@@ -203,8 +203,6 @@ class Topics:
         ------
         ValueError
             If an argument is invalid; the message names it.
-        ImportError
-            If pandas is not installed.
         """
         return self._top_words("topWords", n, chain)
 
@@ -231,8 +229,6 @@ class Topics:
         ------
         ValueError
             If an argument is invalid; the message names it.
-        ImportError
-            If matplotlib or pandas is not installed.
         """
         n_topics = self._shape[0]
         chosen = list(range(min(n_topics, 10))) if topics is None else list(np.atleast_1d(np.asarray(topics)))
