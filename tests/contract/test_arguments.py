@@ -267,7 +267,7 @@ def test_good_arguments_pass() -> None:
     good = [
         {},
         {"dataset": {"x": np.ma.array(np.arange(1000.0))}},  # nothing is masked
-        {"logLik": lambda p, d: p["theta"] * tf.random.stateless_normal([], [1, 2])},
+        {"logLik": lambda p, d: p["theta"] * tf.reduce_sum(d["x"]) * tf.random.stateless_normal([], [1, 2])},
         {"stepsize": 1e-50, "dtype": "float64"},
         {"nChains": 2, "starts": 0},
         {"stepsize": 1e-10, "params": {"theta": 1e3}, "dtype": "float64"},
