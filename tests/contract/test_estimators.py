@@ -319,6 +319,20 @@ def test_what_is_no_sum_is_warned_of(function: Any, on_disk: bool, tmp_path: Pat
         sgmcmc.sgldSetup(function, dataset, params, 1e-3, minibatchSize=20)
 
 
+@pytest.mark.parametrize("n_data", [1, 2, 3, 9])
+def test_few_observations_have_halves(n_data: int, recwarn: pytest.WarningsRecorder) -> None:
+    """None is empty, where a function may fail."""
+
+    def logs(params: dict, dataset: dict) -> tf.Tensor:
+        tf.debugging.assert_greater(dataset["y"].shape[0], 0)
+        return log_lik(params, dataset)
+
+    some = {name: entry[:n_data] for name, entry in DATASET.items()}
+    sgmcmc.sgldSetup(logs, some, PARAMS, 1e-3, minibatchSize=1)
+    assert not recwarn.list
+    sgmcmc.sgldSetup(logs, some, PARAMS, 1e-3, minibatchSize=1, subsampling=preferential(weights=np.ones(n_data)))
+
+
 def test_a_sum_whose_terms_cancel_is_one(recwarn: pytest.WarningsRecorder) -> None:
     """At 0 the gradients of these observations add up to nothing but rounding."""
     x = np.tile([0.3, -0.3, 0.1, -0.1], 50)
