@@ -44,8 +44,7 @@ def some_of(data: Data, size: int, seed: int) -> Data:
 
 def some_rows(data: Data, size: int) -> Tree:
     """`size` evenly spaced observations, as tensors."""
-    n = min(size, data.size)
-    words = aligned_zeros(n, data.layout.width)
-    for k, row in enumerate(np.linspace(0, data.size - 1, n).astype(np.int64)):
-        data.read(int(row), words[k : k + 1])
+    indices = np.linspace(0, data.size - 1, min(size, data.size)).astype(np.int64)
+    words = aligned_zeros(len(indices), data.layout.width)
+    data.take(indices, words)
     return data.layout.unpack(shared_tensor(words))

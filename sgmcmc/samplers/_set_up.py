@@ -79,7 +79,7 @@ def set_up(
     if any(by_terms.values()):
         require_sum(choices.sampler, model, choices.start, next(what for what, wanted in by_terms.items() if wanted))
     else:
-        warn_unless_sum(choices, model)
+        warn_unless_sum(choices.sampler, model, choices.start)
     sampler = ProductSampler(
         name=choices.sampler,
         data=choices.data,

@@ -12,7 +12,6 @@ from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.model import Model
-from sgmcmc.samplers._choices import Choices
 
 SOME = 8  # observations
 ADDITIVE = 1e-3  # relative
@@ -36,20 +35,20 @@ def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: st
         raise ValueError(f"logLik of {name} must be a sum over the observations, for {of}; got one {NOT_A_SUM}")
 
 
-def warn_unless_sum(choices: Choices, model: Model) -> None:
+def warn_unless_sum(name: str, model: Model, start: Mapping[str, np.ndarray]) -> None:
     """Warn if the log likelihood is not a sum over the observations, and if it looks like a mean, say so."""
-    trial = _Trial(model, choices.start)
+    trial = _Trial(model, start)
     if trial.adds_up():
         return
     if trial.is_mean():
         warn_user(
-            f"logLik of {choices.sampler} looks like a mean over the observations: its gradient does not change if "
+            f"logLik of {name} looks like a mean over the observations: its gradient does not change if "
             f"each of {SOME} observations comes twice. It must be their sum; otherwise the posterior is that of only "
             "N/n observations, with n those of a minibatch, and its standard deviations are about sqrt(n) times too "
             "large."
         )
     else:
-        warn_user(f"logLik of {choices.sampler} should be a sum over the observations; got one {NOT_A_SUM}")
+        warn_user(f"logLik of {name} should be a sum over the observations; got one {NOT_A_SUM}")
 
 
 class _Trial:
