@@ -105,16 +105,14 @@ def statistics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> f
     return frozenset(dynamics.stats(dynamics.init(given.noise, given), Given(given.eps)))
 
 
-def moving_by_rows(
-    model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics], shapes: Mapping[str, tuple[int, ...]]
-) -> frozenset[str]:
+def moving_by_rows(model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics]) -> frozenset[str]:
     """The parameters that move only by the rows that a minibatch gathers.
 
     Empty if observations have different weights: the number of visits would not be 1 on average.
     """
-    if minibatch.scale is None or not any(map(_may_move_by_rows, dynamics.values())):
+    if minibatch.scale is None:
         return frozenset()
-    return frozenset(name for name in model.gathered(shapes) if _may_move_by_rows(dynamics[name]))
+    return frozenset(name for name in model.gathered if _may_move_by_rows(dynamics[name]))
 
 
 def build(product: Product) -> Transition:

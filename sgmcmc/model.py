@@ -7,19 +7,16 @@ N observations, not means, without the normalising constant.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from sgmcmc.core.chains import mapped
-from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Batch, RowGradient, Tree
 from sgmcmc.dataset.data import Data
 
 LogLik = Callable[[Tree, Tree], tf.Tensor]
 LogPrior = Callable[[Tree], tf.Tensor]
-
-TRACED = (7, 11)  # observations
 
 
 class Returns(enum.Enum):
@@ -45,6 +42,8 @@ class Model:
         The float type of parameters, data and draws.
     by_rows : frozenset of str, optional
         Parameters whose gradients are given as rows.
+    gathered : frozenset of str, optional
+        Those of which `log_lik` gathers as many rows for each observation, and nothing else is used.
     """
 
     def __init__(
@@ -55,13 +54,14 @@ class Model:
         returns: Returns,
         dtype: tf.DType,
         by_rows: frozenset[str] = frozenset(),
+        gathered: frozenset[str] = frozenset(),
     ) -> None:
         self._log_lik, self._log_prior, self._returns = log_lik, log_prior, returns
-        self.data, self.dtype, self.by_rows = data, dtype, by_rows
+        self.data, self.dtype, self.by_rows, self.gathered = data, dtype, by_rows, gathered
 
     def giving_rows(self, of: frozenset[str]) -> Model:
         """The same model, with the gradients of these parameters as rows."""
-        return Model(self._log_lik, self._log_prior, self.data, self._returns, self.dtype, of)
+        return Model(self._log_lik, self._log_prior, self.data, self._returns, self.dtype, of, self.gathered)
 
     def log_density(self, params: Tree, batch: Batch) -> tf.Tensor:
         """The estimate log p(theta) + sum_{i in S} w_i log p(x_i | theta), a scalar."""
@@ -84,7 +84,7 @@ class Model:
             value, params, unconnected_gradients="zero"
         )  # parameters of a Gibbs step may have no gradient
         return value, {
-            name: _combined(g, batch, name) if name in self.by_rows else _dense(g) for name, g in gradient.items()
+            name: _combined(g, batch, name) if name in self.by_rows else dense(g) for name, g in gradient.items()
         }
 
     def log_lik_gradient(self, params: Tree, data: Tree) -> Tree:
@@ -136,37 +136,17 @@ class Model:
         gradient = tape.gradient(value, params)
         return {name: g.indices for name, g in gradient.items() if isinstance(g, tf.IndexedSlices)}
 
-    def gathered(self, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:
-        """The parameters of which `log_lik` gathers as many rows for each observation.
-
-        Rows that are gathered for any observations, or by the log prior, do not count.
-        """
-        params = {name: tf.TensorSpec(shape, self.dtype) for name, shape in shapes.items()}
-        found: list[dict[str, int | None]] = []
-
-        def find(params: Tree, data: Tree) -> None:
-            found.append({name: rows.shape[0] for name, rows in self.rows(params, data).items()})
-
-        for n in TRACED:
-            trace(find, params, self.data.layout.specs([n]))
-        few, more = found
-
-        def goes_with_data(name: str) -> bool:
-            k, m = few[name], more.get(name)
-            return k is not None and m is not None and k * TRACED[1] == m * TRACED[0]
-
-        return frozenset(filter(goes_with_data, few))
-
 
 def _gradient(of: Callable[[], tf.Tensor], params: Tree) -> Tree:
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(params)
         value = of()
     gradient = tape.gradient(value, params, unconnected_gradients="zero")
-    return {name: _dense(g) for name, g in gradient.items()}
+    return {name: dense(g) for name, g in gradient.items()}
 
 
-def _dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
+def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
+    """The gradient of a whole parameter, from that of the rows that were gathered."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, gradient.dense_shape[0])

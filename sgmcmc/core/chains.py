@@ -18,7 +18,7 @@ def over_chains(fn: Callable, n_chains: int) -> Callable:
     def call(*args: Any) -> Any:
         if n_chains == 1:
             result = fn(*tf.nest.map_structure(lambda x: tf.squeeze(x, 0), args))
-            return tf.nest.map_structure(lambda x: x[None], result)
+            return tf.nest.map_structure(lambda x: tf.expand_dims(x, 0), result)
         return mapped(lambda args: fn(*args), args)
 
     return call
@@ -41,7 +41,7 @@ def one_by_one(fn: Callable, n_chains: int, specs: Any) -> Callable:
 def finite_chains(tree: Any) -> tf.Tensor:
     """Whether all leaves [C, ...] are finite, for each chain, [C]."""
     leaves = [x for x in tf.nest.flatten(tree) if x.dtype.is_floating]
-    each = [tf.reduce_all(tf.reshape(tf.math.is_finite(x), [x.shape[0], -1]), axis=1) for x in leaves]
+    each = [tf.reduce_all(tf.math.is_finite(x), axis=list(range(1, x.shape.rank))) for x in leaves]
     return tf.reduce_all(tf.stack(each), axis=0)
 
 

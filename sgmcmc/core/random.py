@@ -21,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import gamma, poisson, rejection
+from sgmcmc.core.tracing import traced_once
 from sgmcmc.core.words import normal, u32
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -72,17 +73,22 @@ def _rotate_left(x: tf.Tensor, r: int) -> tf.Tensor:
 
 def threefry2x32(key: tuple, counter: tuple) -> tuple[tf.Tensor, tf.Tensor]:
     """Encrypt the pair `counter` under the pair `key`; uint32 tensors that broadcast against each other."""
-    k0, k1 = key
+    x0, x1 = _rounds(*key, *counter)
+    return x0, x1
+
+
+@traced_once
+def _rounds(k0: tf.Tensor, k1: tf.Tensor, x0: tf.Tensor, x1: tf.Tensor) -> list[tf.Tensor]:
     k2 = tf.bitwise.bitwise_xor(tf.bitwise.bitwise_xor(k0, k1), u32(PARITY))
     keys = (k0, k1, k2)
-    x0, x1 = counter[0] + k0, counter[1] + k1
+    x0, x1 = x0 + k0, x1 + k1
     for group in range(5):
         for r in ROTATIONS[group % 2]:
             x0 = x0 + x1
             x1 = tf.bitwise.bitwise_xor(_rotate_left(x1, r), x0)
         x0 = x0 + keys[(group + 1) % 3]
         x1 = x1 + keys[(group + 2) % 3] + u32(group + 1)
-    return x0, x1
+    return [x0, x1]
 
 
 def fresh_seed() -> int:
@@ -145,10 +151,8 @@ class Stream:
     def integers_and_bits(self, counters: tf.Tensor, elements: tf.Tensor, bound: int) -> tuple[tf.Tensor, tf.Tensor]:
         """The same, and 32 further bits for each draw: uniform on {0, ..., 2^32 - 1}, independent of the draw."""
         high, low = self.bits(counters, elements)
-        carry = _multiply_high(low, bound)
-        total = high * u32(bound) + carry
-        overflow = tf.cast(total < carry, tf.uint32)
-        return tf.bitcast(_multiply_high(high, bound) + overflow, tf.int32), total
+        draw, rest = _scaled(high, low, u32(bound))
+        return tf.bitcast(draw, tf.int32), rest
 
     def log_gamma(self, counters: tf.Tensor, elements: tf.Tensor, shapes: tf.Tensor) -> tf.Tensor:
         """Logarithms of Gamma(shape, 1) draws for shapes [K, C, m], as `bits`; NaN where a shape is not positive."""
@@ -200,11 +204,8 @@ class Stream:
         round_keys = tf.unstack(words[..., None], axis=2)  # each [K, C, 1]
 
         def permute(x: tf.Tensor) -> tf.Tensor:
-            left, right = x // u32(side), x % u32(side)
-            for round_key in round_keys:
-                total = left + _multiply_high(_mix(tf.bitwise.bitwise_xor(right, round_key)), side)
-                left, right = right, tf.where(total >= u32(side), total - u32(side), total)
-            return left * u32(side) + right
+            (image,) = _feistel(x, u32(side), *round_keys)
+            return image
 
         (x,) = tf.while_loop(
             lambda x: tf.reduce_any(x >= u32(bound)),
@@ -214,6 +215,31 @@ class Stream:
         return tf.bitcast(x, tf.int32)
 
 
+@traced_once
+def _scaled(high: tf.Tensor, low: tf.Tensor, bound: tf.Tensor) -> list[tf.Tensor]:
+    """The highest 32 of the 96 bits of (high 2^32 + low) bound, and the next 32."""
+    carry = _multiply_high(low, bound)
+    total = high * bound + carry
+    overflow = tf.cast(total < carry, tf.uint32)
+    return [_multiply_high(high, bound) + overflow, total]
+
+
+@traced_once
+def _feistel(x: tf.Tensor, side: tf.Tensor, *round_keys: tf.Tensor) -> list[tf.Tensor]:
+    """The image of x in the square grid of this side, with a round for each key."""
+    left, right = x // side, x % side
+    for round_key in round_keys:
+        (total,) = _feistel_round(left, right, round_key, side)
+        left, right = right, total
+    return [left * side + right]
+
+
+@traced_once
+def _feistel_round(left: tf.Tensor, right: tf.Tensor, round_key: tf.Tensor, side: tf.Tensor) -> list[tf.Tensor]:
+    total = left + _multiply_high(_mix(tf.bitwise.bitwise_xor(right, round_key)), side)
+    return [tf.where(total >= side, total - side, total)]
+
+
 def _mix(x: tf.Tensor) -> tf.Tensor:
     """A bijection of uint32 with full avalanche (Wellons' "lowbias32" constants), the Feistel round function."""
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, u32(16))) * u32(0x7FEB352D)
@@ -221,14 +247,14 @@ def _mix(x: tf.Tensor) -> tf.Tensor:
     return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, u32(16)))
 
 
-def _multiply_high(x: tf.Tensor, factor: int) -> tf.Tensor:
-    """The high 32 bits of the 64-bit product of a uint32 and a constant below 2^32: x scaled to {0, ..., factor - 1}.
+def _multiply_high(x: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+    """The high 32 bits of the 64-bit product of two uint32: x scaled to {0, ..., factor - 1}.
 
     It uses products of 16 bits, since the obvious cast to uint64, shift and cast back is compiled wrongly: for the last
     element of a row of 8k + 1, XLA (TensorFlow 2.21, CPUs with AVX-512) stores 8 bytes where 4 belong, and so zeroes
     the 4 bytes behind.
     """
-    low, high = u32(factor & 0xFFFF), u32(factor >> 16)
+    low, high = tf.bitwise.bitwise_and(factor, u32(0xFFFF)), tf.bitwise.right_shift(factor, u32(16))
     x_low, x_high = tf.bitwise.bitwise_and(x, u32(0xFFFF)), tf.bitwise.right_shift(x, u32(16))
     middle = x_high * low + tf.bitwise.right_shift(x_low * low, u32(16))
     other = x_low * high + tf.bitwise.bitwise_and(middle, u32(0xFFFF))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.tracing import traced_once
+
 
 def u32(x: int | tf.Tensor) -> tf.Tensor:
     """As uint32, by its lowest bits."""
@@ -22,9 +24,14 @@ def open_uniform(high: tf.Tensor, low: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 def normal(high: tf.Tensor) -> tf.Tensor:
     """A standard normal in float32 from one word, as `Stream.normal` makes it."""
+    return _normal(high)[0]
+
+
+@traced_once
+def _normal(high: tf.Tensor) -> list[tf.Tensor]:
     positive = tf.equal(tf.bitwise.bitwise_and(high, u32(1)), u32(0))
     x = _central_normal_quantile((tf.cast(tf.bitwise.right_shift(high, u32(1)), tf.float32) + 0.5) * 2.0**-32)
-    return tf.where(positive, x, -x)
+    return [tf.where(positive, x, -x)]
 
 
 def _central_normal_quantile(tail: tf.Tensor) -> tf.Tensor:

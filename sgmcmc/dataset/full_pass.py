@@ -22,13 +22,24 @@ class FullPass:
     of_block : callable
     size : int, optional
         Observations in a block; by default a few megabytes of them.
+    programs : dict, optional
+        Programs of earlier passes by the same `of_block` over data of the same layout, by the length of a block.
+        This pass uses them and adds its own.
     """
 
-    def __init__(self, data: Data, of_block: Callable[..., list[tf.Tensor]], size: int | None = None) -> None:
+    def __init__(
+        self,
+        data: Data,
+        of_block: Callable[..., list[tf.Tensor]],
+        size: int | None = None,
+        programs: dict[int, Compiled] | None = None,
+    ) -> None:
         self._data, self._size = data, min(size or block_size(data), data.size)
         # A shorter last block needs its own program.
         lengths = {self._size, data.size % self._size or self._size}
-        self._programs = {n: Compiled(of_block) for n in lengths}
+        self._programs = {} if programs is None else programs
+        for n in lengths - self._programs.keys():
+            self._programs[n] = Compiled(of_block)
         self._blocks = {n: aligned_zeros(n, data.layout.width) for n in lengths}
 
     def __call__(

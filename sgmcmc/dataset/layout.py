@@ -68,13 +68,21 @@ class Layout:
         for name, column in self.columns.items():
             dtype = tf.as_dtype(column.dtype)
             first, last = column.start // WORD, -(-column.stop // WORD)
-            of_entry = tf.bitcast(words[..., first:last], dtype)
+            of_entry = tf.bitcast(_cut(words, first, last), dtype)
             if column.dtype.itemsize < WORD:
                 of_entry = tf.reshape(of_entry, [*lead, 2 * (last - first)])
             skip = (column.start - first * WORD) // column.dtype.itemsize
             count = (column.stop - column.start) // column.dtype.itemsize
-            entries[name] = tf.reshape(of_entry[..., skip : skip + count], [*lead, *column.shape])
+            of_entry = _cut(of_entry, skip, skip + count)
+            if of_entry.shape != (shape := [*lead, *column.shape]):
+                of_entry = tf.reshape(of_entry, shape)
+            entries[name] = of_entry
         return entries
+
+
+def _cut(x: tf.Tensor, start: int, stop: int) -> tf.Tensor:
+    """x[..., start:stop]; each operation of a graph that can be left out saves time."""
+    return x if (start, stop) == (0, x.shape[-1]) else x[..., start:stop]
 
 
 def may_be_index(entry: np.ndarray) -> bool:

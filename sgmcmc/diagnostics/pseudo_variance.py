@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sgmcmc.core.parameters import joined
 from sgmcmc.core.progress import Progress
+from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.diagnostics._per_draw import read, require_finite
@@ -18,7 +19,8 @@ from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers._sums import require_sum
+from sgmcmc.samplers._sums import Sums, require_sum
+from sgmcmc.samplers._trial import HALF, WHOLE
 
 NAME = "pseudoVariance"
 
@@ -95,7 +97,9 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
             f"rows of {sorted(inner.model.by_rows)} that a minibatch gathers, and the gradient at the centre depends "
             "on them."
         )
-    require_sum(NAME, inner.model, inner.start, "the terms of single observations")
+    specs = {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in inner.start.items()}
+    whole, half = (trace(inner.model.log_lik_gradient, specs, inner.data.layout.specs([n])) for n in (WHOLE, HALF))
+    require_sum(NAME, Sums(whole, half, inner.data, inner.start), "the terms of single observations")
     shown = require_flag("verbose", NAME, verbose)
     points = read(NAME, "params", params, None, sorted(inner.start))
     require_finite(NAME, "params", points)

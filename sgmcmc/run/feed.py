@@ -88,6 +88,8 @@ class Feed:
     def begin(self, number: int) -> None:
         """Start the thread, if there is one, with this block."""
         if self.fetch is Fetch.AHEAD:
+            # Traced here: two threads that trace at once fight for the interpreter's lock.
+            self._draw.trace([tf.TensorSpec([], tf.uint32), *tf.nest.flatten(self._constants)])
             self._submit(number)
 
     def close(self) -> None:

@@ -60,15 +60,15 @@ def find_mode(
     """
     show, precision = verbose and search.verbose, None
     params = {name: tf.constant(theta, model.dtype) for name, theta in start.items()}
+    posterior = _posterior(model, params)
     if isinstance(search, AutomaticSearch):
-        posterior = _posterior(model, params)
         at, precision = automatic.find_mode(
             posterior, posterior.flat(params), random.child_seed(seed, Purpose.MODE), show
         )
         params = posterior.tree(at)
     elif search.n_iterations > 0:
         params = _climb(model, minibatch, search, params, random.child_seed(seed, Purpose.MODE), show)
-    return Mode(params, full_gradient(model, params, show)[1], precision)
+    return Mode(params, full_gradient(model, params, show, posterior)[1], precision)
 
 
 def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, seed: int, verbose: bool) -> Tree:
@@ -76,7 +76,7 @@ def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, 
     climb = dict.fromkeys(start, search.climb)
     if minibatch.wants_importance:  # the importance is known only at the mode
         minibatch = without_replacement(model.data.size, minibatch.size)
-    model = model.giving_rows(moving_by_rows(model, minibatch, climb, shapes))
+    model = model.giving_rows(moving_by_rows(model, minibatch, climb))
     transition = build(Product(model, minibatch, plain(model), climb, {}, shapes))
     given = constants(
         seed, dict.fromkeys(start, search.stepsize), {"minibatch": minibatch.prepare(None)}, model.dtype, range(1)
@@ -89,9 +89,14 @@ def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, 
     return {name: tf.constant(theta[0]) for name, theta in loop.params_of_chains(leaves).items()}
 
 
-def full_gradient(model: Model, params: Tree, verbose: bool) -> tuple[tf.Tensor, Tree]:
-    """The exact log posterior and its gradient at params, by one pass over all data in blocks."""
-    posterior = _posterior(model, params)
+def full_gradient(
+    model: Model, params: Tree, verbose: bool, posterior: Posterior | None = None
+) -> tuple[tf.Tensor, Tree]:
+    """The exact log posterior and its gradient at params, by one pass over all data in blocks.
+
+    `posterior` is that of the model, if there is one, whose programs are used again.
+    """
+    posterior = posterior or _posterior(model, params)
     value, gradient = posterior.value_and_gradient(posterior.flat(params), "Full pass", verbose)
     return tf.constant(value, model.dtype), posterior.tree(gradient)
 

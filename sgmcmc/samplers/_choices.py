@@ -25,7 +25,7 @@ from sgmcmc.samplers._checks import (
 )
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._gibbs import checked_gibbs
-from sgmcmc.samplers._indices import attempt, gathers, require_in_range
+from sgmcmc.samplers._indices import attempt, require_in_range
 from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
 from sgmcmc.samplers._trial import Trial
 from sgmcmc.samplers.subsampling import preferential
@@ -97,26 +97,27 @@ class Choices(CommonChoices):
         return stepsizes
 
     @cached_property
-    def model(self) -> Model:
-        """The posterior, after a trial of the user's functions on abstract inputs and a few observations."""
+    def trial(self) -> Trial:
+        """A trial of the user's functions on abstract inputs."""
         process.use()
         if not callable(self.logLik):
             raise self.refuse("logLik", "be a function of (params, dataset)", repr(self.logLik))
         if self.logPrior is not None and not callable(self.logPrior):
             raise self.refuse("logPrior", "be None or a function of params", repr(self.logPrior))
         params = {name: tf.TensorSpec(theta.shape, self.float_type) for name, theta in self.start.items()}
-        trial = Trial(self.sampler, params, self.data, self.minibatches.n, self.float_type)
-        returns = trial.log_lik(self.logLik)
-        if self.logPrior is not None:
-            trial.log_prior(self.logPrior)
-        log_lik, log_prior = self.logLik, self.logPrior
+        return Trial(self.sampler, self.logLik, self.logPrior, params, self.data, self.minibatches.n, self.float_type)
+
+    @cached_property
+    def model(self) -> Model:
+        """The posterior, if the trial shows nothing bad."""
+        trial, log_lik, log_prior = self.trial, self.logLik, self.logPrior
+        returns = trial.returns
         if (power := 1 / require_number("temperature", self.sampler, self.temperature, POSITIVE)) != 1:
             log_lik, log_prior = _times(power, log_lik), log_prior and _times(power, log_prior)
-        model = Model(log_lik, log_prior, self.data, returns, self.float_type)
-        trial.uses_all_parameters(model, but=self.moved_by_user)
-        if gathers(self.logLik, params, self.data.layout.specs([self.minibatches.n])):
+        trial.uses_all_parameters(but=self.moved_by_user)
+        if trial.whole.gathers:
             self._require_in_range()
-        return model
+        return Model(log_lik, log_prior, self.data, returns, self.float_type, gathered=trial.gathered)
 
     def _require_in_range(self) -> None:
         """Check indices now for data in memory, and for other data when they are read."""

@@ -14,14 +14,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.data import block_size
 from sgmcmc.dataset.layout import may_be_index
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.samplers._trial import operations
 
-GATHERING = re.compile(".*(Gather|Scatter|Segment).*")  # operations
 OUT_OF_RANGE = re.compile(r"= \[?(-?\d+)\]? (?:is not in|is out of range|does not index)[^\[]*\[(?:0, )?(\d+)")
 
 Try = Callable[[Mapping[str, np.ndarray]], None]
@@ -41,12 +38,6 @@ def attempt(of: str, argument: str, function: Callable, start: Mapping[str, np.n
                 raise ValueError(_said(of, argument, observations, str(error.message))) from error
 
     return tried
-
-
-def gathers(function: Callable, *specs: Any) -> bool:
-    """Whether the function uses indices, given specs of its arguments."""
-    graph = trace(function, *specs).graph
-    return any(GATHERING.fullmatch(operation) for operation in operations(graph))
 
 
 def require_in_range(tried: Try, data: InMemory) -> None:

@@ -25,7 +25,7 @@ from sgmcmc.samplers._checks import require_count
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._gradient import chosen_gradient
 from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers._sums import require_sum, warn_unless_sum
+from sgmcmc.samplers._sums import Sums, require_sum, warn_unless_sum
 from sgmcmc.samplers._trial import require_pure
 from sgmcmc.samplers.estimators import Estimator
 
@@ -51,7 +51,7 @@ def set_up(
     shapes = {name: theta.shape for name, theta in choices.start.items()}
     curvature = choices.curvature
     may = chosen.by_rows and curvature.preconditioner is None and not minibatch.parts
-    model = model.giving_rows(moving_by_rows(model, minibatch, each, shapes) if may else frozenset())
+    model = model.giving_rows(moving_by_rows(model, minibatch, each) if may else frozenset())
     search = AutomaticSearch() if chosen.search is None and curvature.at_mode else chosen.search
     if choices.gibbs is not None:
         _require_gibbs(choices, chosen.search)
@@ -76,10 +76,11 @@ def set_up(
         "subsampling by weights": minibatch.scale is None,
         "gradient=saga()": chosen.by_terms,
     }
+    sums = Sums(choices.trial.whole.gradient, choices.trial.half.gradient, choices.data, choices.start)
     if any(by_terms.values()):
-        require_sum(choices.sampler, model, choices.start, next(what for what, wanted in by_terms.items() if wanted))
+        require_sum(choices.sampler, sums, next(what for what, wanted in by_terms.items() if wanted))
     else:
-        warn_unless_sum(choices.sampler, model, choices.start)
+        warn_unless_sum(choices.sampler, sums)
     sampler = ProductSampler(
         name=choices.sampler,
         data=choices.data,

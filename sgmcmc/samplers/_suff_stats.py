@@ -21,8 +21,8 @@ from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.dataset.layout import extremes, may_be_index
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.some import some_of, some_rows
-from sgmcmc.samplers._indices import attempt, gathers, require_in_range
-from sgmcmc.samplers._trial import remedy, require_pure
+from sgmcmc.samplers._indices import attempt, require_in_range
+from sgmcmc.samplers._trial import GATHERING, operations, remedy, require_pure
 from sgmcmc.simplex.transition import Counts
 
 LOOKED_AT = 64  # observations on which additivity is checked
@@ -75,7 +75,7 @@ class SuffStats:
             "Take a third argument, seed, for tf.random.stateless_categorical and its like.",
         )
         self._require_shapes(traced.structured_outputs)
-        if gathers(self._of, *self._specs(self.n)):
+        if any(map(GATHERING.fullmatch, operations(traced.graph))):
             self._require_indices(traced)
         if self._takes_seed:
             self._try_latent(traced)

@@ -7,23 +7,61 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
+from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.some import some_rows
-from sgmcmc.model import Model
+from sgmcmc.samplers._trial import HALF, WHOLE
 
-SOME = 8  # observations
 ADDITIVE = 1e-3  # relative
 # Distances from the start: a log likelihood with a prior in it, say, may look like a sum at the start itself.
 AROUND = (0.0, 0.1, 1.0)
+Gradient = Callable[[Tree, Tree], Tree]
 NOT_A_SUM = (
     "whose gradient for some observations is not the sum of those for their halves. A prior belongs in logPrior; data "
     "are taken from the argument dataset alone; and entries of shapes (n, 1) and (n,) together make a matrix [n, n]."
 )
 
 
-def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: str) -> None:
+class Sums:
+    """Gradients of the log likelihood for some observations, at points around the start.
+
+    Parameters
+    ----------
+    whole, half : callable
+        ``(params, data) -> gradient`` for `WHOLE` and for `HALF` observations.
+    data : Data
+    start : mapping of str to numpy.ndarray
+    """
+
+    def __init__(self, whole: Gradient, half: Gradient, data: Data, start: Mapping[str, np.ndarray]) -> None:
+        self._whole, self._half, self._points = whole, half, list(_around(start))
+        # Fewer observations come several times: a sum adds up for them too.
+        some = {name: np.resize(x, (WHOLE, *x.shape[1:])) for name, x in some_rows(data, WHOLE).items()}
+        self._some = {name: tf.constant(x) for name, x in some.items()}
+        self._halves = [{name: x[part] for name, x in self._some.items()} for part in (slice(HALF), slice(HALF, None))]
+
+    def add_up(self) -> bool:
+        """Whether each gradient is the sum of those for the halves of the observations."""
+        for params in self._points:
+            whole = _flat(self._whole(params, self._some))
+            first, second = (_flat(self._half(params, half)) for half in self._halves)
+            if _differ(whole, first + second, first, second):
+                return False
+        return True
+
+    def are_means(self) -> bool:
+        """Whether repeating all observations changes nothing, and leaving out half of them does."""
+        twice = {name: tf.concat([x, x], axis=0) for name, x in self._halves[0].items()}
+        for params in self._points:
+            once, again = _flat(self._half(params, self._halves[0])), _flat(self._whole(params, twice))
+            both = _flat(self._whole(params, self._some))
+            if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, both):
+                return False
+        return True
+
+
+def require_sum(name: str, sums: Sums, of: str) -> None:
     """Refuse a log likelihood that is not a sum, which `of` needs.
 
     Raises
@@ -31,63 +69,23 @@ def require_sum(name: str, model: Model, start: Mapping[str, np.ndarray], of: st
     ValueError
         If the gradient of some observations is not the sum of those of their halves.
     """
-    if not _Trial(model, start).adds_up():
+    if not sums.add_up():
         raise ValueError(f"logLik of {name} must be a sum over the observations, for {of}; got one {NOT_A_SUM}")
 
 
-def warn_unless_sum(name: str, model: Model, start: Mapping[str, np.ndarray]) -> None:
+def warn_unless_sum(name: str, sums: Sums) -> None:
     """Warn if the log likelihood is not a sum over the observations, and if it looks like a mean, say so."""
-    trial = _Trial(model, start)
-    if trial.adds_up():
+    if sums.add_up():
         return
-    if trial.is_mean():
+    if sums.are_means():
         warn_user(
             f"logLik of {name} looks like a mean over the observations: its gradient does not change if "
-            f"each of {SOME} observations comes twice. It must be their sum; otherwise the posterior is that of only "
+            f"each of {HALF} observations comes twice. It must be their sum; otherwise the posterior is that of only "
             "N/n observations, with n those of a minibatch, and its standard deviations are about sqrt(n) times too "
             "large."
         )
     else:
         warn_user(f"logLik of {name} should be a sum over the observations; got one {NOT_A_SUM}")
-
-
-class _Trial:
-    """Gradients of the log likelihood for some observations, at points around the start."""
-
-    def __init__(self, model: Model, start: Mapping[str, np.ndarray]) -> None:
-        self._points, self._some = list(_around(start)), some_rows(model.data, SOME)
-        self._half = min(model.data.size, SOME) // 2
-        self._specs = {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in start.items()}
-        self._model = model
-        self._traced: dict[int, Callable[[Tree, Tree], Tree]] = {}  # by the number of observations
-
-    def adds_up(self) -> bool:
-        """Whether each gradient is the sum of those for the halves of the observations; one has no halves."""
-        if not self._half:
-            return True
-        halves = [_cut(self._some, part) for part in (slice(self._half), slice(self._half, None))]
-        for params in self._points:
-            whole, first, second = (self._gradient(params, data) for data in (self._some, *halves))
-            if _differ(whole, first + second, first, second):
-                return False
-        return True
-
-    def is_mean(self) -> bool:
-        """Whether repeating all observations changes nothing, and leaving out half of them does."""
-        half = _cut(self._some, slice(self._half))
-        twice = {name: tf.concat([entry, entry], axis=0) for name, entry in self._some.items()}
-        for params in self._points:
-            once, again, of_half = (self._gradient(params, data) for data in (self._some, twice, half))
-            if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, of_half):
-                return False
-        return True
-
-    def _gradient(self, params: Tree, data: Tree) -> np.ndarray:
-        n = next(iter(data.values())).shape[0]
-        if n not in self._traced:
-            self._traced[n] = trace(self._model.log_lik_gradient, self._specs, data)
-        found = self._traced[n](params, data)
-        return np.concatenate([np.ravel(found[name]) for name in sorted(found)])
 
 
 def _around(start: Mapping[str, np.ndarray]) -> Iterator[Tree]:
@@ -99,8 +97,8 @@ def _around(start: Mapping[str, np.ndarray]) -> Iterator[Tree]:
         }
 
 
-def _cut(data: Tree, part: slice) -> Tree:
-    return {name: entry[part] for name, entry in data.items()}
+def _flat(gradient: Tree) -> np.ndarray:
+    return np.concatenate([np.ravel(gradient[name]) for name in sorted(gradient)])
 
 
 def _differ(x: np.ndarray, y: np.ndarray, *terms: np.ndarray) -> bool:

@@ -9,24 +9,26 @@ import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.tracing import trace
-from sgmcmc.core.types import Batch
+from sgmcmc.core.types import Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros
-from sgmcmc.model import LogLik, LogPrior, Model, Returns
+from sgmcmc.model import LogLik, LogPrior, Returns, dense
 
-TRACED_ROWS = 1009  # a length that no parameter has, to recognise a vector of terms
+WHOLE, HALF = 8, 4  # observations of the two traces
 LOOKED_AT = 1000  # observations that are searched for whole numbers
 
 RANDOM = re.compile(
     "(Random(Uniform|UniformInt|StandardNormal|Gamma|Poisson|PoissonV2|Shuffle)|(Parameterized)?TruncatedNormal|Multinomial"
     "|Rng(ReadAnd)?Skip|Stateful(Uniform|Standard|Truncated|Random).*|.*CandidateSampler)"
 )  # operations that draw from TensorFlow's own generators
+GATHERING = re.compile(".*(Gather|Scatter|Segment).*")
 PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 OTHER_NOISE = (
     "Draw them before the run, as an entry of dataset, or use tf.random.stateless_normal and similar functions."
@@ -34,14 +36,29 @@ OTHER_NOISE = (
 OTHER_TYPE = {"float32": "float64", "float64": "float32"}
 
 
+class Traced(NamedTuple):
+    """What a trace of the log likelihood of some observations, its gradient and the log prior has shown."""
+
+    gradient: Callable[[Tree, Tree], Tree]  # (params, data) -> the gradient of the log likelihood
+    shape: tf.TensorShape  # of what logLik returned
+    rows: dict[str, int | None]  # how many rows are gathered, of each parameter of which nothing else is used
+    unused: frozenset[str]  # parameters without a gradient
+    gathers: bool  # whether logLik uses indices
+    pure: bool  # whether nothing calls Python or draws random numbers
+
+
 @dataclass(frozen=True)
 class Trial:
     """A trial of the functions of one sampler.
+
+    One trace on `WHOLE` observations and one on `HALF` of them show all that has to be known.
 
     Parameters
     ----------
     sampler : str
         For messages.
+    logLik, logPrior : callable
+        The user's functions; `logPrior` may be None.
     params : dict of tf.TensorSpec
     data : Data
     n : int
@@ -50,77 +67,170 @@ class Trial:
     """
 
     sampler: str
+    logLik: LogLik
+    logPrior: LogPrior | None
     params: dict[str, tf.TensorSpec]
     data: Data
     n: int
     dtype: tf.DType
 
-    def log_lik(self, function: LogLik) -> Returns:
-        """Whether `logLik` returns a sum or a vector of terms."""
+    @cached_property
+    def whole(self) -> Traced:
+        """The trace on `WHOLE` observations.
+
+        Raises
+        ------
+        ValueError
+            If a function raises, or returns another type or shape.
+        """
         try:
-            shape = self._output_shape("logLik", function, TRACED_ROWS)
+            traced = self._traced(WHOLE, self.logPrior)
         except ValueError:
             # The user knows the size of a minibatch: if that fails too, the error is about it.
-            self._output_shape("logLik", function, self.n)
+            self._traced(self.n, self.logPrior)
             raise
-        if shape.rank == 0:
+        if not traced.pure:
+            self._require_pure("logLik", self.logLik, self.data.layout.specs([WHOLE]))
+            if self.logPrior is not None:
+                self._require_pure("logPrior", self.logPrior)
+        return traced
+
+    @cached_property
+    def half(self) -> Traced:
+        """The trace on `HALF` observations, without the prior."""
+        return self._traced(HALF, None)
+
+    @cached_property
+    def returns(self) -> Returns:
+        """Whether `logLik` returns a sum or a vector of terms.
+
+        Raises
+        ------
+        ValueError
+            If it returns anything else.
+        """
+        if self.whole.shape.rank == self.half.shape.rank == 0:
             return Returns.SUM
-        if shape.rank != 1 or shape[0] != TRACED_ROWS:
-            n = TRACED_ROWS
+        if (self.whole.shape, self.half.shape) != ([WHOLE], [HALF]):
+            shape, n = self.whole.shape, WHOLE
             with contextlib.suppress(ValueError):
-                shape, n = self._output_shape("logLik", function, self.n), self.n
+                shape, n = self._traced(self.n, None).shape, self.n
             raise ValueError(
                 f"logLik of {self.sampler} must return a scalar, the sum over the observations, or a vector with one "
                 f"term for each; got shape {shape} for a minibatch of n = {n} observations."
             )
         return Returns.TERMS
 
-    def log_prior(self, function: LogPrior) -> None:
-        """Refuse a `logPrior` that does not return a scalar."""
-        shape = self._output_shape("logPrior", function, None)
-        if shape.num_elements() != 1:
-            raise ValueError(f"logPrior of {self.sampler} must return a scalar; got shape {shape}.")
-
-    def uses_all_parameters(self, model: Model, but: Collection[str]) -> None:
+    def uses_all_parameters(self, but: Collection[str]) -> None:
         """Refuse parameters that have no gradient, except those in `but`."""
-        unused: list[str] = []
-
-        def gradient(params: dict, rows: dict) -> None:
-            with tf.GradientTape(watch_accessed_variables=False) as tape:
-                tape.watch(params)
-                value = model.log_density(params, Batch(rows, 1.0))
-            gradients = tape.gradient(value, params)
-            unused.extend(name for name, g in gradients.items() if g is None and name not in but)
-
-        rows = self.data.layout.specs([TRACED_ROWS])
-        trace(gradient, self.params, rows)
-        if unused:
+        if unused := self.whole.unused - set(but):
             raise ValueError(
                 f"params of {self.sampler} must have a gradient in logLik or logPrior; got none for {sorted(unused)}, "
                 "which are not used, or only by operations without a gradient."
             )
 
-    def _output_shape(self, argument: str, function: Callable, n_rows: int | None) -> tf.TensorShape:
-        must = f"be a function in TensorFlow operations of {self.dtype.name} tensors"
-        if n_rows == TRACED_ROWS != self.n:
-            must = f"take any number of observations, not only the n = {self.n} of a minibatch"
-        inputs = (self.params,) if n_rows is None else (self.params, self.data.layout.specs([n_rows]))
+    @property
+    def gathered(self) -> frozenset[str]:
+        """The parameters of which `logLik` gathers as many rows for each observation.
+
+        Rows that are gathered for any observations, or by the log prior, do not count.
+        """
+        few, more = self.half.rows, self.whole.rows
+        return frozenset(
+            name for name, k in few.items() if k is not None and (m := more.get(name)) and k * WHOLE == m * HALF
+        )
+
+    def _traced(self, n: int, log_prior: LogPrior | None) -> Traced:
+        seen = _Seen()
+
+        def gradient(params: Tree, data: Tree) -> Tree:
+            with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+                tape.watch(params)
+                value = seen.value_of("logLik", lambda: self.logLik(dict(params), dict(data)), self.dtype)
+                total = tf.reduce_sum(value) if value.shape.rank else value
+                prior = None
+                if log_prior is not None:
+                    prior = seen.value_of("logPrior", lambda: log_prior(dict(params)), self.dtype)
+            seen.at = None
+            if not seen.valid(self.dtype):
+                return {}
+            of_data = tape.gradient(total, params)
+            of_prior = dict.fromkeys(params) if prior is None else tape.gradient(prior, params)
+            seen.unused = frozenset(name for name in params if of_data[name] is None and of_prior[name] is None)
+            seen.rows = {
+                name: g.indices.shape[0]
+                for name, g in of_data.items()
+                if isinstance(g, tf.IndexedSlices) and of_prior[name] is None
+            }
+            return {name: tf.zeros_like(params[name]) if g is None else dense(g) for name, g in of_data.items()}
+
+        rows = self.data.layout.specs([n])
         try:
-            concrete = trace(lambda *x: tf.convert_to_tensor(function(*x), dtype_hint=self.dtype), *inputs)
+            concrete = trace(gradient, self.params, rows)
         except Exception as error:
-            given = ", ".join(_described(specs) for specs in inputs)
+            if seen.at is None:
+                raise
+            inputs = (self.params, rows) if seen.at == "logLik" else (self.params,)
+            given = ", ".join(map(_described, inputs))
             raise ValueError(
-                f"{argument} of {self.sampler} must {must}; on {given} it raised {type(error).__name__}: "
-                f"{str(error).rstrip('.')}{remedy(str(error), self.dtype, self.data)}"
+                f"{seen.at} of {self.sampler} must {self._must(seen.at, n)}; on {given} it raised "
+                f"{type(error).__name__}: {str(error).rstrip('.')}{remedy(str(error), self.dtype, self.data)}"
             ) from error
-        require_pure(f"{argument} of {self.sampler}", concrete.graph, OTHER_NOISE)
-        output = concrete.structured_outputs
-        if output.dtype != self.dtype:
-            advice = remedy(f"{output.dtype.name} is not {self.dtype.name}", self.dtype, self.data)
-            raise ValueError(
-                f"{argument} of {self.sampler} must return {self.dtype.name}; got {output.dtype.name}{advice}"
-            )
-        return output.shape
+        self._require_valid(seen)
+        definition = concrete.graph.as_graph_def()
+        own = [node.op for node in definition.node]
+        called = [node.op for function in definition.library.function for node in function.node_def]
+        return Traced(
+            concrete,
+            seen.results["logLik"].shape,
+            seen.rows,
+            seen.unused,
+            any(map(GATHERING.fullmatch, own[: seen.n_operations] + called)),
+            not any(name in PYTHON or RANDOM.fullmatch(name) for name in own + called),
+        )
+
+    def _must(self, argument: str, n: int) -> str:
+        if argument == "logLik" and n != self.n:
+            return f"take any number of observations, not only the n = {self.n} of a minibatch"
+        return f"be a function in TensorFlow operations of {self.dtype.name} tensors"
+
+    def _require_valid(self, seen: _Seen) -> None:
+        for argument, result in seen.results.items():
+            if result.dtype != self.dtype:
+                advice = remedy(f"{result.dtype.name} is not {self.dtype.name}", self.dtype, self.data)
+                raise ValueError(
+                    f"{argument} of {self.sampler} must return {self.dtype.name}; got {result.dtype.name}{advice}"
+                )
+        prior = seen.results.get("logPrior")
+        if prior is not None and prior.shape.num_elements() != 1:
+            raise ValueError(f"logPrior of {self.sampler} must return a scalar; got shape {prior.shape}.")
+
+    def _require_pure(self, argument: str, function: Callable, *data: Any) -> None:
+        require_pure(f"{argument} of {self.sampler}", trace(function, self.params, *data).graph, OTHER_NOISE)
+
+
+class _Seen:
+    """What a trace comes by."""
+
+    def __init__(self) -> None:
+        self.at: str | None = None  # the user's function that is being traced
+        self.results: dict[str, tf.TensorSpec] = {}
+        self.n_operations = 0  # of logLik
+        self.rows: dict[str, int | None] = {}
+        self.unused: frozenset[str] = frozenset()
+
+    def value_of(self, argument: str, function: Callable[[], Any], dtype: tf.DType) -> tf.Tensor:
+        """The result of the user's function."""
+        self.at = argument
+        value = tf.convert_to_tensor(function(), dtype_hint=dtype)
+        self.results[argument] = tf.TensorSpec(value.shape, value.dtype)
+        if argument == "logLik":
+            self.n_operations = len(tf.compat.v1.get_default_graph().get_operations())
+        return value
+
+    def valid(self, dtype: tf.DType) -> bool:
+        """Whether gradients of the results make sense."""
+        return all(result.dtype == dtype for result in self.results.values())
 
 
 def remedy(error: str, dtype: tf.DType, data: Data) -> str:

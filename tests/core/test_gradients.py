@@ -15,15 +15,16 @@ import tensorflow as tf
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.types import FIRST, Batch, Gradient, Mode, RowGradient
 from sgmcmc.dataset import data
+from sgmcmc.dataset import full_pass as full_pass_module
 from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
 from sgmcmc.gradients.saga import saga
 from sgmcmc.gradients.svrg import svrg
-from sgmcmc.laplace import posterior
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.mode import full_gradient
+from sgmcmc.samplers._trial import Trial
 
 N, n = 6, 2
 RNG = np.random.default_rng(1)
@@ -239,7 +240,7 @@ def test_no_prior_is_the_uniform_prior():
 
 def full_pass(monkeypatch, model, theta, block, dtype=tf.float64):
     """In blocks of so many observations."""
-    monkeypatch.setattr(posterior, "block_size", lambda data: min(block, data.size))
+    monkeypatch.setattr(full_pass_module, "block_size", lambda data: min(block, data.size))
     return full_gradient(model, tensors(theta, dtype), verbose=False)
 
 
@@ -382,12 +383,17 @@ def test_occurrences_of_a_row_all_carry_its_whole_gradient():
         assert (g.visits.numpy()[rows == row] == 1).all()  # which nobody has counted
 
 
-def test_a_trace_tells_which_parameters_are_gathered():
-    assert sparse_model().gathered({"U": (6, 2)}) == {"U"}
-    assert model_of(Returns.SUM).gathered({"w": (3,), "b": ()}) == frozenset()
+def gathered(model: Model, shapes: dict[str, tuple[int, ...]]) -> frozenset[str]:
+    params = {name: tf.TensorSpec(shape, model.dtype) for name, shape in shapes.items()}
+    return Trial("sgld", model._log_lik, model._log_prior, params, model.data, 2, model.dtype).gathered
+
+
+def test_a_trial_tells_which_parameters_are_gathered():
+    assert gathered(sparse_model(), {"U": (6, 2)}) == {"U"}
+    assert gathered(model_of(Returns.SUM), {"w": (3,), "b": ()}) == frozenset()
     # Its prior moves all of a parameter, so that its gradient is no longer that of some rows.
     whole = sparse_model(lambda params: -0.5 * tf.reduce_sum(params["U"] ** 2))
-    assert whole.gathered({"U": (6, 2)}) == frozenset()
+    assert gathered(whole, {"U": (6, 2)}) == frozenset()
 
 
 def test_rows_that_are_gathered_whatever_the_observations_do_not_move_alone():
@@ -396,7 +402,7 @@ def test_rows_that_are_gathered_whatever_the_observations_do_not_move_alone():
         return fixed - tf.reduce_sum(tf.gather(params["V"], dataset["row"]) ** 2)
 
     model = Model(log_lik, None, InMemory({"row": ROWS}), Returns.SUM, tf.float64)
-    assert model.gathered({"U": (6, 2), "V": (6, 2)}) == {"V"}
+    assert gathered(model, {"U": (6, 2), "V": (6, 2)}) == {"V"}
 
 
 def test_defaults_of_a_gradient_are_no_constants_no_memory_and_no_mode():
