@@ -203,15 +203,14 @@ class Stream:
         words, _ = self.bits(counters, tf.range(rounds))
         round_keys = tf.unstack(words[..., None], axis=2)  # each [K, C, 1]
 
-        def permute(x: tf.Tensor) -> tf.Tensor:
+        def permute(x: tf.Tensor, outside: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             (image,) = _feistel(x, u32(side), *round_keys)
-            return image
+            x = tf.where(outside, image, x)
+            return x, x >= u32(bound)
 
-        (x,) = tf.while_loop(
-            lambda x: tf.reduce_any(x >= u32(bound)),
-            lambda x: (tf.where(x >= u32(bound), permute(x), x),),
-            (permute(tf.bitcast(positions, tf.uint32)[:, None, :]),),
-        )
+        x = tf.broadcast_to(tf.bitcast(positions, tf.uint32)[:, None, :], [*words.shape[:2], positions.shape[1]])
+        # The first round is one of the loop, so that XLA compiles the permutation once.
+        x, _ = tf.while_loop(lambda _, outside: tf.reduce_any(outside), permute, (x, tf.ones(x.shape, tf.bool)))
         return tf.bitcast(x, tf.int32)
 
 

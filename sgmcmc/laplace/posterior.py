@@ -68,7 +68,11 @@ class Posterior:
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """The matrix of second derivatives, [D, D]."""
-        (matrix,) = self._sum(_second, theta, block=max(16, BLOCK // self.size))
+        (of_data,) = self._of_data(_second, max(16, BLOCK // self.size)).summed([self._tensor(theta)])
+        at, along = self._tensor(theta), self._of_prior(_directed)
+        # By columns: the programs of the search are there, and the prior has no observations to map over.
+        of_prior = np.stack([along(at, self._tensor(e))[0].numpy() for e in np.eye(self.size)])
+        matrix = self._factor * of_data + of_prior
         return (matrix + matrix.T) / 2
 
     def hessian_product(self, theta: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -93,18 +97,16 @@ class Posterior:
         (prior,) = (x.numpy() for x in self._of_prior(_directed)(at, self._tensor(np.ones(self.size))))
         return self._factor * squares + np.maximum(-prior, 0.0)
 
-    def _sum(
-        self, derived: Derived, *vectors: np.ndarray, block: int | None = None, title: str = "", verbose: bool = False
-    ) -> list[np.ndarray]:
+    def _sum(self, derived: Derived, *vectors: np.ndarray, title: str = "", verbose: bool = False) -> list[np.ndarray]:
         values = [self._tensor(x) for x in vectors]
-        likelihood = self._of_data(derived, block).summed(values, title, verbose)
+        likelihood = self._of_data(derived).summed(values, title, verbose)
         prior = [x.numpy() for x in self._of_prior(derived)(*values)]
         return [self._factor * x + y for x, y in zip(likelihood, prior, strict=True)]
 
     def _tensor(self, vector: np.ndarray) -> tf.Tensor:
         return tf.constant(vector, self.model.dtype)
 
-    def _of_data(self, derived: Derived, block: int | None) -> FullPass:
+    def _of_data(self, derived: Derived, block: int | None = None) -> FullPass:
         def of_data(words: tf.Tensor, *vectors: tf.Tensor) -> list[tf.Tensor]:
             data = self.data.layout.unpack(words)
             return derived(lambda theta: self.model.log_lik(self.split(theta), data), *vectors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +35,14 @@ class Saved(NamedTuple):
     beginning: Beginning
 
 
+@dataclass
+class Kept:
+    """What a sampler keeps of a run for the next one."""
+
+    prepared: Prepared | None = None
+    loops: list[tuple[Keep, Loop]] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class Run:
     """One call of a sampler.
@@ -50,6 +58,8 @@ class Run:
         The path of a Zarr store; None keeps the draws in memory.
     saved : Saved or None
         The last checkpoint of the store at `path`; None for a new run.
+    kept : Kept
+        Of earlier runs of the sampler. A new run with the same `keep` then traces and prepares nothing.
     """
 
     sampler: Sampler
@@ -58,6 +68,7 @@ class Run:
     verbose: bool
     path: Path | None = None
     saved: Saved | None = None
+    kept: Kept = field(default_factory=Kept)
 
     @property
     def plan(self) -> Plan:
@@ -87,7 +98,7 @@ class Run:
         """
         started = time.perf_counter()
         prepared = self._prepared()
-        loop = Loop(prepared, self.keep.recorder(prepared.transition, prepared.chains, self._watched(prepared)))
+        loop = self._loop(prepared)
         leaves = loop.flatten(prepared.state)
         if self.saved:
             leaves = self._saved_leaves(leaves)
@@ -162,10 +173,23 @@ class Run:
         return self.saved.checkpoint.iteration if self.saved else 0
 
     def _prepared(self) -> Prepared:
-        if self.saved is None:
-            return self.sampler.prepare(self.verbose, self.keep.gradients)
-        beginning = self.saved.beginning
-        return self.sampler.prepared(beginning.found, beginning.mode, self.keep.gradients)
+        if self.saved is not None:
+            beginning = self.saved.beginning
+            return self.sampler.prepared(beginning.found, beginning.mode, self.keep.gradients)
+        if self.keep.gradients:
+            return self.sampler.prepare(self.verbose, monitored=True)
+        if self.kept.prepared is None:
+            self.kept.prepared = self.sampler.prepare(self.verbose)
+        return self.kept.prepared
+
+    def _loop(self, prepared: Prepared) -> Loop:
+        for keep, loop in self.kept.loops if prepared is self.kept.prepared else ():
+            if keep == self.keep:
+                return loop
+        loop = Loop(prepared, self.keep.recorder(prepared.transition, prepared.chains, self._watched(prepared)))
+        if prepared is self.kept.prepared:
+            self.kept.loops.append((self.keep, loop))
+        return loop
 
     def _saved_leaves(self, first: list[tf.Tensor]) -> list[tf.Tensor]:
         assert self.saved is not None

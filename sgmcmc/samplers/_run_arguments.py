@@ -12,7 +12,7 @@ import tensorflow as tf
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Reducer
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.run.one_call import Run
+from sgmcmc.run.one_call import Kept, Run
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.samplers._checks import require_count, require_counter, require_flag
@@ -23,8 +23,10 @@ from sgmcmc.samplers._trial import require_repeatable
 NO_NOISE = "Draw random numbers after the run."
 
 
-def checked_run(sampler: Sampler, seeded: bool, nIters: int, verbose: bool, options: RunOptions) -> Run:
-    """The run that these arguments of a one-call function describe.
+def checked_run(
+    sampler: Sampler, seeded: bool, nIters: int, verbose: bool, options: RunOptions, kept: Kept | None = None
+) -> Run:
+    """The run that these arguments of a one-call function describe; `kept` is what earlier ones have left.
 
     Raises
     ------
@@ -45,7 +47,7 @@ def checked_run(sampler: Sampler, seeded: bool, nIters: int, verbose: bool, opti
     collect, draw = _observed(sampler, options["collect"])
     reducers, accumulators = _reducers(sampler, options["reduce"], draw)
     keep = Keep(draw, thin, burn_in, collect, reducers, require_flag("gradients", name, options["gradients"]))
-    run = Run(sampler, n_iterations, keep, require_flag("verbose", name, verbose))
+    run = Run(sampler, n_iterations, keep, require_flag("verbose", name, verbose), kept=kept or Kept())
     resume, storage = require_flag("resume", name, options["resume"]), options["storage"]
     require_memory(run, accumulators, on_disk=storage is not None)
     _try_results(name, reducers, accumulators)

@@ -13,6 +13,7 @@ from sgmcmc.dataset.memory import InMemory
 from sgmcmc.output.draws import Draws
 from sgmcmc.run.identity import require_same
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.one_call import Kept
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import NOTHING
 from sgmcmc.run.sampler import Sampler
@@ -52,7 +53,7 @@ class Sgmcmc:
 
     def __init__(self, sampler: Sampler, settings: dict[str, Any], dataset: Any, seeded: bool) -> None:
         self._sampler, self._settings, self._dataset, self._seeded = sampler, settings, dataset, seeded
-        self._prepared: Prepared | None = None  # set when the first session begins; the mode is then known
+        self._kept = Kept()  # its chains are prepared when the first run or session begins; the mode is then known
         self._loop: Loop | None = None  # compiled once for all sessions
         self.N = sampler.data.size
         self.n = sampler.minibatch.size
@@ -81,11 +82,11 @@ class Sgmcmc:
         It is NaN before the first step. Except for SGHMC, it belongs to the position
         before the last step.
         """
-        if self.session is None or self._loop is None or self._prepared is None:
+        if self.session is None or self._loop is None or self._kept.prepared is None:
             raise ValueError("estLogPost needs a session; call initSess first.")
         state, _ = self._loop.unflatten(self.session.standing()[0])
-        of_chains = self._prepared.transition.log_density(state).numpy()
-        return of_chains[0] if self._prepared.n_chains is None else of_chains
+        of_chains = self._kept.prepared.transition.log_density(state).numpy()
+        return of_chains[0] if self._kept.prepared.n_chains is None else of_chains
 
     @property
     def data(self) -> Any:
@@ -98,7 +99,7 @@ class Sgmcmc:
 
     def run(self, nIters: int, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
         """Run a whole chain, for the one-call functions."""
-        return checked_run(self._sampler, self._seeded, nIters, verbose, options).draws()
+        return checked_run(self._sampler, self._seeded, nIters, verbose, options, self._kept).draws()
 
     def start(self, verbose: bool) -> Session:
         """A new session at the beginning of the chain, for `initSess`."""
@@ -112,14 +113,14 @@ class Sgmcmc:
 
         The search for the mode, if there is one, runs once.
         """
-        if self._prepared is None:
-            self._prepared = self._sampler.prepare(verbose)
-        return self._prepared
+        if self._kept.prepared is None:
+            self._kept.prepared = self._sampler.prepare(verbose)
+        return self._kept.prepared
 
     def save(self, session: Session) -> bytes:
         """The state of the session as bytes, for `saveSess`."""
-        assert self._prepared is not None
-        return saved(session, self._prepared, self._sampler.identity)
+        assert self._kept.prepared is not None
+        return saved(session, self._kept.prepared, self._sampler.identity)
 
     def restore(self, data: bytes, path: str) -> Session:
         """A session that continues from a saved state, for `restoreSess`."""
@@ -136,7 +137,7 @@ class Sgmcmc:
             raise not_a_session(path, error) from error
         if self._loop is not None:
             self._loop.feed.close()
-        self._sampler, self.seed, self._loop, self._prepared = sampler, sampler.seed, loop, prepared
+        self._sampler, self.seed, self._loop, self._kept = sampler, sampler.seed, loop, Kept(prepared)
         return self._begun(Session(loop, leaves, self.params, checkpoint.iteration))
 
     def _session_loop(self, prepared: Prepared) -> Loop:
@@ -146,9 +147,12 @@ class Sgmcmc:
 
     def _begun(self, session: Session) -> Session:
         self.session = session
-        mode = self._prepared.mode if self._prepared else None
-        if self._prepared is not None and self._prepared.tuning:
-            self.stepsize, self.expected = self._prepared.settings["stepsize"], self._prepared.settings["expected"]
+        mode = self._kept.prepared.mode if self._kept.prepared else None
+        if self._kept.prepared is not None and self._kept.prepared.tuning:
+            self.stepsize, self.expected = (
+                self._kept.prepared.settings["stepsize"],
+                self._kept.prepared.settings["expected"],
+            )
         if mode is not None and hasattr(self, "paramsOpt"):
             for name in self.params:
                 self.paramsOpt[name].assign(mode.params[name])
