@@ -58,7 +58,12 @@ def command(folder: Path, files: dict[str, str], arguments: tuple[str, ...], cor
         (folder / name).write_text(text, encoding="utf-8")
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    return {"args": line, "cwd": folder, "env": env | {"PYTHONPATH": str(ROOT)}, "text": True}
+    return {
+        "args": line,
+        "cwd": folder,
+        "env": env | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        "text": True,
+    }
 
 
 @pytest.fixture
@@ -121,6 +126,7 @@ def test_what_becomes_of_tests_is_told_as_if_they_had_run_here(suite: Suite) -> 
     assert "ERROR test_b.py::test_setup - ValueError: no fixture" in done.stdout
 
 
+@pytest.mark.slow
 def test_tests_are_chosen_as_always(suite: Suite, tmp_path: Path) -> None:
     assert "2 passed, 5 deselected" in suite(MANY, "-k", "good or end").stdout
     assert sorted(logged(tmp_path)) == ["test_a.py::test_good", "test_b.py::test_end"]
@@ -138,6 +144,7 @@ def test_a_single_file_runs_here(suite: Suite) -> None:
     assert "2 failed" in done.stdout and "FAILED test_a.py::test_good" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_first_failure_ends_all(suite: Suite, tmp_path: Path) -> None:
     files = {f"test_{k}.py": f"def test_it(): assert {k} != 2" for k in range(5)}
     (tmp_path / "seconds.json").write_text(json.dumps({f"test_{k}.py": 9 - k for k in range(5)}), encoding="utf-8")
@@ -225,6 +232,7 @@ def test_waits(): time.sleep(0.6)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [["test_a.py"], ["test_a.py", "test_b.py"]], ids=["here", "in processes"])
 def test_a_test_that_takes_too_long_fails(suite: Suite, files: list[str]) -> None:
     """In its own process it has to work; waiting is not counted."""
