@@ -3,7 +3,9 @@
 
 PYTHON ?= python
 
-.PHONY: help check check-all lint format test test-all docs docs-full
+BENCHMARKS = build/benchmarks
+
+.PHONY: help check check-all check-release lint format test test-all seconds benchmarks docs docs-full
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -11,6 +13,8 @@ help:  ## list the targets
 check: lint test  ## format, lint, types, levels and the fast tests: about a minute
 
 check-all: lint test-all  ## the same with all tests
+
+check-release: check-all docs-full benchmarks  ## the same, the vignettes in full, and whether the benchmarks run
 
 lint:  ## format, lint, types and levels; changes nothing
 	$(PYTHON) -m ruff format --check .
@@ -27,6 +31,19 @@ test:  ## the fast tests
 
 test-all:  ## all tests
 	$(PYTHON) -m pytest
+
+seconds:  ## all tests, and how long those of each file took, by which the longest go first
+	$(PYTHON) -m pytest --renew-seconds
+
+benchmarks:  ## whether the benchmarks run: short, those that need neither other packages nor data
+	mkdir -p $(BENCHMARKS)
+	$(PYTHON) benchmarks/speed.py --quick --cases own,size --largest 10000 --output $(BENCHMARKS)/speed.md
+	$(PYTHON) benchmarks/chains.py --quick --cases shared,progress,storage,estimates --output $(BENCHMARKS)/chains.md
+	$(PYTHON) benchmarks/dynamics.py --repetitions 1
+	$(PYTHON) benchmarks/estimators.py --repetitions 1
+	$(PYTHON) benchmarks/papers/preferential_figure1.py --quick --output $(BENCHMARKS)
+	$(PYTHON) benchmarks/papers/simplex_figures.py --quick --output $(BENCHMARKS)
+	$(PYTHON) benchmarks/papers/ccadl_table1.py --quick --output $(BENCHMARKS)
 
 docs:  ## the site, in docs/_build/html; a warning is an error
 	$(PYTHON) -m sphinx -W --keep-going -q docs docs/_build/html

@@ -1,0 +1,41 @@
+"""A test that takes too long fails, so that the suite stays one that is run.
+
+What counts is processor time, of all threads and of the processes that the test has waited for: another program on the
+machine makes a test wait, but not work. Fixtures count for the first test that needs them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+LIMIT = "limit"  # the name of the setting, in seconds
+_BEGAN = pytest.StashKey[float]()
+
+
+def _spent() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(LIMIT, "seconds of processor time that a test may take, with its setup and teardown", default="60")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_BEGAN] = _spent()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    seconds, limit = _spent() - item.stash[_BEGAN], float(item.config.getini(LIMIT))
+    if call.when == "teardown" and report.passed and seconds > limit:
+        report.outcome = "failed"
+        report.longrepr = f"took {seconds:.1f} s of processor time; a test may take {limit:g}"
+    return report

@@ -1,0 +1,248 @@
+"""The suite's own machinery, on suites of a few small tests: processes, what becomes of failures, and the limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFTEST = """
+import os
+from pathlib import Path
+import pytest
+from tests import limit, processes
+
+HERE = Path(__file__).parent
+os.cpu_count = lambda: {cores}
+
+def pytest_addoption(parser):
+    limit.pytest_addoption(parser)
+    parser.addoption("--renew", action="store_true")
+
+def pytest_configure(config):
+    config.pluginmanager.register(limit)
+    if not processes.is_one():
+        (HERE / "main").write_text(str(os.getpid()))
+        seconds = HERE / "seconds.json"
+        config.pluginmanager.register(processes.Processes(config, "pytest", ["value"], seconds, config.option.renew))
+
+@pytest.fixture(scope="session", params=["a", "b"])
+def value(request):
+    log("made " + request.param)
+    return request.param
+
+@pytest.fixture(autouse=True)
+def logged(request):
+    log(request.node.nodeid)
+
+def log(line):
+    with (HERE / "log").open("a") as lines:
+        lines.write(line + "\\n")
+"""
+Suite = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def command(folder: Path, files: dict[str, str], arguments: tuple[str, ...], cores: int) -> dict:
+    (folder / "conftest.py").write_text(CONFTEST.format(cores=cores), encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return {
+        "args": line,
+        "cwd": folder,
+        "env": env | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        "text": True,
+    }
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    """Runs pytest on a suite of these files; lines that tests log are in `log`."""
+
+    def run(files: dict[str, str], *arguments: str, cores: int = 2) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(**command(tmp_path, files, arguments, cores), capture_output=True, timeout=100)
+
+    return run
+
+
+def logged(folder: Path) -> list[str]:
+    return (folder / "log").read_text(encoding="utf-8").splitlines()
+
+
+MANY = {
+    "test_a.py": """
+import os, pytest
+from pathlib import Path
+
+def test_good():
+    assert os.getpid() != int((Path(__file__).parent / "main").read_text())
+
+@pytest.mark.parametrize("x", [1, 2])
+def test_bad(x):
+    print("words of a test")
+    assert x == 2, "a reason"
+
+@pytest.mark.skip(reason="not now")
+def test_skipped():
+    pass
+
+@pytest.mark.xfail
+def test_expected():
+    assert False
+""",
+    "test_b.py": """
+import pytest
+
+@pytest.fixture
+def broken():
+    raise ValueError("no fixture")
+
+def test_setup(broken):
+    pass
+
+def test_end():
+    pass
+""",
+}
+
+
+def test_what_becomes_of_tests_is_told_as_if_they_had_run_here(suite: Suite) -> None:
+    done = suite(MANY, "--durations=3", "--durations-min=0")
+    assert done.returncode == 1 and "1 failed, 3 passed, 1 skipped, 1 xfailed, 1 error" in done.stdout
+    for words in ("words of a test", "a reason", "assert 1 == 2", "no fixture", "slowest 3 durations"):
+        assert words in done.stdout
+    assert "FAILED test_a.py::test_bad[1] - AssertionError: a reason" in done.stdout
+    assert "ERROR test_b.py::test_setup - ValueError: no fixture" in done.stdout
+
+
+@pytest.mark.slow
+def test_tests_are_chosen_as_always(suite: Suite, tmp_path: Path) -> None:
+    assert "2 passed, 5 deselected" in suite(MANY, "-k", "good or end").stdout
+    assert sorted(logged(tmp_path)) == ["test_a.py::test_good", "test_b.py::test_end"]
+    done = suite(MANY, "test_b.py::test_end", "test_a.py::test_bad")
+    assert done.returncode == 1 and "1 failed, 2 passed" in done.stdout
+    assert "7 tests collected" in suite(MANY, "--collect-only").stdout
+
+
+def test_words_are_let_through_if_asked_for(suite: Suite) -> None:
+    assert "words of a test" in suite(MANY, "-s", "-k", "test_end or test_bad and 2").stdout
+
+
+def test_a_single_file_runs_here(suite: Suite) -> None:
+    done = suite(MANY, "test_a.py")
+    assert "2 failed" in done.stdout and "FAILED test_a.py::test_good" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_first_failure_ends_all(suite: Suite, tmp_path: Path) -> None:
+    files = {f"test_{k}.py": f"def test_it(): assert {k} != 2" for k in range(5)}
+    (tmp_path / "seconds.json").write_text(json.dumps({f"test_{k}.py": 9 - k for k in range(5)}), encoding="utf-8")
+    done = suite(files, "-x", cores=1)
+    assert done.returncode == 1 and "stopping after 1 failures" in done.stdout and "1 failed, 2 passed" in done.stdout
+    assert logged(tmp_path) == [f"test_{k}.py::test_it" for k in range(3)]
+    assert "1 failed, 4 passed" in suite(files, "--maxfail=2", cores=1).stdout
+
+
+CRASHES = "import os, pytest\n@pytest.mark.parametrize('k', range(4))\ndef test_it(k): k == 2 and os._exit(7)"
+
+
+def test_a_crash_is_a_failure_of_the_test_that_ran(suite: Suite, tmp_path: Path) -> None:
+    done = suite({"test_a.py": CRASHES, "test_b.py": "def test_good(): pass"})
+    assert done.returncode == 1 and "1 failed, 4 passed" in done.stdout
+    assert "its process ended with 7" in done.stdout and "FAILED test_a.py::test_it[2]" in done.stdout
+    assert len(logged(tmp_path)) == 5
+
+
+def test_tests_that_a_process_does_not_find_have_failed(suite: Suite) -> None:
+    """Of a file that is another each time it is read."""
+    changing = "from tests import processes\nassert not processes.is_one(), 'not here'\ndef test_it(): pass"
+    done = suite({"test_a.py": changing, "test_b.py": "def test_good(): pass"})
+    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout and "not here" in done.stdout
+
+
+def test_what_a_fixture_of_the_session_makes_is_made_once(suite: Suite, tmp_path: Path) -> None:
+    file = "def test_it(value): pass\ndef test_again(value): pass\ndef test_without(): pass"
+    assert "15 passed" in suite({f"test_{k}.py": file for k in "cde"}).stdout
+    lines = logged(tmp_path)
+    assert sorted(line for line in lines if line.startswith("made")) == ["made a", "made b"] and len(lines) == 17
+
+
+def test_those_that_take_longest_go_first_and_unknown_ones_before_them(suite: Suite, tmp_path: Path) -> None:
+    files = {"test_a.py": "def test_it(): pass", "test_b.py": "def test_it(): pass\ndef test_more(): pass"}
+    files |= {"test_c.py": "import time\ndef test_it(): time.sleep(0.5)", "test_d.py": files["test_a.py"]}
+    table = tmp_path / "seconds.json"
+    table.write_text(json.dumps({"test_a.py": 0.3, "test_b.py": 0.2, "test_c.py": 0.5}), encoding="utf-8")
+    suite(files, "--renew", cores=1)
+    order = dict.fromkeys(line.partition("::")[0] for line in logged(tmp_path))
+    assert list(order) == ["test_d.py", "test_c.py", "test_b.py", "test_a.py"]
+    renewed = json.loads(table.read_text(encoding="utf-8"))
+    assert sorted(renewed) == sorted(files) and renewed["test_c.py"] >= 0.5 > renewed["test_a.py"]
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
+    slow = "import os, time\nfrom pathlib import Path\ndef test_it():\n    Path(f'{os.getpid()}.pid').touch()\n"
+    slow += "    time.sleep(100)"
+    given = command(tmp_path, {"test_a.py": slow, "test_b.py": slow}, (), 2)
+    running = subprocess.Popen(**given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        until = time.monotonic() + 60
+        while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        os.killpg(running.pid, signal.SIGINT)
+        said, _ = running.communicate(timeout=60)
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+    pids = [int(path.stem) for path in tmp_path.glob("*.pid")]
+    assert running.returncode == 2 and "KeyboardInterrupt" in said and len(pids) == 2
+    assert not any(map(alive, pids))
+
+
+WORKS = """
+import subprocess, sys, time
+import pytest
+
+CODE = "import time; t = time.process_time()\\nwhile time.process_time() < t + 0.6: pass"
+
+@pytest.fixture
+def slow():
+    exec(CODE)
+
+def test_setup(slow): pass
+def test_call(): subprocess.run([sys.executable, "-c", CODE])
+def test_waits(): time.sleep(0.6)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("files", [["test_a.py"], ["test_a.py", "test_b.py"]], ids=["here", "in processes"])
+def test_a_test_that_takes_too_long_fails(suite: Suite, files: list[str]) -> None:
+    """In its own process it has to work; waiting is not counted."""
+    done = suite({"test_a.py": WORKS, "test_b.py": "def test_good(): pass"}, "-o", "limit=0.3", *files)
+    assert done.returncode == 1 and "2 errors" in done.stdout
+    failed = re.findall(r"^ERROR test_a.py::(\w+) - (.*)$", done.stdout, re.MULTILINE)
+    assert [name for name, _ in failed] == ["test_setup", "test_call"]
+    assert all(re.fullmatch(r"took \d\.\d s of processor time; a test may take 0\.3", why) for _, why in failed)
+    assert "errors" not in suite({"test_a.py": WORKS, "test_b.py": "def test_good(): pass"}, *files).stdout
+
+
+def test_the_limit_is_a_minute(pytestconfig: pytest.Config) -> None:
+    assert float(pytestconfig.getini("limit")) == 60
