@@ -1,4 +1,4 @@
-"""Several chains: chain c is the same however many run beside it, and starts where it was told to."""
+"""Several chains: where they start, and what they share with one; of all samplers see test_samplers.py."""
 
 from __future__ import annotations
 
@@ -10,37 +10,13 @@ import scipy.stats
 import tensorflow as tf
 
 import sgmcmc
-from tests.catalogue import CATALOGUE, EVERY, PAIRS, PROBLEMS, Entry
-
-ITERATIONS = 20
+from tests.catalogue import CATALOGUE, Entry, dense
 
 
-def draws_of(entry: Entry, problem: str, **changes: Any) -> dict[str, np.ndarray]:
-    arguments = PROBLEMS[problem]().arguments() | entry.settings
-    own = {"stepsize": entry.stepsize, "seed": 5, "minibatchSize": 30, "nIters": ITERATIONS, "verbose": False}
+def draws_of(entry: Entry, **changes: Any) -> dict[str, np.ndarray]:
+    arguments = dense().arguments() | entry.settings
+    own = {"stepsize": entry.stepsize, "seed": 5, "minibatchSize": 30, "nIters": 20, "verbose": False}
     return entry.one_call(**arguments | own | changes)
-
-
-@pytest.mark.parametrize(("entry", "problem"), PAIRS, ids=lambda x: getattr(x, "name", x))
-def test_three_chains_begin_with_the_single_one(entry: Entry, problem: str) -> None:
-    none, one, three = (draws_of(entry, problem, nChains=n) for n in (None, 1, 3))
-    for name, array in three.items():
-        assert array.shape == (3, ITERATIONS, *none[name].shape[1:])
-        np.testing.assert_array_equal(one[name][0], none[name], err_msg=name)
-        np.testing.assert_allclose(array[0], none[name], rtol=2e-4, atol=2e-5, err_msg=name)
-        assert (array[0] != array[1]).any() and (array[1] != array[2]).any()
-
-
-@pytest.mark.parametrize("entry", EVERY, ids=lambda entry: entry.name)
-def test_chains_step_by_step_are_those_of_one_call(entry: Entry) -> None:
-    whole = draws_of(entry, entry.problems[0], nChains=3)
-    arguments = PROBLEMS[entry.problems[0]]().arguments() | entry.settings
-    sampler = entry.setup(stepsize=entry.stepsize, seed=5, minibatchSize=30, nChains=3, **arguments)
-    sess = sgmcmc.initSess(sampler, verbose=False)
-    for t in range(ITERATIONS):
-        sgmcmc.sgmcmcStep(sampler, sess)
-        for name, theta in sgmcmc.getParams(sampler, sess).items():
-            np.testing.assert_array_equal(theta, whole[name][:, t])
 
 
 def log_lik(params: dict, dataset: dict) -> tf.Tensor:
@@ -51,28 +27,35 @@ DATA = {"x": np.random.default_rng(0).normal(2.0, 1.0, size=(200, 2))}
 STILL = {"stepsize": 1e-12, "minibatchSize": 20, "nIters": 1, "seed": 1, "verbose": False}
 
 
+def begun(set_up: Any, params: Any, **settings: Any) -> np.ndarray:
+    """Where the chains stand before the first iteration."""
+    quiet = {"verbose": False} if set_up is sgmcmc.sgldcvSetup else {}
+    own = {"stepsize": 1e-12, "minibatchSize": 20, "seed": 1}
+    sampler = set_up(log_lik, DATA, {"theta": params}, **own | quiet | settings)
+    return sgmcmc.getParams(sampler, sgmcmc.initSess(sampler))["theta"]
+
+
 def test_chains_start_where_they_are_told_to() -> None:
     positions = np.arange(6.0).reshape(3, 2)
-    out = sgmcmc.sgld(log_lik, DATA, {"theta": [0, 0]}, nChains=3, starts={"theta": positions}, **STILL)
-    np.testing.assert_allclose(out["theta"][:, 0], positions, atol=1e-4)
+    theta = begun(sgmcmc.sgldSetup, [0, 0], nChains=3, starts={"theta": positions})
+    np.testing.assert_array_equal(theta, positions)
 
 
 def test_scattered_starts_have_the_standard_deviation_given() -> None:
     """4000 standard normals: the sum of squares is chi-square; false alarm 1e-6."""
-    out = sgmcmc.sgld(log_lik, DATA, {"theta": [5.0, -5.0]}, nChains=2000, starts=0.1, **STILL)
-    z = (out["theta"][:, 0] - [5.0, -5.0]) / 0.1
+    theta = begun(sgmcmc.sgldSetup, [5.0, -5.0], nChains=2000, starts=0.1)
+    z = (theta - [5.0, -5.0]) / 0.1
     low, high = scipy.stats.chi2.ppf([5e-7, 1 - 5e-7], z.size)
     assert low < (z**2).sum() < high and not low < 2 * (z**2).sum() < high
     assert abs(z.mean()) < 4.9 / np.sqrt(z.size)
-    few = sgmcmc.sgld(log_lik, DATA, {"theta": [5.0, -5.0]}, nChains=2, starts=0.1, **STILL)
-    np.testing.assert_allclose(few["theta"], out["theta"][:2], rtol=1e-5)
+    few = begun(sgmcmc.sgldSetup, [5.0, -5.0], nChains=2, starts=0.1)
+    np.testing.assert_allclose(few, theta[:2], rtol=1e-5)
 
 
 def test_with_control_variates_chains_scatter_around_one_mode() -> None:
-    settings = STILL | {"optStepsize": 1e-3, "nItersOpt": 2000}
-    out = sgmcmc.sgldcv(log_lik, DATA, {"theta": [0, 0]}, nChains=500, starts=0.01, **settings)
-    np.testing.assert_allclose(out["theta"].mean(axis=(0, 1)), DATA["x"].mean(axis=0), atol=0.15)
-    assert 0.005 < out["theta"].std(axis=0).min() < 0.015
+    theta = begun(sgmcmc.sgldcvSetup, [0, 0], nChains=500, starts=0.01, optStepsize=1e-3, nItersOpt=2000)
+    np.testing.assert_allclose(theta.mean(axis=0), DATA["x"].mean(axis=0), atol=0.15)
+    assert 0.005 < theta.std(axis=0).min() < 0.015
 
 
 def test_with_control_variates_chains_may_start_elsewhere() -> None:
@@ -88,20 +71,21 @@ def test_with_control_variates_chains_may_start_elsewhere() -> None:
 
 
 def test_weights_with_several_chains() -> None:
-    weights = np.random.default_rng(1).uniform(0.5, 2.0, 200)
-    one, two = (draws_of(CATALOGUE[0], "dense", subsampling=np.ones(300), nChains=n) for n in (None, 2))
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 300)
+    one, two = (draws_of(CATALOGUE[0], subsampling=weights, nChains=n) for n in (None, 2))
     for name, array in two.items():
         np.testing.assert_allclose(array[0], one[name], rtol=2e-4, atol=2e-5)
-    out = sgmcmc.sgld(log_lik, DATA, {"theta": [0, 0]}, nChains=3, subsampling=weights, **STILL)
-    assert out["theta"].shape == (3, 1, 2)
+        assert (array[0] != array[1]).any()
 
 
-@pytest.mark.parametrize("chains", [None, 2])
-def test_thinning_and_burn_in_choose_among_the_same_draws(chains: int | None) -> None:
+@pytest.mark.parametrize(
+    ("chains", "plans"), [(None, [(7, 0), (5, 12), (103, 0)]), (2, [(1, 40), (63, 40), (5, 12)])], ids=["one", "two"]
+)
+def test_thinning_and_burn_in_choose_among_the_same_draws(chains: int | None, plans: list[tuple[int, int]]) -> None:
     entry = CATALOGUE[1]
-    whole = draws_of(entry, "dense", nChains=chains, nIters=103)
-    for thin, burn_in in ((1, 0), (7, 0), (1, 40), (5, 12), (63, 40), (103, 0)):
-        some = draws_of(entry, "dense", nChains=chains, nIters=103, thin=thin, burnIn=burn_in)
+    whole = draws_of(entry, nChains=chains, nIters=103)
+    for thin, burn_in in plans:
+        some = draws_of(entry, nChains=chains, nIters=103, thin=thin, burnIn=burn_in)
         for name, array in some.items():
             kept = slice(burn_in + thin - 1, None, thin)
             np.testing.assert_array_equal(array, whole[name][kept] if chains is None else whole[name][:, kept])

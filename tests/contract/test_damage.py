@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
+from sgmcmc.core.store import NAME
 from sgmcmc.run import checkpoint as checkpoint_module
 from sgmcmc.run.checkpoint import Beginning
 from sgmcmc.storage import zarr as storage
+from sgmcmc.storage.lock import locked
 from tests.contract.test_sessions import set_up
 from tests.contract.test_storage import Tree, run
 
@@ -60,6 +63,10 @@ def assert_equal(draws: sgmcmc.Draws, whole: sgmcmc.Draws) -> None:
         np.testing.assert_array_equal(array, expected, err_msg=name)
 
 
+def contents_of(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
 def delete(file: Path) -> None:
     file.unlink()
 
@@ -88,9 +95,9 @@ def test_values_that_are_all_the_fill_value_are_no_missing_ones(path: Path, whol
 @pytest.mark.parametrize("harm", [delete, truncate, flip])
 @pytest.mark.parametrize("chunk", ["posterior/theta/c/0/1/0", "posterior/never/c/0/0/0", "posterior/count/c/0/2"])
 def test_a_chunk_that_is_not_as_written_is_an_error(path: Path, chunk: str, harm: Callable[[Path], None]) -> None:
-    """In draws that are at hand, in `load`, and in a run that goes on, which leaves the store free again."""
+    """In draws that are at hand, in `load`, and in a run that goes on, which leaves the store as it was, and free."""
     name, file = chunk.split("/")[1], path / chunk
-    at_hand, sound = sgmcmc.Draws.load(path), file.read_bytes()
+    at_hand, sound, before = sgmcmc.Draws.load(path), file.read_bytes(), contents_of(path)
     harm(file)
     with pytest.raises(OSError) as unread:
         np.asarray(at_hand[name])
@@ -103,12 +110,15 @@ def test_a_chunk_that_is_not_as_written_is_an_error(path: Path, chunk: str, harm
         with pytest.raises(ValueError, match="storage must be an intact store; got ") as refused:
             resumed(path)
         assert repr(str(file)) in str(refused.value)
+        os.close(locked(path / NAME))
+        file.write_bytes(sound)
+        assert contents_of(path) == before  # with which a run goes on
     else:
         with pytest.raises(OSError) as unread:
             np.asarray(resumed(path)[name])
         assert repr(str(file)) in str(unread.value)
-    file.write_bytes(sound)
-    assert len(resumed(path).iterations) == 70
+        file.write_bytes(sound)
+        assert len(resumed(path).iterations) == 70
 
 
 def test_draws_whose_store_is_gone_or_replaced_are_an_error(

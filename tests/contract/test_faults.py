@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
+from sgmcmc.core.compiled import Compiled
 from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
@@ -29,8 +30,12 @@ def first_bad(draws: np.ndarray) -> int:
     return int(np.argmin(np.isfinite(draws)))
 
 
-@pytest.mark.parametrize("entry", [entry for entry in CATALOGUE if entry.diverges], ids=lambda entry: entry.name)
+KINDS = [entry for entry in CATALOGUE if entry.name in ("sgld", "sghmccv", "ccadl", "badodab")]
+
+
+@pytest.mark.parametrize("entry", KINDS, ids=lambda entry: entry.name)
 def test_divergence_names_the_iteration_and_keeps_the_draws(entry: Entry) -> None:
+    """Without a memory, in leaps, with memories of two kinds; of all samplers see test_samplers.py."""
     settings = entry.settings | ({"nItersOpt": 0} if "paramsOpt" in entry.fields else {})
     arguments = {"params": {"theta": 0.5, "phi": 0.0}, "stepsize": {"theta": 1.0, "phi": 1e-6}}
     quiet = {"verbose": False, "seed": 1, "minibatchSize": 10}
@@ -148,3 +153,28 @@ def test_a_model_that_xla_cannot_compile_runs_as_a_plain_graph() -> None:
             same = sgmcmc.sgld(compiled, DATA, {"theta": 0.0}, 1e-3, **settings)
         # One stream of random numbers in both modes: only rounding differs.
         np.testing.assert_allclose(plain["theta"], same["theta"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("filtered", [False, True], ids=["with its cause", "whose cause TensorFlow drops"])
+def test_an_interrupt_that_came_to_tensorflow_while_it_traced_is_one(depth: int, filtered: bool) -> None:
+    def fail(times: int) -> None:
+        try:
+            raise KeyboardInterrupt if times == 1 else fail(times - 1)
+        except (KeyboardInterrupt, SystemError) as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    def interrupted(x: tf.Tensor) -> list[tf.Tensor]:
+        def branch() -> tf.Tensor:
+            fail(depth)
+            return x
+
+        return [tf.cond(x > 0, branch, lambda: x) if filtered else branch()]
+
+    def broken(x: tf.Tensor) -> list[tf.Tensor]:
+        raise SystemError("of another cause")
+
+    with pytest.raises(KeyboardInterrupt):
+        Compiled(interrupted)(tf.constant(1.0))
+    with pytest.raises(SystemError, match="of another cause"):
+        Compiled(broken)(tf.constant(1.0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -35,8 +37,13 @@ def run(sampler=sgnht, **changed):
     return sampler(logLik, DATASET, PARAMS, logPrior=logPrior, **given | changed)
 
 
+@cache
+def whole(n_chains=None):
+    return run(nChains=n_chains)
+
+
 def test_what_the_step_returns_is_moved_by_it_alone():
-    out = run()
+    out = whole()
     z = np.log(out["lam"] - 0.01 * (out["theta"] ** 2).sum(axis=1)) / 0.1  # but for a little of the minibatch's mean
     assert len(np.unique(out["lam"])) == N_ITERS and abs(z.mean()) < 3 / np.sqrt(N_ITERS) and 0.5 < z.std() < 1.6
     still = run(stepsize={"theta": 1e-4})
@@ -47,12 +54,12 @@ def test_what_the_step_returns_is_moved_by_it_alone():
 
 @pytest.mark.parametrize("n_chains", [None, 3])
 def test_the_same_bits_stepped_saved_and_resumed(n_chains, tmp_path):
-    whole = run(nChains=n_chains)
+    out = whole(n_chains)
     path = tmp_path / "run.zarr"
     run(nChains=n_chains, nIters=11, storage=path)
     resumed = run(nChains=n_chains, storage=path, resume=True)
-    for name in whole:
-        np.testing.assert_array_equal(resumed[name], whole[name])
+    for name in out:
+        np.testing.assert_array_equal(resumed[name], out[name])
 
     def begun():
         return sgmcmc.sgnhtSetup(logLik, DATASET, PARAMS, 1e-4, logPrior, 20, seed=3, nChains=n_chains, gibbs=gibbs)
@@ -65,7 +72,7 @@ def test_the_same_bits_stepped_saved_and_resumed(n_chains, tmp_path):
     session = restoreSess(other, tmp_path / "session")
     sgmcmcStep(other, session, nSteps=N_ITERS - 10)
     for name, theta in sgmcmc.getParams(other, session).items():
-        np.testing.assert_array_equal(theta, whole[name][..., -1, :] if name == "theta" else whole[name][..., -1])
+        np.testing.assert_array_equal(theta, out[name][..., -1, :] if name == "theta" else out[name][..., -1])
 
 
 def test_what_the_step_moves_need_not_be_differentiable():
@@ -84,7 +91,7 @@ def test_what_the_step_moves_need_not_be_differentiable():
 
 
 def test_chains_are_those_of_single_runs():
-    together, alone = run(nChains=3), run(nChains=1)
+    together, alone = whole(3), run(nChains=1)
     np.testing.assert_allclose(together["lam"][0], alone["lam"][0], rtol=1e-5)
     assert not np.allclose(together["lam"][0], together["lam"][1])
 

@@ -119,11 +119,13 @@ def test_control_variates_and_chains_from_disk(on_disk: dict) -> None:
     assert_same(draws(on_disk["memmap"], **changes), draws(**changes))
 
 
-@pytest.mark.parametrize("fetch", Fetch)
-@pytest.mark.parametrize("longest", [2, 7, 1024])
+@pytest.mark.parametrize(
+    ("fetch", "longest"), [(Fetch.AHEAD, 2), (Fetch.WHEN_NEEDED, 7), (Fetch.IN_PROGRAM, 1024)], ids=lambda x: str(x)
+)
 def test_who_fetches_and_the_length_of_blocks_do_not_matter(
     fetch: Fetch, longest: int, in_memory: sgmcmc.Draws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In whole calls; all of the ways with all of the lengths, and what they fetch, are in test_feed.py."""
     monkeypatch.setattr(feed, "choose", lambda data: fetch)
     monkeypatch.setattr(feed, "LONGEST_BLOCK", longest)
     assert_same(draws(), in_memory)
@@ -217,7 +219,7 @@ def test_no_thread_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     assert no_feed_threads()
 
     def interrupt(indices: np.ndarray) -> None:
-        if len(indices) > 2:
+        if threading.current_thread() in feed_threads():  # not yet at set-up
             raise KeyboardInterrupt
 
     with pytest.warns(UserWarning, match=r"interrupted: returning the first 0 of \d+ draws"):

@@ -242,28 +242,32 @@ def of_chain(draws, chain):
     return {k: series[:, chain] for k, series in draws.items()}
 
 
-@pytest.mark.parametrize("n_chains", [1, 2])
-@pytest.mark.parametrize("cv", [False, True], ids=["plain", "control variates"])
-@pytest.mark.parametrize("name", CHAINS)
-def test_chain_is_that_of_the_loop_in_numpy(name, cv, n_chains):
+# Each dynamics, and each minibatch, with both estimators; each dynamics and each estimator with one chain and with two.
+# SGHMC, alone in making several gradients in an iteration, meets the other minibatches in the tests that follow.
+CROSSED = [
+    ("sgld", False, 1, "without replacement"),
+    ("sgld", True, 2, "weighted"),
+    ("sghmc", False, 2, "without replacement"),
+    ("sghmc", True, 1, "reshuffled"),
+    ("sgnht", False, 2, "with replacement"),
+    ("sgnht", True, 1, "without replacement"),
+    ("sgd", False, 2, "reshuffled"),
+    ("sgd", True, 1, "without replacement"),
+    ("adam", False, 2, "weighted"),
+    ("adam", True, 1, "with replacement"),
+]
+
+
+@pytest.mark.parametrize(("name", "cv", "n_chains", "how"), CROSSED)
+def test_chain_is_that_of_the_loop_in_numpy(name, cv, n_chains, how):
     reference, dynamics = CHAINS[name]
-    how, start = "without replacement", starts(n_chains)
+    start = starts(n_chains)
     draws = run(dynamics, MINIBATCHES[how], *estimator_of(cv), range(n_chains), start)
     for chain in range(n_chains):
         assert_same_chain(of_chain(draws, chain), reference(Reference(how, n_chains, chain, cv), start[chain]))
 
 
-@pytest.mark.parametrize("cv", [False, True], ids=["plain", "control variates"])
-@pytest.mark.parametrize("how", ["with replacement", "weighted", "reshuffled"])
-def test_chain_with_other_minibatches(how, cv):
-    start = [{k: np.full(shape, 0.3 + 0.1 * c) for k, shape in SHAPES.items()} for c in range(2)]
-    draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], *estimator_of(cv), range(2), start)
-    for chain in range(2):
-        assert_same_chain(of_chain(draws, chain), sghmc_chain(Reference(how, 2, chain, cv), start[chain]))
-
-
-@pytest.mark.parametrize("fetch", Fetch)
-@pytest.mark.parametrize("length", [1, T])
+@pytest.mark.parametrize(("fetch", "length"), [(Fetch.IN_PROGRAM, T), (Fetch.WHEN_NEEDED, 1), (Fetch.AHEAD, 1)])
 def test_chain_whoever_fetches_and_however_long_the_blocks_are(fetch, length):
     how, start = "weighted", starts(1)
     draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], *estimator_of(False), range(1), start, fetch, length)
@@ -287,8 +291,7 @@ def test_chains_may_share_their_minibatches(how):
         assert_same_chain(of_chain(draws, chain), expected)
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
-@pytest.mark.parametrize(("how", "cv"), [("weighted", False), ("without replacement", True)])
+@pytest.mark.parametrize(("how", "cv", "shared"), [("weighted", False, True), ("with replacement", True, False)])
 def test_gradients_at_the_draws_have_minibatches_of_their_own(how, cv, shared):
     """Drawn for another purpose, by the number of the first gradient of their iteration; the chain is the same."""
 
@@ -358,8 +361,7 @@ class Averaging(Reference):
         return shifted
 
 
-@pytest.mark.parametrize("n_chains", [1, 2])
-@pytest.mark.parametrize("name", ["sgld", "sghmc"])
+@pytest.mark.parametrize(("name", "n_chains"), [("sgld", 1), ("sghmc", 2)])
 def test_memory_of_an_estimator_is_carried_from_gradient_to_gradient(name, n_chains):
     reference, dynamics = CHAINS[name]
     how, start, estimator = "without replacement", starts(n_chains), averaging()
