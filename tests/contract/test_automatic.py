@@ -38,6 +38,11 @@ def log_prior(params: dict) -> tf.Tensor:
 ARGUMENTS: dict[str, Any] = {"logPrior": log_prior, "minibatchSize": 100, "seed": 1}
 
 
+def begin(sampler: Any) -> None:
+    """All that precedes the first iteration: the search for the mode, and for the stepsize."""
+    sgmcmc.initSess(sampler, verbose=False)
+
+
 def test_a_run_without_any_setting_has_the_posterior() -> None:
     """Coefficients whose sds differ by a factor of 600, from zeros.
 
@@ -146,7 +151,7 @@ def test_the_search_for_the_mode_needs_no_setting() -> None:
 
 def test_a_search_that_stops_early_is_said_to() -> None:
     with pytest.warns(UserWarning, match=r"the search for the mode of sgldcv stopped about .* deviations away from it"):
-        sgmcmc.sgldcv(log_lik, DATASET, PARAMS, "auto", 1e-7, **ARGUMENTS, nItersOpt=50, nIters=5, verbose=False)
+        begin(sgmcmc.sgldcvSetup(log_lik, DATASET, PARAMS, "auto", 1e-7, **ARGUMENTS, nItersOpt=50))
 
 
 def test_a_posterior_that_is_not_concave_is_said_to_be() -> None:
@@ -154,12 +159,11 @@ def test_a_posterior_that_is_not_concave_is_said_to_be() -> None:
         return tf.reduce_sum(dataset["y"] * 0.0 + 1e-3 * params["level"] ** 2 - 1e-4 * params["level"] ** 4)
 
     with pytest.warns(UserWarning, match=r"not concave at the mode that sgld found, or is flat, in 1 of 1 directions"):
-        sgmcmc.sgldSetup(
-            saddle, DATASET, {"level": 0.0}, 0.01, preconditioner="dense", **{**ARGUMENTS, "logPrior": None}
+        begin(
+            sgmcmc.sgldSetup(
+                saddle, DATASET, {"level": 0.0}, 0.01, preconditioner="dense", **{**ARGUMENTS, "logPrior": None}
+            )
         )
-        sgmcmc.sgld(
-            saddle, DATASET, {"level": 0.0}, 0.01, preconditioner="dense", minibatchSize=100, nIters=3, verbose=False
-        )  # fmt: skip
 
 
 def test_a_direction_that_the_data_do_not_see_is_said_to_be_flat() -> None:
@@ -169,7 +173,7 @@ def test_a_direction_that_the_data_do_not_see_is_said_to_be_flat() -> None:
         return -0.5 * tf.reduce_sum((dataset["y"] - params["a"] - params["b"]) ** 2)
 
     with pytest.warns(UserWarning, match=r"or is flat, in 1 of 2 directions"):
-        sgmcmc.sgld(improper, DATASET, {"a": 0.0, "b": 0.0}, nIters=3, verbose=False, seed=1)
+        begin(sgmcmc.sgldSetup(improper, DATASET, {"a": 0.0, "b": 0.0}, seed=1))
 
 
 def test_the_curvature_is_that_of_the_posterior() -> None:
@@ -270,7 +274,7 @@ def test_a_run_that_is_too_short_is_said_to_be() -> None:
 
 def test_a_tolerance_that_cannot_be_kept_is_said_not_to_be() -> None:
     with pytest.warns(UserWarning, match=r"no stepsize of sghmc keeps tolerance=0.05: .* is up to 1\d%, and"):
-        sgmcmc.sghmc(log_lik, DATASET, PARAMS, **ARGUMENTS, nIters=10, verbose=False)
+        begin(sgmcmc.sghmcSetup(log_lik, DATASET, PARAMS, **ARGUMENTS))
 
 
 @pytest.mark.parametrize("p", [1, 5])

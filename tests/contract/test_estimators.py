@@ -68,52 +68,67 @@ def arguments(entry: Entry, variant: str) -> dict[str, Any]:
     return given | {"minibatchSize": 20, "seed": 5, "nChains": 2} | entry.settings | VARIANTS[variant]
 
 
-FEW = ("saga, repeats", "svrg", "adaptive, preferential")  # what they share with the others is not that of dynamics
-OF_DYNAMICS = dict.fromkeys(("sghmc", "sgnht", "sample"), FEW) | {
-    "sgld": tuple(VARIANTS),
-    "ccadl": ("saga, repeats", "svrg", "preferential, control variates"),  # its own noise of each
-    "baoab": ("saga, repeats", "adaptive, preferential"),
-    "badodab": ("svrg", "adaptive, preferential"),
-    "psgld": ("saga, repeats", "adaptive, preferential"),
+# Each estimator and each minibatch with a plain step (sgld) or with what differs in a step: leaps (sghmc), the noise of
+# the gradient (ccadl), a place of the gradient's own (baoab, badodab). The others differ in their memory alone.
+OF_DYNAMICS = {
+    "sgld": ("saga", "preferential", "adaptive"),
+    "sghmc": ("saga, repeats", "svrg", "adaptive, preferential"),
+    "ccadl": ("saga, repeats", "svrg", "preferential, control variates"),
+    "baoab": ("adaptive, preferential",),
+    "badodab": ("svrg",),
+    "sgnht": ("adaptive, preferential",),
+    "psgld": ("saga, repeats",),
+    "sample": ("svrg",),
 }
 CROSSED = [(entry, variant) for entry in DYNAMICS for variant in OF_DYNAMICS[entry.name]]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("entry", "variant"), CROSSED, ids=[f"{entry.name}: {variant}" for entry, variant in CROSSED])
-def test_a_chain_is_the_same_in_one_call_resumed_from_a_store_and_step_by_step(
-    entry: Entry, variant: str, tmp_path: Path
-) -> None:
+def test_a_chain_is_the_same_resumed_from_a_store_and_step_by_step(entry: Entry, variant: str, tmp_path: Path) -> None:
+    """Each of them interrupted, at different iterations, and by turns in steps of one and of several."""
     given = arguments(entry, variant)
-    whole = entry.one_call(**given, nIters=LENGTH, verbose=False)
-    assert all(np.isfinite(theta).all() for theta in whole.values())
-    entry.one_call(**given, nIters=FIRST, verbose=False, storage=tmp_path / "run.zarr")
-    resumed = entry.one_call(**given, nIters=LENGTH, verbose=False, storage=tmp_path / "run.zarr", resume=True)
+    first = entry.one_call(**given, nIters=FIRST, verbose=False, storage=tmp_path / "run.zarr")
+    whole = entry.one_call(**given, nIters=LENGTH, verbose=False, storage=tmp_path / "run.zarr", resume=True)
+    for name, theta in whole.items():
+        assert theta.shape[:2] == (2, LENGTH) and np.isfinite(theta).all()
+        np.testing.assert_array_equal(theta[:, :FIRST], first[name])
     sampler = entry.setup(**given)
     sess = sgmcmc.initSess(sampler, verbose=False)
     sgmcmc.sgmcmcStep(sampler, sess, nSteps=7)
     sgmcmc.saveSess(sampler, sess, tmp_path / "chain.sess")
     again = entry.setup(**given)
     sess = sgmcmc.restoreSess(again, tmp_path / "chain.sess")
-    for _ in range(LENGTH - 7 - 9):
-        sgmcmc.sgmcmcStep(again, sess)
-    sgmcmc.sgmcmcStep(again, sess, nSteps=9)
-    last = sgmcmc.getParams(again, sess)
-    for name, theta in whole.items():
-        assert theta.shape[:2] == (2, LENGTH)
-        np.testing.assert_array_equal(resumed[name], theta)
-        np.testing.assert_array_equal(last[name], theta[:, -1])
-    for name, values in whole.sampleStats.items():
-        np.testing.assert_array_equal(resumed.sampleStats[name], values)
+    for size in (*[1] * (LENGTH - 7 - 9), 9):
+        sgmcmc.sgmcmcStep(again, sess, nSteps=size)
+        for name, theta in sgmcmc.getParams(again, sess).items():
+            np.testing.assert_array_equal(theta, whole[name][:, sess.iteration - 1])
+
+
+def test_a_chain_in_memory_is_that_of_a_store(tmp_path: Path) -> None:
+    """Also what is recorded beside the draws; neither storage knows where draws come from."""
+    given = arguments(CATALOGUE[0], "adaptive")
+    whole = sgmcmc.sgld(**given, nIters=LENGTH, verbose=False)
+    sgmcmc.sgld(**given, nIters=FIRST, verbose=False, storage=tmp_path / "run.zarr")
+    resumed = sgmcmc.sgld(**given, nIters=LENGTH, verbose=False, storage=tmp_path / "run.zarr", resume=True)
+    for name, values in (whole | whole.sampleStats).items():
+        np.testing.assert_array_equal((resumed | resumed.sampleStats)[name], values)
+
+
+def position(n_steps: int, **given: Any) -> dict[str, np.ndarray]:
+    """Where sgld stands after so many iterations."""
+    sampler = sgmcmc.sgldSetup(**given)
+    sess = sgmcmc.initSess(sampler, verbose=False)
+    sgmcmc.sgmcmcStep(sampler, sess, nSteps=n_steps)
+    return sgmcmc.getParams(sampler, sess)
 
 
 def test_the_number_of_chains_does_not_change_a_chain() -> None:
     for variant in ("saga, repeats", "svrg", "adaptive"):
-        given = arguments(CATALOGUE[0], variant) | {"nIters": 40, "verbose": False}
+        given = arguments(CATALOGUE[0], variant)
         if variant == "adaptive":  # a pilot of two chains goes further than one
             given["minibatchSize"] = adaptive(np.ones(N), threshold=10.0)
-        two = sgmcmc.sgld(**given)
-        one = sgmcmc.sgld(**given | {"nChains": None})
+        two, one = position(40, **given), position(40, **given | {"nChains": None})
         np.testing.assert_allclose(two["slope"][0], one["slope"], rtol=1e-4, atol=1e-5)
 
 
@@ -189,10 +204,17 @@ def test_svrg_has_ten_passes_between_full_gradients_whatever_the_leaps() -> None
         assert sampler._sampler.settings["every"] == 10 * N // (20 * leaps)
 
 
+def found_stepsize(**given: Any) -> float:
+    """That of "auto"."""
+    sampler = sgmcmc.sgldSetup(**given, seed=1)
+    sgmcmc.initSess(sampler, verbose=False)
+    return sampler.expected["stepsize"]
+
+
 def test_an_automatic_stepsize_is_larger_with_less_noise() -> None:
     given = {"logLik": log_lik, "dataset": DATASET, "params": PARAMS, "logPrior": log_prior, "minibatchSize": 4}
     found = {
-        name: sgmcmc.sgld(**given, **more, nIters=5, verbose=False, seed=1).settings["expected"]["stepsize"]
+        name: found_stepsize(**given, **more)
         for name, more in {
             "plain": {},
             "preferential": {"subsampling": preferential()},
@@ -221,9 +243,9 @@ def test_saga_and_svrg_move_all_rows_together() -> None:
 @pytest.mark.parametrize("variant", ["saga", "svrg", "preferential"])
 def test_data_on_disk_give_the_same_chain(variant: str, tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", X.astype(np.float32))
-    given = arguments(CATALOGUE[0], variant) | {"nChains": None, "nIters": 12, "verbose": False}
+    given = arguments(CATALOGUE[0], variant) | {"nChains": None}
     on_disk = {"X": np.load(tmp_path / "X.npy", mmap_mode="r"), "y": Y}
-    here, there = sgmcmc.sgld(**given), sgmcmc.sgld(**given | {"dataset": on_disk})
+    here, there = position(12, **given), position(12, **given | {"dataset": on_disk})
     np.testing.assert_allclose(there["slope"], here["slope"], rtol=1e-5)
     with pytest.raises(ValueError, match="minibatchSize of sgld must be a number for data that are not in memory"):
         sgmcmc.sgldSetup(**arguments(CATALOGUE[0], "adaptive") | {"dataset": on_disk})
@@ -357,13 +379,8 @@ def test_the_noise_of_saga_is_there_even_where_all_observations_curve_alike() ->
     def mean(params: dict, dataset: dict) -> tf.Tensor:
         return -0.5 * tf.reduce_sum((dataset["x"] - params["m"]) ** 2)
 
-    found = [
-        sgmcmc.sgld(
-            mean, {"x": x}, {"m": 0.0}, minibatchSize=1, nIters=3, verbose=False, seed=1, gradient=gradient,
-            preconditioner=None,
-        ).settings["expected"]["stepsize"]
-        for gradient in (controlVariates(), saga())
-    ]  # fmt: skip
+    given = {"logLik": mean, "dataset": {"x": x}, "params": {"m": 0.0}, "minibatchSize": 1, "preconditioner": None}
+    found = [found_stepsize(**given, gradient=gradient) for gradient in (controlVariates(), saga())]
     assert found[1] < 0.9 * found[0]
 
 

@@ -108,6 +108,12 @@ def run(name: str, dataset: Any = DATA, **changes: Any) -> sgmcmc.Draws:
     return getattr(sgmcmc, name)(dataset=dataset, **given)
 
 
+@cache
+def whole(seed: int = 7) -> np.ndarray:
+    """The draws of `theta` by sgld, however they are fed."""
+    return run("sgld", nIters=400, seed=seed)["theta"]
+
+
 # --- the bits -----------------------------------------------------------------------------------------------------
 
 Rows = list[np.ndarray]
@@ -195,7 +201,7 @@ def test_blocks_of_one_iteration(name: str, sources: Tree) -> None:
 def test_steps_thinning_and_resuming_across_the_ends_of_blocks(
     name: str, sources: Tree, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    whole = run(name)
+    made = run(name)
     several = "nChains" in CASES[name]
     monkeypatch.setattr(feed, "LONGEST_BLOCK", 5)
     sampler = set_up(name, sources["memmap"])
@@ -205,14 +211,14 @@ def test_steps_thinning_and_resuming_across_the_ends_of_blocks(
         for done in range(size, N_ITERS + 1, size):
             sgmcmc.sgmcmcStep(sampler, sess, nSteps=size)
             for key, theta in sgmcmc.getParams(sampler, sess).items():
-                np.testing.assert_array_equal(theta, whole[key][:, done - 1] if several else whole[key][done - 1])
+                np.testing.assert_array_equal(theta, made[key][:, done - 1] if several else made[key][done - 1])
 
     kept = slice(9, None, 4)  # after 10, 14, ... iterations
     store = tmp_path / "run.zarr"
     for n_iterations, length in ((12, 5), (N_ITERS, 1024)):  # the first ends within a block
         monkeypatch.setattr(feed, "LONGEST_BLOCK", length)
         resumed = run(name, sources["zarr"], nIters=n_iterations, burnIn=6, thin=4, storage=store, resume=True)
-    for key, array in whole.items():
+    for key, array in made.items():
         np.testing.assert_array_equal(resumed[key], array[:, kept] if several else array[kept])
 
 
@@ -271,18 +277,18 @@ class Unreliable(Source):
 
 @pytest.mark.usefixtures("ahead")
 def test_what_the_source_raises_ends_a_run_as_itself_and_a_store_goes_on(tmp_path: Path) -> None:
-    store, whole = tmp_path / "run.zarr", run("sgld")
+    store = tmp_path / "run.zarr"
     for place in ({}, {"storage": store}):
         with pytest.raises(UnpluggedError, match=r"^the disk is gone$"):
             run("sgld", Unreliable(3), **place)
         assert not feeding()
     out = run("sgld", Source(), storage=store, resume=True)
-    np.testing.assert_array_equal(out["theta"], whole["theta"])
+    np.testing.assert_array_equal(out["theta"], whole()[:N_ITERS])
 
 
 @pytest.mark.usefixtures("ahead")
 def test_a_session_stands_where_it_was_after_an_error_of_the_source_and_goes_on() -> None:
-    whole, source = run("sgld"), Unreliable(3)
+    source = Unreliable(3)
     sampler = set_up("sgld", source)
     sess = sgmcmc.initSess(sampler)
     sgmcmc.sgmcmcStep(sampler, sess, nSteps=5)
@@ -290,15 +296,15 @@ def test_a_session_stands_where_it_was_after_an_error_of_the_source_and_goes_on(
         with pytest.raises(UnpluggedError, match=r"^the disk is gone$"):
             sgmcmc.sgmcmcStep(sampler, sess, nSteps=20)  # of which the first two blocks were fetched
         assert sess.iteration == 5
-        np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], whole["theta"][4])
+        np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], whole()[4])
     source.fetch = 10**9
     sgmcmc.sgmcmcStep(sampler, sess, nSteps=25)
-    np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], whole["theta"][29])
+    np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], whole()[29])
 
 
 @pytest.mark.usefixtures("ahead")
 def test_a_number_on_disk_that_is_not_finite_is_named_when_its_row_is_fetched(tmp_path: Path) -> None:
-    whole, fetched = run("sgld"), []
+    fetched: list[np.ndarray] = []
     run("sgld", Source(fetched.append))
     late = next(int(i) for i in fetched[3] if not any(i in before for before in fetched[:3]))
     bad = DATA["x"].copy()
@@ -308,7 +314,7 @@ def test_a_number_on_disk_that_is_not_finite_is_named_when_its_row_is_fetched(tm
     with pytest.raises(ValueError, match=message):
         run("sgld", data)
     assert not feeding()
-    np.testing.assert_array_equal(run("sgld", data, nIters=21)["theta"], whole["theta"][:21])  # three blocks
+    np.testing.assert_array_equal(run("sgld", data, nIters=21)["theta"], whole()[:21])  # three blocks
     sampler = set_up("sgld", data)
     sess = sgmcmc.initSess(sampler)
     sgmcmc.sgmcmcStep(sampler, sess, nSteps=5)
@@ -316,7 +322,7 @@ def test_a_number_on_disk_that_is_not_finite_is_named_when_its_row_is_fetched(tm
         sgmcmc.sgmcmcStep(sampler, sess, nSteps=25)
     np.lib.format.open_memmap(tmp_path / "x.npy", mode="r+")[late] = DATA["x"][late]
     sgmcmc.sgmcmcStep(sampler, sess, nSteps=25)
-    np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], whole["theta"][29])
+    np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], whole()[29])
 
 
 def interrupting(fetch: int) -> Source:
@@ -333,18 +339,16 @@ def interrupting(fetch: int) -> Source:
 
 @pytest.mark.usefixtures("ahead")
 def test_an_interrupted_run_returns_its_draws_and_leaves_no_thread() -> None:
-    whole = run("sgld", nIters=400)
     with pytest.warns(UserWarning, match=r"interrupted: returning the first \d+ of 1000000 draws"):
         out = run("sgld", interrupting(40), nIters=10**6)
     assert not feeding()
     made = min(len(out["theta"]), 400)
     assert made >= 30 * 7
-    np.testing.assert_array_equal(out["theta"][:made], whole["theta"][:made])
+    np.testing.assert_array_equal(out["theta"][:made], whole()[:made])
 
 
 @pytest.mark.usefixtures("ahead")
 def test_an_interrupted_session_goes_on() -> None:
-    whole = run("sgld")
     sampler = set_up("sgld", interrupting(40))
     sess = sgmcmc.initSess(sampler)
     sgmcmc.sgmcmcStep(sampler, sess, nSteps=3)
@@ -353,7 +357,7 @@ def test_an_interrupted_session_goes_on() -> None:
     assert sess.iteration == 3
     for done in (4, N_ITERS):
         sgmcmc.sgmcmcStep(sampler, sess, nSteps=done - sess.iteration)
-        np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], whole["theta"][done - 1])
+        np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], whole()[done - 1])
 
 
 @pytest.mark.usefixtures("ahead")
@@ -445,13 +449,13 @@ print("parent", sgmcmc.getParams(sampler, sess)["theta"].tobytes().hex(), flush=
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_fork_of_a_process_that_samples_is_refused_with_the_remedy_and_disturbs_nothing() -> None:
     """TensorFlow's own threads are not in the child, which would hang as soon as TensorFlow wants one of them."""
-    whole = run("sgld")["theta"][N_ITERS - 1].tobytes().hex()
+    expected = whole()[N_ITERS - 1].tobytes().hex()
     done = in_a_process(FORK)
     assert done.returncode == 0, done.stderr[-2000:]
     said, ended, parent = done.stdout.splitlines()
     assert said.startswith("2 1 sgmcmc cannot be used in a process that was forked after sgmcmc had been used")
     assert said.endswith("start processes with multiprocessing.get_context('spawn').")
-    assert (ended, parent) == ("ended", f"parent {whole}")
+    assert (ended, parent) == ("ended", f"parent {expected}")
 
 
 FORK_FIRST = """
@@ -476,7 +480,7 @@ def test_processes_forked_before_any_use_sample() -> None:
         [sys.executable, "-c", FORK_FIRST], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200,
         check=False,
     )  # fmt: skip
-    assert done.stdout.split() == [run("sgld", seed=seed)["theta"][-1].tobytes().hex() for seed in (7, 8)], done.stderr
+    assert done.stdout.split() == [whole(seed)[N_ITERS - 1].tobytes().hex() for seed in (7, 8)], done.stderr
 
 
 def test_a_session_is_stepped_by_one_thread_at_a_time() -> None:
@@ -503,4 +507,4 @@ def test_a_session_is_stepped_by_one_thread_at_a_time() -> None:
     other.join(60)
     sgmcmc.sgmcmcStep(sampler, sess, nSteps=25)
     assert told == [None] and sess.iteration == N_ITERS
-    np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], run("sgld")["theta"][-1])
+    np.testing.assert_array_equal(sgmcmc.getParams(sampler, sess)["theta"], whole()[N_ITERS - 1])

@@ -33,12 +33,12 @@ class Interrupts:
                 self.armed.clear()
                 self.answered.clear()
                 os.kill(os.getpid(), signal.SIGINT)
-                while not self.answered.wait(20):  # Python drops what is raised in a __del__: the user presses again
+                while not self.answered.wait(3):  # Python drops what is raised in a __del__: the user presses again
                     os.kill(os.getpid(), signal.SIGINT)
 """
 
 STEPPING = """
-T = 40_000
+T = 8000  # few, since an interrupt that Python drops costs the rest of them
 whole = sgmcmc.sghmc(**GIVEN, L=2, alpha=0.1, nIters=T, verbose=False)
 whole = {name: np.array(whole[name]) for name in "tu"}
 sampler = sgmcmc.sghmcSetup(**GIVEN, L=2, alpha=0.1)
@@ -67,9 +67,9 @@ ONE_CALL = """
 whole = sgmcmc.sgld(**GIVEN, nIters=200_000, verbose=False)
 began = time.perf_counter()
 sgmcmc.sgld(**GIVEN, nIters=1000, thin=5, verbose=False)
-interrupts, count, shorter = Interrupts(0.02, 4 * (time.perf_counter() - began)), 0, 0
+interrupts, count, shorter = Interrupts(0.02, 2 * (time.perf_counter() - began)), 0, 0  # half before the first draw
 warnings.simplefilter("ignore")
-for _ in range(50):
+for _ in range(40):
     try:
         interrupts.armed.set()
         out = sgmcmc.sgld(**GIVEN, nIters=10**9, thin=5, verbose=False)
@@ -86,7 +86,7 @@ print("interrupts", count, "whole" if shorter > 10 else f"only {shorter} had dra
 """
 
 
-@pytest.mark.parametrize(("code", "least"), [(STEPPING, 500), (ONE_CALL, 50)], ids=["stepping", "one call"])
+@pytest.mark.parametrize(("code", "least"), [(STEPPING, 500), (ONE_CALL, 40)], ids=["stepping", "one call"])
 def test_interrupts_leave_everything_whole(code: str, least: int) -> None:
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(
