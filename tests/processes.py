@@ -96,8 +96,9 @@ class Processes:
             of_file = defaultdict(list)
             for nodeid, seconds in self._spent.items():
                 of_file[_file(nodeid)].append(seconds)
-            means = {file: round(sum(each) / len(each), 2) for file, each in sorted(of_file.items())}
-            self._table.write_text(json.dumps(means, indent=1) + "\n", encoding="utf-8")
+            means = self._seconds | {file: round(sum(each) / len(each), 2) for file, each in of_file.items()}
+            kept = {file: means[file] for file in sorted(means) if (self._config.rootpath / file).exists()}
+            self._table.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
     def _alone(self) -> bool:
         return self._config.option.collectonly or self._config.option.usepdb

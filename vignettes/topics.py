@@ -43,7 +43,7 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 # The words have names such as "b4", by row and column.
 
 SIDE, N_TOPICS, N_TOKENS = 5, 10, 100
-N = 300 if SHORT else 2_000
+N = 600 if SHORT else 2_000
 places = np.arange(SIDE**2).reshape(SIDE, SIDE)
 truth = np.zeros((N_TOPICS, SIDE**2))
 for k, bar in enumerate([*places, *places.T]):
@@ -62,7 +62,7 @@ def simulate(n, seed):
 
 
 docs, _ = simulate(N, 1)
-held_out, theta_held_out = simulate(200, 2)
+held_out, theta_held_out = simulate(100 if SHORT else 200, 2)
 print(f"{docs.shape[0]} documents, {docs.sum()} tokens of {docs.shape[1]} words")
 
 # %%

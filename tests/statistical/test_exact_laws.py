@@ -76,19 +76,40 @@ def law(variance, problem=NORMAL):
 EPS = 0.4 / NORMAL.a
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.float64], ids=["float32", "float64"])
-def test_sgld(dtype):
-    problem = GaussianMean(N, P0, dtype)
+def every_draw(centre, noise):
+    """theta and what is recorded with it, [300, C] each."""
+    variance = sgld_variance(EPS, NORMAL.a, noise)
+    prepared = chains(NORMAL, sgld(), WITHOUT, EPS, C, NORMAL.mean, variance, centre)
+    return simulate(prepared, 300, record=lambda state: {"theta": state.params["theta"]} | state.memory["theta"])
+
+
+@pytest.fixture(scope="module")
+def plain_draws():
+    return every_draw(None, V)
+
+
+@pytest.fixture(scope="module")
+def control_variates_draws():
+    return every_draw(NORMAL.mean + 0.2, 0.0)
+
+
+def every_fifth(draws):
+    return {"theta": draws["theta"][4::5]}
+
+
+def test_sgld_float64():
+    problem = GaussianMean(N, P0, tf.float64)
     variance = sgld_variance(EPS, problem.a, problem.noise_without_replacement(n))
     draws = theta_run(sgld(), WITHOUT, EPS, variance, problem=problem)
-    accept(f"sgld, without replacement, {dtype.name}", moments_z(draws, *law(variance, problem)))
-    if dtype == tf.float32:
-        reject("true posterior in place of the law", moments_z(draws, *law(1 / problem.a, problem)))
-        reject(
-            "law of minibatches with replacement",
-            moments_z(draws, *law(sgld_variance(EPS, problem.a, problem.noise_with_replacement(n)))),
-        )
-        reject("law without the prior", moments_z(draws, np.array([problem.x.mean()]), np.array([[variance]])))
+    accept("sgld, without replacement, float64", moments_z(draws, *law(variance, problem)))
+
+
+def test_sgld(plain_draws):
+    variance, draws = sgld_variance(EPS, NORMAL.a, V), every_fifth(plain_draws)
+    accept("sgld, without replacement, float32", moments_z(draws, *law(variance)))
+    reject("true posterior in place of the law", moments_z(draws, *law(1 / NORMAL.a)))
+    reject("law of minibatches with replacement", moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, V_WITH))))
+    reject("law without the prior", moments_z(draws, np.array([NORMAL.x.mean()]), np.array([[variance]])))
 
 
 @pytest.mark.parametrize(
@@ -205,9 +226,8 @@ def test_control_variates_are_exact_on_a_gaussian():
         np.testing.assert_allclose(estimate, -problem.a * (2.0 - problem.mean), rtol=1e-12)
 
 
-def test_sgldcv():
-    variance = sgld_variance(EPS, NORMAL.a, 0.0)
-    draws = theta_run(sgld(), WITHOUT, EPS, variance, centre=NORMAL.mean + 0.2)
+def test_sgldcv(control_variates_draws):
+    variance, draws = sgld_variance(EPS, NORMAL.a, 0.0), every_fifth(control_variates_draws)
     accept("sgldcv, without replacement", moments_z(draws, *law(variance)))
     reject("true posterior in place of the law", moments_z(draws, *law(1 / NORMAL.a)))
     reject("law of sgld", moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, V))))
@@ -249,10 +269,9 @@ def test_halving_the_stepsize_halves_the_bias_of_sgld(name, centre, noise):
     reject("bias is quadratic", {"z": z_score(difference, bias(EPS) - 2 * bias(EPS) / 4)})
 
 
-def test_innovations_of_sgld():
+def test_innovations_of_sgld(plain_draws):
     """theta' less its conditional mean: right scale given the past, uncorrelated in time and with the position."""
-    variance = sgld_variance(EPS, NORMAL.a, V)
-    theta = theta_run(sgld(), WITHOUT, EPS, variance, iterations=200, thin=1)["theta"] - NORMAL.mean
+    variance, theta = sgld_variance(EPS, NORMAL.a, V), plain_draws["theta"][:200] - NORMAL.mean
     r = theta[1:] - (1 - EPS * NORMAL.a / 2) * theta[:-1]
     accept(
         "sgld, innovations",
@@ -271,16 +290,14 @@ def test_innovations_of_sgld():
     reject("the same minibatch at every step", {"lag 1": z_score((r[1:] * r[:-1]).mean(axis=0), 0)})
 
 
-@pytest.mark.parametrize(("name", "centre", "noise"), [("sgld", None, V), ("sgldcv", NORMAL.mean + 0.2, 0.0)])
-def test_sgld_tells_its_variance(name, centre, noise):
+@pytest.mark.parametrize(("name", "noise"), [("plain", V), ("control_variates", 0.0)])
+def test_sgld_tells_its_variance(name, noise, request):
     """1 + eps/4 grad^2 is on average the variance over the posterior's, at every stepsize; and far more precise."""
     ratio = sgld_variance(EPS, NORMAL.a, noise) * NORMAL.a
-    prepared = chains(NORMAL, sgld(), WITHOUT, EPS, C, NORMAL.mean, ratio / NORMAL.a, centre)
-    record = lambda state: {"theta": state.params["theta"]} | state.memory["theta"]  # noqa: E731
-    draws = simulate(prepared, 300, 2, record)
+    draws = {key: series[1::2] for key, series in request.getfixturevalue(f"{name}_draws").items()}
     told = draws["variance_ratio"].mean(axis=0)
     squares = (NORMAL.a * (draws["theta"] - NORMAL.mean) ** 2).mean(axis=0)
-    accept(f"{name}, told variance", {"told": z_score(told, ratio), "of theta": z_score(squares, ratio)})
+    accept(f"sgld, {name}, told variance", {"told": z_score(told, ratio), "of theta": z_score(squares, ratio)})
     reject("that of the posterior", {"told": z_score(told, 1.0)})
     reject("that without the size of the steps", {"told": z_score(told, 1 + EPS * noise / 4)})
     assert told.std() < 0.35 * squares.std()
