@@ -207,6 +207,8 @@ class _Worker:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         found = {item.nodeid: item for item in items}
         items[:] = [found[nodeid] for nodeid in self._wanted if nodeid in found]
+        if len(items) < len(self._wanted):
+            self._connection.send(("complains", "It did not find all of its tests: has a file changed?"))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._connection.send(("begins", nodeid))

@@ -165,7 +165,10 @@ def test_a_crash_is_a_failure_of_the_test_that_ran(suite: Suite, tmp_path: Path)
 
 
 def test_tests_that_a_process_does_not_find_have_failed(suite: Suite) -> None:
-    """Of a file that is another each time it is read."""
+    """Of files that are others each time they are read."""
+    fewer = "from tests import processes\nif not processes.is_one():\n    def test_gone(): pass\ndef test_it(): pass"
+    done = suite({"test_a.py": fewer, "test_b.py": "def test_good(): pass"})
+    assert done.returncode == 1 and "1 failed, 2 passed" in done.stdout and "has a file changed?" in done.stdout
     changing = "from tests import processes\nassert not processes.is_one(), 'not here'\ndef test_it(): pass"
     done = suite({"test_a.py": changing, "test_b.py": "def test_good(): pass"})
     assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout and "not here" in done.stdout
