@@ -221,7 +221,7 @@ def test_the_noise_is_bounded_in_every_direction() -> None:
 )
 def test_the_noise_of_half_of_the_data(subsampling: str, left: float) -> None:
     """The mean of 100 observations: the terms' variance s^2 makes a noise of N^2/n s^2, without replacement less."""
-    x = RNG.normal(size=100)
+    x = np.random.default_rng(3).normal(size=100)
 
     def of_mean(params: dict, dataset: dict) -> tf.Tensor:
         return -0.5 * tf.reduce_sum((dataset["x"] - params["level"]) ** 2)

@@ -322,14 +322,14 @@ def test_gradients_at_the_draws_have_minibatches_of_their_own(how, cv, shared):
 
 @pytest.mark.parametrize(("how", "cv"), [("without replacement", False), ("with replacement", True)])
 def test_covariance_of_the_noise_is_that_of_the_minibatch(how, cv):
-    """Each position is what the one before gave: N^2/n times the variance of the terms, and what is unseen of it."""
+    """As positions: N^2/n times the variance of the terms, without the prior; times 1 - n/N without replacement."""
     start, unseen = starts(1), 1 - n / N if how == "without replacement" else 1.0
     dynamics = Dynamics(lambda theta, memory, given: (1e-2 * given.covariance, memory), covariance="diag")
     draws = of_chain(run(dict.fromkeys(SHAPES, dynamics), MINIBATCHES[how], *estimator_of(cv), range(1), start), 0)
 
     def terms(theta, x):
         each = [gradient(theta, x[i : i + 1], np.ones(1)) for i in range(n)]
-        return {k: np.stack([g[k] + theta[k] for g in each]) for k in SHAPES}  # without the prior
+        return {k: np.stack([g[k] + theta[k] for g in each]) for k in SHAPES}
 
     def chain(theta):
         for t in range(T):
