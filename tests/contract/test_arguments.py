@@ -223,6 +223,9 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
      "thin of sgld must be at most the 10 iterations after burnIn; got 11."),
     ("sgld", "burnIn of all iterations", {"nIters": 10, "burnIn": 10},
      "burnIn of sgld must be less than nIters = 10; got 10."),
+    ("sghmc", "more leaps than random numbers", {"nIters": 10**9, "L": 5, "burnIn": 10**9},  # burnIn, so as not to run
+     "nIters of sghmc must make fewer than 2**32 steps in all, since random numbers would repeat; got 1000000000 "
+     "iterations of 5."),
     ("sghmc", "alpha above 1", {"alpha": 1.5}, "alpha of sghmc must be a number in (0, 1]; got 1.5."),
     ("sghmc", "alpha 0", {"alpha": 0.0}, "alpha of sghmc must be a number in (0, 1]; got 0.0."),
     ("sghmc", "wrong keys in alpha", {"alpha": {"beta": 0.1}}, "alpha of sghmc must have the keys of params"),

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.linalg import eigh, solve_discrete_lyapunov
 
 import sgmcmc
+from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.laplace import search
 from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.laplace.stepsize import directions, largest
 from sgmcmc.laplace.whitening import whitening
 
 RNG = np.random.default_rng(0)
@@ -189,6 +192,50 @@ def test_the_curvature_is_that_of_the_posterior() -> None:
     at, precision = search.find_mode(posterior, np.zeros(4), 1, verbose=False)
     np.testing.assert_allclose(at, MEAN, rtol=1e-4)
     np.testing.assert_allclose(precision, PRECISION, rtol=1e-8)
+
+
+def test_a_search_that_is_cut_short_is_finished_by_newton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One step of the trust region from 30 sds away; that of Newton then ends at the mode of a linear regression."""
+    sampler = sgmcmc.sgldSetup(log_lik, DATASET, PARAMS, 1e-6, logPrior=log_prior, dtype="float64", seed=1)._sampler
+    sds = np.sqrt(np.diag(np.linalg.inv(PRECISION)))
+    monkeypatch.setattr(search, "STEPS", 1)
+    posterior = Posterior(sampler.model, {"beta": (3,), "level": ()})
+    at, _ = search.find_mode(posterior, MEAN + 30 * sds, 1, verbose=False)
+    assert (np.abs(at - MEAN) < 1e-3 * sds).all()
+
+
+def test_the_noise_is_bounded_in_every_direction() -> None:
+    """Where neither precision nor noise are white: by Lyapunov's equation for SGLD in all directions together."""
+    precision = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, -0.5], [0.0, -0.5, 1.0]])
+    root = np.array([[3.0, 0.0, 0.0], [-2.0, 1.0, 0.0], [4.0, 2.0, 5.0]])
+    noise = root @ root.T
+    where = directions(precision, noise)
+    np.testing.assert_allclose((where.vectors * where.precision) @ where.vectors.T, precision, rtol=1e-12, atol=1e-12)
+    ratios = eigh(noise, (where.vectors * where.noise) @ where.vectors.T, eigvals_only=True)
+    assert ratios[-1] == pytest.approx(1)  # a bound, and the least
+    told = largest(sgld(), where, 0.1)
+    A = np.eye(3) - told.stepsize / 2 * precision
+    law = solve_discrete_lyapunov(A, told.stepsize * np.eye(3) + told.stepsize**2 / 4 * noise)
+    ratios = np.sqrt(eigh(law, np.linalg.inv(precision), eigvals_only=True))  # of sds, the least and the largest
+    assert 0.01 < np.abs(ratios - 1).max() <= told.error <= 0.08
+
+
+@pytest.mark.parametrize(
+    ("subsampling", "left"), [("uniform", 50 / 99), ("withReplacement", 1.0)], ids=["without", "with"]
+)
+def test_the_noise_of_half_of_the_data(subsampling: str, left: float) -> None:
+    """The mean of 100 observations: the terms' variance s^2 makes a noise of N^2/n s^2, without replacement less."""
+    x = np.random.default_rng(3).normal(size=100)
+
+    def of_mean(params: dict, dataset: dict) -> tf.Tensor:
+        return -0.5 * tf.reduce_sum((dataset["x"] - params["level"]) ** 2)
+
+    given = {"minibatchSize": 50, "subsampling": subsampling, "dtype": "float64", "seed": 1, "preconditioner": None}
+    sampler = sgmcmc.sgldSetup(of_mean, {"x": x}, {"level": 0.0}, "auto", **given)
+    sgmcmc.initSess(sampler, verbose=False)
+    eps, noise = sampler.expected["stepsize"], 100**2 / 50 * x.var() * left
+    variance = (eps + eps**2 / 4 * noise) / (1 - (1 - eps / 2 * 100) ** 2)
+    assert np.sqrt(100 * variance) - 1 == pytest.approx(sampler.expected["error"], rel=1e-6)
 
 
 def batch_mean(params: dict, dataset: dict) -> tf.Tensor:

@@ -185,6 +185,25 @@ def test_the_weights_of_plain_gradients_are_their_norms_at_the_mode() -> None:
     np.testing.assert_allclose(1 / prepared.constants["minibatch"]["inverse"].numpy(), expected, rtol=1e-4)
 
 
+DENSE = np.array([[0.2, 0.1, 0.0], [0.1, 3.0, 0.4], [0.0, 0.4, 0.1]])
+
+
+@pytest.mark.parametrize("given", [DENSE, "diagonal"], ids=["dense", "diagonal"])
+def test_the_weights_are_norms_in_the_coordinates_of_the_preconditioner(given: Any) -> None:
+    """|A^T t_i|^2 = t_i^T M t_i with M = A A^T, by level and slopes; "diagonal" is the curvature at the mode."""
+    settings = arguments(CATALOGUE[0], "preferential") | {"subsampling": preferential(floor=0.0)}
+    prepared = sgmcmc.sgldSetup(**settings, preconditioner=given)._sampler.prepare(verbose=False)
+    at = prepared.mode.params
+    design = np.hstack([np.ones((N, 1)), X])
+    s = 1 / (1 + np.exp(-design @ np.append(at["level"], at["slope"])))
+    M = np.diag(1 / (s * (1 - s) @ design**2 + 1)) if isinstance(given, str) else given
+    terms = (Y - s)[:, None] * design
+    norms = np.sqrt(np.einsum("ij,jk,ik->i", terms, M, terms))
+    np.testing.assert_allclose(
+        1 / prepared.constants["minibatch"]["inverse"].numpy(), norms / norms.sum(), rtol=1e-3, atol=1e-6
+    )
+
+
 def test_terms_that_are_not_finite_are_not_weighed() -> None:
     """Draws around the mode of a variance that is given as it is are negative now and then."""
     x = np.array([2.0, 1.0] + [0.0] * 3)

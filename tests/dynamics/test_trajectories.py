@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.schedules import polynomial
-from sgmcmc.core.types import Estimate, Gradient, Mode
+from sgmcmc.core.types import Dynamics, Estimate, Gradient, Mode
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics import descent
 from sgmcmc.dynamics.sghmc import sghmc
@@ -318,6 +318,28 @@ def test_gradients_at_the_draws_have_minibatches_of_their_own(how, cv, shared):
         assert_same_chain(draws, sghmc_chain(reference, start[chain]))
         at = [{k: draws[k][t] for k in SHAPES} for t in range(T)]
         assert_same_chain(gradients, [reference.gradient(at[t], t * L, Purpose.MONITOR) for t in range(T)])
+
+
+@pytest.mark.parametrize(("how", "cv"), [("without replacement", False), ("with replacement", True)])
+def test_covariance_of_the_noise_is_that_of_the_minibatch(how, cv):
+    """As positions: N^2/n times the variance of the terms, without the prior; times 1 - n/N without replacement."""
+    start, unseen = starts(1), 1 - n / N if how == "without replacement" else 1.0
+    dynamics = Dynamics(lambda theta, memory, given: (1e-2 * given.covariance, memory), covariance="diag")
+    draws = of_chain(run(dict.fromkeys(SHAPES, dynamics), MINIBATCHES[how], *estimator_of(cv), range(1), start), 0)
+
+    def terms(theta, x):
+        each = [gradient(theta, x[i : i + 1], np.ones(1)) for i in range(n)]
+        return {k: np.stack([g[k] + theta[k] for g in each]) for k in SHAPES}
+
+    def chain(theta):
+        for t in range(T):
+            x = X[all_minibatches(how, 1)[0][t, 0]]
+            here, there = terms(theta, x), terms(CENTRE, x)
+            spread = {k: np.var(here[k] - there[k] if cv else here[k], axis=0, ddof=1) for k in SHAPES}
+            theta = {k: 1e-2 * unseen * N**2 / n * spread[k] for k in SHAPES}
+            yield theta
+
+    assert_same_chain(draws, chain(start[0]))
 
 
 # --- an estimator with a memory of its own ----------------------------------------------------------------------------

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
+from scipy.linalg import block_diag
 
 from sgmcmc.core.covariance import Covariance
+from sgmcmc.core.types import Given
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics.badodab import badodab
 from sgmcmc.dynamics.baoab import baoab
@@ -70,6 +72,23 @@ def test_baoab(alpha):
     reject("noise * sqrt(2)", moments_z(run(scaled_noise(baoab(alpha), np.sqrt(2))), mean, covariance))
     told = baoab(alpha).stationary(eps, np.array([NORMAL.a]), np.array([V]))
     np.testing.assert_allclose(told.variance, covariance[0, 0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_baoab_tells_the_variance_that_it_settles_with(alpha):
+    """Its temperature is that after the kick: one step from points that have the moments of the law exactly."""
+    eps = 0.5 / NORMAL.a
+    covariance = baoab_law(eps, V, alpha).stationary_covariance()
+    root = block_diag(np.linalg.cholesky(covariance), np.sqrt(V), 1.0)
+    theta, u, error, z = (tf.constant(x) for x in 2 * np.hstack([root, -root]))
+    begun = {"unit_momentum": u / np.sqrt(eps), "kinetic_temperature": tf.constant(1.0, tf.float64)}
+    given = Given(tf.constant(eps, tf.float64), z, -NORMAL.a * theta + error)
+    moved, memory = baoab(alpha).step(theta, begun, given)
+    np.testing.assert_allclose(np.mean(moved**2), covariance[0, 0], rtol=1e-9)  # the points are from the law
+    told = baoab(alpha).stats(memory, given)
+    kicked = 1 + eps * V / ((1 - eps * NORMAL.a / 4) * alpha * (2 - alpha))
+    np.testing.assert_allclose(told["kinetic_temperature"], kicked, rtol=1e-9)
+    np.testing.assert_allclose(told["variance_ratio"], covariance[0, 0] * NORMAL.a, rtol=1e-9)
 
 
 def test_baoab_is_exact_on_a_gaussian_whatever_the_stepsize():

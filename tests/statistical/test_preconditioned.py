@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from scipy.linalg import sqrtm
+from scipy.optimize import brentq
 
 import sgmcmc
 from sgmcmc import kernel
@@ -15,6 +16,7 @@ from sgmcmc.core.coordinates import to_theta
 from sgmcmc.core.parameters import numbered, split
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
+from sgmcmc.dynamics.sgnht import sgnht
 from tests.catalogue import CATALOGUE, Entry
 from tests.statistical.laws import Linear, accept, moments_z, reject, sghmc_iteration
 
@@ -148,3 +150,23 @@ def test_what_dynamics_say_of_where_they_settle() -> None:
     ]
     np.testing.assert_allclose(told, by_lyapunov, rtol=1e-10)
     assert np.isinf(sgld().stationary(EPS, np.array([4.0 / EPS]), np.zeros(1)).variance).all()  # type: ignore[misc]
+
+
+def test_sgnht_settles_where_its_thermostat_is_at_rest() -> None:
+    """At up to 1 over the precision: by Lyapunov's equation, at the friction with E u^2 = eps on average."""
+    eps, a, precision, noise = 0.02, 0.05, np.array([1.0, 20.0, 50.0]), np.array([5.0, 0.0, 10.0])
+
+    def covariances(xi: float) -> np.ndarray:
+        return np.stack(
+            [
+                Linear(
+                    np.array([[1 - eps * h, 1 - xi], [-eps * h, 1 - xi]]),
+                    np.full((2, 2), 2 * a * eps + eps**2 * v),
+                ).stationary_covariance()
+                for h, v in zip(precision, noise, strict=True)
+            ]
+        )
+
+    at_rest = brentq(lambda xi: covariances(xi)[:, 1, 1].mean() - eps, 0.01, 0.7, xtol=1e-14)
+    told = sgnht(a).stationary(eps, precision, noise).variance  # type: ignore[misc]
+    np.testing.assert_allclose(told, covariances(at_rest)[:, 0, 0], rtol=1e-10)
