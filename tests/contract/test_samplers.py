@@ -263,7 +263,7 @@ def test_compiled_and_plain_programs_agree(run: Run, monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr(Compiled, "traced", as_a_graph)
         specs = {name: tf.TensorSpec(np.shape(theta), tf.float32) for name, theta in run.problem.params.items()}
-        prepared = sampler._prepared
+        prepared = sampler.prepared(verbose=False)
         loop = Loop(prepared, Keep(specs).recorder(prepared.transition, prepared.chains), Fetch.IN_PROGRAM)
         outcome = loop.advance(loop.flatten(prepared.state), Plan(N_ITERS).stretch(0, N_ITERS, loop.capacity))
     assert len(plain) == 2
