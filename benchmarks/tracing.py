@@ -93,7 +93,7 @@ def call_of(name: str) -> Callable[[], Any]:
         "sgldcv": lambda: sgmcmc.sgldcv(**problem, **run),
         "sghmc": lambda: sgmcmc.sghmc(**problem, stepsize=1e-6, **run),
         "saga": lambda: sgmcmc.sgld(**problem, stepsize=1e-5, gradient=sgmcmc.saga(), **run),
-        "scir": lambda: sgmcmc.scir(counts, {"x": labels}, {"p": np.full(4, 0.25)}, stepsize=0.01, **run),
+        "scir": lambda: sgmcmc.scir(counts, {"x": labels}, {"p": np.full(4, 0.25)}, stepsize=0.01, alpha=0.5, **run),
         "lda": lambda: sgmcmc.lda(docs, nTopics=5, **run),
     }[name]
 
