@@ -42,6 +42,12 @@ class Kept:
     prepared: Prepared | None = None
     loops: list[tuple[Keep, Loop]] = field(default_factory=list)
 
+    def chains(self, sampler: Sampler, verbose: bool) -> Prepared:
+        """The chains of the sampler about to begin, prepared once."""
+        if self.prepared is None:
+            self.prepared = sampler.prepare(verbose)
+        return self.prepared
+
 
 @dataclass(frozen=True)
 class Run:
@@ -178,9 +184,7 @@ class Run:
             return self.sampler.prepared(beginning.found, beginning.mode, self.keep.gradients)
         if self.keep.gradients:
             return self.sampler.prepare(self.verbose, monitored=True)
-        if self.kept.prepared is None:
-            self.kept.prepared = self.sampler.prepare(self.verbose)
-        return self.kept.prepared
+        return self.kept.chains(self.sampler, self.verbose)
 
     def _loop(self, prepared: Prepared) -> Loop:
         for keep, loop in self.kept.loops if prepared is self.kept.prepared else ():

@@ -113,9 +113,7 @@ class Sgmcmc:
 
         The search for the mode, if there is one, runs once.
         """
-        if self._kept.prepared is None:
-            self._kept.prepared = self._sampler.prepare(verbose)
-        return self._kept.prepared
+        return self._kept.chains(self._sampler, verbose)
 
     def save(self, session: Session) -> bytes:
         """The state of the session as bytes, for `saveSess`."""
@@ -147,12 +145,10 @@ class Sgmcmc:
 
     def _begun(self, session: Session) -> Session:
         self.session = session
-        mode = self._kept.prepared.mode if self._kept.prepared else None
-        if self._kept.prepared is not None and self._kept.prepared.tuning:
-            self.stepsize, self.expected = (
-                self._kept.prepared.settings["stepsize"],
-                self._kept.prepared.settings["expected"],
-            )
+        prepared = self._kept.prepared
+        mode = prepared.mode if prepared else None
+        if prepared is not None and prepared.tuning:
+            self.stepsize, self.expected = prepared.settings["stepsize"], prepared.settings["expected"]
         if mode is not None and hasattr(self, "paramsOpt"):
             for name in self.params:
                 self.paramsOpt[name].assign(mode.params[name])
