@@ -1,6 +1,6 @@
 """Reading a store of draws on disk.
 
-Missing or damaged files, or those of another run, are errors.
+Missing or damaged files, or those of another place, run or time, are errors.
 
 For Zarr, a chunk without a file has the fill value everywhere. So draws that were
 deleted or moved would appear as NaN, 0 or False. Importing this module needs Zarr and
@@ -9,35 +9,49 @@ xarray.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import xarray as xr
 from zarr.storage import LocalStore
 
-FORMAT = 1
+from sgmcmc.core.manifest import CHECKSUM_BYTES, Manifest, checksum
+
+FORMAT = 2
+ROOT = "zarr.json"
+"""The metadata of all arrays, and the manifest: what readers are shown."""
+
 NAME = "checkpoint/name/c/0"
 """A file with bytes that are unique to the store.
 
 The run that writes the store holds a lock on it.
 """
 
-CHECKSUM_BYTES = 4
 NOT_DRAWS = {"checkpoint"}
 
 
 class WholeStore(LocalStore):
-    """A store on disk.
+    """A store on disk, with the draws that are shown when it is opened.
 
-    Every chunk that is read must exist and have the right checksum.
+    Every chunk that is read must exist, be as it was written, and be the one of the
+    manifest.
     """
 
     def __init__(self, root: Path | str, *, read_only: bool = True) -> None:
         super().__init__(root, read_only=read_only)
         self._name = self._read_name()
+        try:
+            self.metadata = json.loads((self.root / ROOT).read_bytes())
+        except FileNotFoundError as error:
+            raise _missing(self.root, self.root / ROOT) from error
+        _require_format(self.metadata.get("attributes", {}))
+        self.manifest = Manifest.of(self.metadata["attributes"])
+        if self._name[-CHECKSUM_BYTES:] != self.manifest.checksum("checkpoint/name", 0):
+            raise _another(self.root / NAME)
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
         """The bytes of a file; None if it does not exist and is not a chunk."""
@@ -47,7 +61,40 @@ class WholeStore(LocalStore):
         """See `get`."""
         return self._checked(key, super().get_sync(key, prototype=prototype, byte_range=byte_range))
 
+    def require_chunks(self, array: str, shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> None:
+        """Refuse an array if a chunk is missing, incomplete or another one.
+
+        What is in the chunks is not read, so they may still be damaged; and the last one,
+        if it is not full, may be another one.
+
+        Parameters
+        ----------
+        array : str
+            The name of the array, with its group.
+        shape, chunks : sequence of int
+            The shapes of the array and of a chunk; chunks divide only the axis of the
+            draws.
+        itemsize : int
+
+        Raises
+        ------
+        OSError
+            The message names the file.
+        """
+        size = math.prod(chunks) * itemsize + CHECKSUM_BYTES
+        full = self.manifest.n_draws // chunks[1]
+        for number in range(-(-shape[1] // chunks[1])):
+            file = self.root.joinpath(array, "c", "0", str(number), *["0"] * (len(shape) - 2))
+            if not file.is_file():
+                raise _missing(self.root, file)
+            if file.stat().st_size != size:
+                raise OSError(f"{str(file)!r} is damaged: it has {file.stat().st_size} bytes, not {size}.")
+            if number < full and last_bytes(file) != self.manifest.checksum(array, number):
+                raise _another(file)
+
     def _checked(self, key: str, contents: Any) -> Any:
+        if key == ROOT and contents is not None:  # the run may have replaced it since
+            return type(contents).from_bytes(json.dumps(self.metadata).encode())
         if not key.rpartition("/")[2].isdigit():  # the names of chunk files are numbers
             return contents
         if self._read_name() != self._name:
@@ -55,10 +102,28 @@ class WholeStore(LocalStore):
         if contents is None:
             raise _missing(self.root, self.root / key)
         data = contents.as_numpy_array()
-        found = int.from_bytes(data[-CHECKSUM_BYTES:].tobytes(), "little")
-        if google_crc32c.value(data[:-CHECKSUM_BYTES]) != found:
+        found = data[-CHECKSUM_BYTES:].tobytes()
+        if checksum(data[:-CHECKSUM_BYTES]) != found:
             raise OSError(f"{str(self.root / key)!r} is damaged: its checksum is not that of its contents.")
+        if not self._belongs(key, data[:-CHECKSUM_BYTES], found):
+            raise _another(self.root / key)
         return contents
+
+    def _belongs(self, key: str, contents: Any, found: bytes) -> bool:
+        """Whether a chunk with this checksum is the one of the manifest."""
+        group, name, _, *place = key.split("/")
+        array = f"{group}/{name}"
+        if group in NOT_DRAWS:
+            return found in (self.manifest.checksum(array, 0), self.manifest.checksum(array, 1))
+        number = int(place[1])
+        grid = self.metadata["consolidated_metadata"]["metadata"][array]["chunk_grid"]
+        n_chains, rows = grid["configuration"]["chunk_shape"][:2]
+        n_draws = self.manifest.n_draws - number * rows
+        if n_draws < rows:
+            if contents.size % (n_chains * rows):
+                return False
+            found = checksum(contents.reshape(n_chains, rows, -1)[:, :n_draws])
+        return found == self.manifest.checksum(array, number)
 
     def _read_name(self) -> bytes:
         try:
@@ -76,58 +141,42 @@ def _missing(store: Path, file: Path) -> FileNotFoundError:
     return FileNotFoundError(f"the draws in {str(store)!r} cannot be read: {str(file)!r} is missing.")
 
 
+def _another(file: Path) -> OSError:
+    return OSError(
+        f"{str(file)!r} is another file than the run wrote there, or an older one: its checksum is not the one in "
+        f"{ROOT!r}."
+    )
+
+
+def last_bytes(file: Path) -> bytes:
+    """The checksum at the end of a chunk."""
+    with file.open("rb") as opened:
+        opened.seek(-CHECKSUM_BYTES, os.SEEK_END)
+        return opened.read()
+
+
 def open_draws(path: Path) -> xr.DataTree:
     """The draws in a store, read from disk on use.
 
     Raises
     ------
     OSError
-        If something is missing.
+        If something is missing, or of another store or time.
     ValueError
         If it has another format.
     """
     # An absolute path, so that a change of the working directory does not matter.
-    tree = xr.open_datatree(WholeStore(path.absolute()), engine="zarr", consolidated=True)
-    require_format(tree.attrs)
-    lengths = set()
+    store = WholeStore(path.absolute())
+    tree = xr.open_datatree(store, engine="zarr", consolidated=True)
     for group in tree.children.keys() - NOT_DRAWS:
         for name, array in tree[group].data_vars.items():
-            lengths.add(array.shape[1])
-            require_chunks(path, f"{group}/{name}", array.shape, array.encoding["chunks"], array.dtype.itemsize)
-    if len(lengths) > 1:
-        raise ValueError(f"its arrays have different numbers of draws, {sorted(lengths)}")
+            if array.shape[1] != store.manifest.n_draws:
+                raise ValueError(f"{group}/{name} has {array.shape[1]} draws, not {store.manifest.n_draws}")
+            store.require_chunks(f"{group}/{name}", array.shape, array.encoding["chunks"], array.dtype.itemsize)
     return tree
 
 
-def require_format(attributes: Mapping[Any, Any]) -> None:
+def _require_format(attributes: Mapping[Any, Any]) -> None:
     """Refuse a store of another version, or without metadata."""
     if attributes.get("format") != FORMAT:
         raise ValueError(f"it has format {attributes.get('format')!r}; this version reads format {FORMAT}")
-
-
-def require_chunks(path: Path, name: str, shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> None:
-    """Refuse an array if the file of a chunk is missing or has the wrong size.
-
-    Parameters
-    ----------
-    path : Path
-        The path of the store.
-    name : str
-        The name of the array, with its group.
-    shape, chunks : sequence of int
-        The shapes of the array and of a chunk; chunks divide only the axis of the
-        draws.
-    itemsize : int
-
-    Raises
-    ------
-    OSError
-        If a chunk is missing or damaged; the message names the file.
-    """
-    size = math.prod(chunks) * itemsize + CHECKSUM_BYTES
-    for number in range(-(-shape[1] // chunks[1])):
-        file = path.joinpath(name, "c", "0", str(number), *["0"] * (len(shape) - 2))
-        if not file.is_file():
-            raise _missing(path, file)
-        if file.stat().st_size != size:
-            raise OSError(f"{str(file)!r} is damaged: it has {file.stat().st_size} bytes, not {size}.")

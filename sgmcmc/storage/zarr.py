@@ -2,12 +2,15 @@
 
 The store has ArviZ's layout: groups `posterior` and `sample_stats` (and `gradients`) of
 arrays (chain, draw, ...). Readers use the consolidated metadata of the root. This one
-file is replaced atomically, after everything that it describes has been written. So
-readers always see a complete store, even if the writer is killed.
+file is replaced atomically, after all draws that it describes have been written. So
+readers always see a complete store, even if the writer is killed. It has the manifest
+too. The state of the checkpoint is written last, and so never of draws that are not
+shown.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -16,7 +19,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +28,10 @@ from sgmcmc.core.errors import reason
 from sgmcmc.core.layout import dimension_names
 from sgmcmc.core.types import Tree
 from sgmcmc.storage.lock import locked
+
+if TYPE_CHECKING:
+    from sgmcmc.core.manifest import Manifest
+    from sgmcmc.core.store import WholeStore
 
 CHUNK_BYTES = 2**24
 CHUNK_ROWS = 2**16
@@ -57,13 +64,13 @@ class ZarrStore:
 
     def __init__(self, path: Path, specs: Tree, stored: int, leaves: list[tf.Tensor], encode: Encode) -> None:
         _hush()
-        self._lock = _exclusive(path)
+        self.path, self._lock = path, _exclusive(path)
         try:
             self._begin(path, specs, stored)
         except BaseException:
             os.close(self._lock)
             raise
-        self.path, self.stored, self.leaves, self._encode = path, stored, leaves, encode
+        self.stored, self.leaves, self._encode = stored, leaves, encode
         self._point: tuple[int, int] | None = None  # iteration and rows of `leaves`, once they have moved
         self._committed, self._at = stored, time.monotonic()
         self._writer, self._writing = ThreadPoolExecutor(1), Future[None]()
@@ -80,57 +87,66 @@ class ZarrStore:
             (group, name) for group, members in specs.items() for name in members
         ]  # in the order of the user's names
         try:
-            self._root, self._arrays = self._opened(path, stored)
+            shown = self._opened(path, stored)
             self._chunk = self._arrays[0].chunks[1] if self._arrays else _chunk_rows(specs)
             self._written = stored - stored % self._chunk  # rows in finished chunks
             self._buffers = self._new_buffers()
-            self._read(path, stored)
+            self._read(shown, stored)
+            self._metadata, self._manifest = shown.metadata, self._begun(shown, stored)
         except Exception as error:
             raise ValueError(f"storage must be an intact store; got {str(path)!r} ({reason(error)}).") from error
-        self._resize(stored)
-        _consolidate(path)  # after a divergence, readers have seen rows that are cut off here
+        self._show(stored)  # after a divergence or a kill, readers may have seen rows that are cut off here
+        self._resize(stored)  # deletes their chunks, which no reader is shown any more
 
-    def _opened(self, path: Path, stored: int) -> tuple[Any, list[Any]]:
-        """The root and the arrays to write to, checked for missing parts."""
+    def _opened(self, path: Path, stored: int) -> WholeStore:
+        """Open the root and the arrays, checked for missing and swapped parts."""
         import zarr
 
-        from sgmcmc.core.store import require_chunks, require_format
+        from sgmcmc.core.store import WholeStore
 
-        root = zarr.open_group(path, mode="r+", use_consolidated=False)
-        require_format(root.attrs.asdict())
+        shown = WholeStore(path)
+        self._root = zarr.open_group(path, mode="r+", use_consolidated=False)
         for name in (
             *{group for group, *_ in self._specs},
             "checkpoint",
             *(f"checkpoint/{name}" for name in CHECKPOINT),
         ):
-            root[name]  # raises if its metadata cannot be read
-        arrays = []
+            self._root[name]  # raises if its metadata cannot be read
+        self._arrays: list[Any] = []
         for group, name, spec in self._specs:
             # Chunks that have only the fill value are written too: a chunk without a file counts as missing.
-            array = root[f"{group}/{name}"].with_config({"write_empty_chunks": True})
+            array = self._root[f"{group}/{name}"].with_config({"write_empty_chunks": True})
             shape, chunks = list(array.shape), list(array.chunks)
             n_rows, chunk = shape.pop(1), chunks.pop(1)
             if not shape == chunks == list(spec.shape) or array.dtype != spec.dtype.as_numpy_dtype:
                 raise ValueError(f"{group}/{name} has arrays {array.dtype} {shape} in chunks of {chunks}")
-            if n_rows < stored:
-                raise ValueError(f"{group}/{name} has {n_rows} draws of {stored}")
-            require_chunks(path, f"{group}/{name}", (shape[0], stored, *shape[1:]), array.chunks, spec.dtype.size)
-            arrays.append(array)
-            if chunk != arrays[0].chunks[1]:
+            if min(n_rows, shown.manifest.n_draws) < stored:
+                raise ValueError(f"{group}/{name} has {min(n_rows, shown.manifest.n_draws)} draws of {stored}")
+            shown.require_chunks(f"{group}/{name}", (shape[0], stored, *shape[1:]), array.chunks, spec.dtype.size)
+            self._arrays.append(array)
+            if chunk != self._arrays[0].chunks[1]:
                 raise ValueError(f"{group}/{name} has chunks of {chunk} draws")
-        return root, arrays
+        return shown
 
-    def _read(self, path: Path, stored: int) -> None:
+    def _read(self, shown: WholeStore, stored: int) -> None:
         """Read the rows of the last, incomplete chunk into the buffers."""
         if stored == self._written:
             return
         import zarr
 
-        from sgmcmc.core.store import WholeStore
-
-        root = zarr.open_group(WholeStore(path), mode="r", use_consolidated=False)
+        root = zarr.open_group(shown, mode="r", use_consolidated=False)
         for (group, name, _), buffer in zip(self._specs, self._buffers, strict=True):
             buffer[:, : stored - self._written] = root[f"{group}/{name}"][:, self._written : stored]
+
+    def _begun(self, shown: WholeStore, stored: int) -> Manifest:
+        """The manifest of the first `stored` rows, and of the state after them."""
+        from sgmcmc.core.manifest import STATE, Manifest
+        from sgmcmc.core.store import last_bytes
+
+        manifest = Manifest(stored, shown.manifest.checksums | {STATE: last_bytes(shown.root / STATE / "c" / "0")})
+        for (group, name, _), buffer in zip(self._specs, self._buffers, strict=True):
+            manifest.end(f"{group}/{name}", buffer[:, : stored - self._written], self._written // self._chunk)
+        return manifest
 
     def append(self, rows: list[np.ndarray], count: int) -> None:
         """Store the first `count` rows, [>= count, C, ...], by group and name."""
@@ -181,17 +197,29 @@ class ZarrStore:
 
     def _write(self, rows: list[np.ndarray], begin: int, end: int) -> None:
         self._resize(end)
-        for array, values in zip(self._arrays, rows, strict=True):
+        for (group, name, _), array, values in zip(self._specs, self._arrays, rows, strict=True):
             array[:, begin:end] = values[:, : end - begin]
+            self._manifest.end(f"{group}/{name}", values[:, : end - begin], begin // self._chunk)
 
     def _commit(
         self, rows: list[np.ndarray], begin: int, end: int, point: tuple[int, int] | None, leaves: list[tf.Tensor]
     ) -> None:
         if end > begin:
             self._write(rows, begin, end)
-        if point is not None:
-            self._root["checkpoint/state"][:] = np.frombuffer(self._encode(*point, leaves), np.uint8)
-        _consolidate(self.path)
+        state = None if point is None else np.frombuffer(self._encode(*point, leaves), np.uint8)
+        if state is not None:
+            self._manifest.follow(state)
+        self._show(end)
+        if state is not None:
+            self._root["checkpoint/state"][:] = state
+
+    def _show(self, n_rows: int) -> None:
+        """Show this many rows to readers, all of which have been written."""
+        self._manifest.n_draws = n_rows
+        for group, name in self._names:
+            self._metadata["consolidated_metadata"]["metadata"][f"{group}/{name}"]["shape"][1] = n_rows
+        self._metadata["attributes"].update(self._manifest.attributes())
+        _replace(self.path, self._metadata)
 
     def _new_buffers(self) -> list[np.ndarray]:
         return [np.empty(_chunk_shape(spec, self._chunk), spec.dtype.as_numpy_dtype) for *_, spec in self._specs]
@@ -245,9 +273,13 @@ def _create(path: Path, specs: Tree, checkpoint: dict[str, bytes], settings: dic
     import zarr
     from zarr.codecs import Crc32cCodec
 
+    from sgmcmc.core.manifest import Manifest, checksum
     from sgmcmc.core.store import FORMAT
 
-    root = zarr.create_group(path, overwrite=True, attributes={"format": FORMAT, "settings": settings})
+    arrays = {f"checkpoint/{name}": np.frombuffer(contents, np.uint8) for name, contents in checkpoint.items()}
+    manifest = Manifest(0, {name: checksum(values) for name, values in arrays.items()})
+    attributes = {"format": FORMAT, "settings": settings} | manifest.attributes()
+    root = zarr.create_group(path, overwrite=True, attributes=attributes)
     rows = _chunk_rows(specs)
     for group, members in specs.items():
         parent = root.create_group(group)
@@ -261,19 +293,18 @@ def _create(path: Path, specs: Tree, checkpoint: dict[str, bytes], settings: dic
                 fill_value=np.nan if spec.dtype.is_floating else 0,
                 dimension_names=dimension_names(group, name, spec.shape.rank + 1, members),
             )
-    parent = root.create_group("checkpoint")
-    for name, contents in checkpoint.items():
-        values = np.frombuffer(contents, np.uint8)
-        array = parent.create_array(
+    root.create_group("checkpoint")
+    for name, values in arrays.items():
+        array = root.create_array(
             name,
             shape=values.shape,
             chunks=values.shape,
             dtype=values.dtype,
             compressors=Crc32cCodec(),
-            dimension_names=(f"byte_of_{name}",),
+            dimension_names=(f"byte_of_{name.rpartition('/')[2]}",),
         )
         array[:] = values
-    _consolidate(path)
+    zarr.consolidate_metadata(path)
 
 
 def read_checkpoint(path: Path) -> tuple[bytes, bytes]:
@@ -297,10 +328,13 @@ def _chunk_shape(spec: tf.TensorSpec, rows: int) -> tuple[int, ...]:
     return (spec.shape[0], rows, *spec.shape[1:])
 
 
-def _consolidate(path: Path) -> None:
-    import zarr
+def _replace(path: Path, metadata: dict[str, Any]) -> None:
+    """Replace the metadata of the root, at once."""
+    from sgmcmc.core.store import ROOT
 
-    zarr.consolidate_metadata(path)
+    written = path / f"{ROOT}.partial"
+    written.write_text(json.dumps(metadata), encoding="utf-8")
+    written.replace(path / ROOT)
 
 
 def _hush() -> None:

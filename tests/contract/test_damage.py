@@ -175,18 +175,24 @@ def test_the_lock_is_let_go_of_when_going_on_fails(path: Path, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "_consolidate", full)
+        patch.setattr(storage, "_replace", full)
         with pytest.raises(OSError, match="No space left"):
             resumed(path)
     assert len(resumed(path).iterations) == 70
 
 
 def test_a_store_of_another_format_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    metadata = json.loads((path / "zarr.json").read_text())
-    metadata["attributes"]["format"] = 99
-    (path / "zarr.json").write_text(json.dumps(metadata))
-    with pytest.raises(ValueError, match=rf"path of load must be .*; got '{path}' .*format 99; this version reads"):
-        sgmcmc.Draws.load(path)
+    sound = (path / "zarr.json").read_text()
+    for other in (1, 99):
+        metadata = json.loads(sound)
+        metadata["attributes"] = {"format": other, "settings": metadata["attributes"]["settings"]}
+        (path / "zarr.json").write_text(json.dumps(metadata))
+        told = rf"got '{path}'.* format {other}; this version reads format 2"
+        with pytest.raises(ValueError, match=rf"path of load must be .*; {told}"):
+            sgmcmc.Draws.load(path)
+        with pytest.raises(ValueError, match=rf"storage of sgld must be a store .* {told}"):
+            resumed(path)
+    (path / "zarr.json").write_text(sound)
     monkeypatch.setattr(checkpoint_module, "FORMAT", 99)
     with pytest.raises(ValueError, match=rf"storage of sgld must be a store .* got '{path}'.* format 1; this version"):
         resumed(path)

@@ -199,7 +199,7 @@ def test_what_a_killed_run_leaves_is_whole(killed: Killed) -> None:
     tree, sizes = read(killed.path)
     saved = checkpoint(killed.path)
     ((shown,),) = [{size for _, size in sizes}]
-    assert 2 * ROWS <= shown <= saved.stored
+    assert saved.stored <= shown >= 2 * ROWS
     keep = KILLED[killed.name]
     assert saved.stored == (saved.iteration - keep.get("burnIn", 0)) // keep.get("thin", 1)
     assert len(list((killed.path / "sample_stats" / "lp" / "c").rglob("0/*"))) > 2  # chunks
@@ -211,12 +211,13 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(killed: Killed, monkeypatch:
     """Also where a new store would have chunks of another size."""
     tree, sizes = read(killed.path)
     shown = max(size for _, size in sizes)
-    n_iterations = checkpoint(killed.path).iteration + 700
-    whole = run(killed.name, n_iterations, **KILLED[killed.name])
+    keep = KILLED[killed.name]
+    n_iterations = keep.get("burnIn", 0) + keep.get("thin", 1) * shown + 700
+    whole = run(killed.name, n_iterations, **keep)
     with monkeypatch.context() as patch:
         refuse_to_compute(patch)
         patch.setattr(storage, "CHUNK_ROWS", 100)
-        again = run(killed.name, n_iterations, storage=killed.path, resume=True, **KILLED[killed.name])
+        again = run(killed.name, n_iterations, storage=killed.path, resume=True, **keep)
     assert len(again.iterations) == len(whole.iterations) > shown
     assert_begins(whole, again)
     for label, result in whole.reduced.items():
