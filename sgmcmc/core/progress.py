@@ -16,7 +16,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 LINE_SECONDS = 30.0
-LINE = "{desc}: {percentage:3.0f}%, {n_fmt} of {total_fmt} {unit}s in {elapsed}, {rate_fmt}{postfix}"
+LINE = "{desc}: {percentage:3.0f}%, {n_fmt} of {total_fmt} {unit} in {elapsed}, {rate_fmt}{postfix}"
 
 
 class Progress:
@@ -26,7 +26,7 @@ class Progress:
 
     Parameters
     ----------
-    total : int
+    total : int or float
         The number of units to do.
     title, unit : str
         The name of the task, and of its unit.
@@ -36,7 +36,7 @@ class Progress:
         The number of units done before.
     """
 
-    def __init__(self, total: int, title: str, unit: str, shown: bool, done: int = 0) -> None:
+    def __init__(self, total: float, title: str, unit: str, shown: bool, done: float = 0) -> None:
         self._meter: Any = None
         if shown and sys.stderr is not None:
             self._try(lambda: self._begin(total, title, unit, done))
@@ -50,7 +50,7 @@ class Progress:
         if self._meter is not None:
             self._try(self._meter.close)
 
-    def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
+    def reached(self, done: float, log_density: np.ndarray | None = None) -> None:
         """Show that `done` units are done."""
         if self._meter is not None:
             self._try(lambda: self._meter.reached(done, log_density))
@@ -79,12 +79,12 @@ def unheard_warnings() -> Iterator[None]:
 
 
 class _Bar:
-    def __init__(self, total: int, title: str, unit: str, done: int) -> None:
+    def __init__(self, total: float, title: str, unit: str, done: float) -> None:
         # A delay, so that nothing is written before self._bar exists.
         self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, delay=1e-9)
         self.begin, self.close = self._bar.refresh, self._bar.close
 
-    def reached(self, done: int, log_density: np.ndarray | None) -> None:
+    def reached(self, done: float, log_density: np.ndarray | None) -> None:
         self._bar.set_postfix_str(_remark(log_density), refresh=False)
         self._bar.update(done - self._bar.n)
 
@@ -93,9 +93,9 @@ class _Bar:
 
 
 class _Lines:
-    def __init__(self, total: int, title: str, unit: str, done: int) -> None:
-        self._told: dict[str, Any] = {"total": total, "prefix": title, "unit": unit, "initial": done}
-        self._at: tuple[int, np.ndarray | None] = (done, None)
+    def __init__(self, total: float, title: str, unit: str, done: float) -> None:
+        self._told: dict[str, Any] = {"total": total, "prefix": title, "unit": _plural(unit), "initial": done}
+        self._at: tuple[float, np.ndarray | None] = (done, None)
         self._begun = self._last = time.monotonic()
 
     def begin(self) -> None:
@@ -103,7 +103,7 @@ class _Lines:
 
     give_up = begin
 
-    def reached(self, done: int, log_density: np.ndarray | None) -> None:
+    def reached(self, done: float, log_density: np.ndarray | None) -> None:
         self._at = (done, log_density)
         if time.monotonic() - self._last >= LINE_SECONDS:
             self.close()
@@ -114,6 +114,10 @@ class _Lines:
         elapsed, remark = self._last - self._begun, _remark(log_density)
         line = tqdm.format_meter(n=done, elapsed=elapsed, postfix=remark, bar_format=LINE, **self._told)
         print(line, file=sys.stderr, flush=True)
+
+
+def _plural(unit: str) -> str:
+    return unit + ("es" if unit.endswith("s") else "s")
 
 
 def _remark(log_density: np.ndarray | None) -> str:

@@ -20,7 +20,7 @@ from sgmcmc.laplace.noise import Terms
 from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.laplace.whitening import Whitening
 
-DRAWS = 32
+DRAWS = 8
 
 
 def importance(
@@ -52,6 +52,7 @@ def importance(
         blocks = FullPass(data, squares, max(16, BLOCK // posterior.size))
         given = [tf.constant(thetas, dtype), A]
         of_blocks = [x.numpy().astype(np.float64) for (x,) in blocks(given, "Weighing observations", verbose)]
+        posterior.passes.count("weights", len(thetas) * data.size)
         return np.sqrt(np.concatenate(of_blocks) / len(thetas))
 
     around = white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS, posterior.size))) if centred else 0.0

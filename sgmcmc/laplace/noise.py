@@ -9,8 +9,8 @@ C the covariance of the terms over all observations, the noise has the covarianc
 
     1/n (sum_i t_i t_i^T / p_i - s s^T)        drawn with replacement by probabilities p_i, with s the sum of all t_i
 
-averaged over the draws, in the whitened coordinates. If there are many observations, a
-random subset represents them all.
+averaged over the draws, in the whitened coordinates. If there are many observations,
+each draw has a random subset of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.parameters import joined
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.full_pass import FullPass
@@ -28,8 +29,7 @@ from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.laplace.whitening import Whitening
 
 DRAWS = 16
-FLOPS = 1e11  # for all draws together, N D^2 each; a subset of the observations is used beyond that
-FEWEST = 2000
+FEWEST, MOST, SHARE = 2000, 10_000, 32  # observations of each draw: at least, at most, and in between N / SHARE
 
 Terms = Callable[[Tree, Tree], Tree]
 """(params, data) -> {name: [n, *shape]}: each observation's term in the gradient."""
@@ -53,28 +53,32 @@ def noise_of_one(
     `by_themselves`, the mean of the terms counts as noise too.
     """
     d, n_data = posterior.size, posterior.model.data.size
-    some = some_of(posterior.model.data, int(max(FEWEST, FLOPS / (DRAWS * d**2))), seed)
+    size = int(np.clip(n_data // SHARE, FEWEST, MOST))
     root = tf.constant(white.root if white.root.ndim == 2 else np.diag(white.root), posterior.model.dtype)
 
-    # The probabilities of the used observations, relative to 1/N.
-    relative = (
-        np.ones(some.size) if probabilities is None else n_data * probabilities[getattr(some, "indices", slice(None))]
-    )
-    weights = [(1 / relative).astype(posterior.model.dtype.as_numpy_dtype)]
-
     def moments(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:
-        params, data = posterior.split(theta), some.layout.unpack(words)
+        params, data = posterior.split(theta), posterior.model.data.layout.unpack(words)
         t = tf.matmul(joined(terms(params, data)), root)  # [n, D], A^T t for each
         return [
             tf.cast(tf.reduce_sum(t, axis=0), tf.float64),
             tf.cast(tf.matmul(t, weights[:, None] * t, transpose_a=True), tf.float64),
         ]
 
-    of_all, rng = FullPass(some, moments, max(16, BLOCK // d)), np.random.default_rng(seed)
+    rng, programs = np.random.default_rng(seed), dict[int, Compiled]()
     z = rng.normal(size=(DRAWS, d))
     z /= np.sqrt((z**2).mean(axis=0))  # exact second moments despite few draws, since the noise depends mostly on them
     total = np.zeros((d, d))
-    for theta in centre + white.to_theta(sd * z):
-        first, second = of_all.summed([tf.constant(theta, posterior.model.dtype), root], of_each=weights)
+    for draw, theta in enumerate(centre + white.to_theta(sd * z)):
+        some = some_of(posterior.model.data, size, seed + draw)
+        # The probabilities of these observations, relative to 1/N.
+        p = (
+            np.ones(some.size)
+            if probabilities is None
+            else n_data * probabilities[getattr(some, "indices", slice(None))]
+        )
+        weights = [(1 / p).astype(posterior.model.dtype.as_numpy_dtype)]
+        of_some = FullPass(some, moments, max(16, BLOCK // d), programs)
+        first, second = of_some.summed([tf.constant(theta, posterior.model.dtype), root], of_each=weights)
+        posterior.passes.count("terms", some.size)
         total += second / some.size - (0.0 if by_themselves else np.outer(first, first) / some.size**2)
     return n_data**2 * total / DRAWS

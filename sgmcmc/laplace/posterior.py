@@ -12,9 +12,11 @@ from sgmcmc.core.parameters import joined, numbered, split
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.laplace.passes import Passes
 from sgmcmc.model import Model
 
 BLOCK = 2**22  # numbers in the largest array of a block
+FEWEST, OF_EACH, MOST = 1000, 20, 20_000  # observations that a search begins with: at least, for each element, at most
 
 
 class Posterior:
@@ -31,12 +33,22 @@ class Posterior:
         The shapes of the parameters, which have D elements together.
     data : Data, optional
         The m observations; by default all N of the model.
+
+    Attributes
+    ----------
+    block : int
+        The observations in a small block: for second derivatives, and for parts of the
+        data whose sizes are its multiples.
+    passes : Passes
+        What was computed so far, together with the posteriors that `of` gave.
     """
 
     def __init__(self, model: Model, shapes: Mapping[str, tuple[int, ...]], data: Data | None = None) -> None:
         self.model, self.elements = model.giving_rows(frozenset()), numbered(shapes)
         self.data = data or model.data
         self.size = sum(e.size for e in self.elements.values())
+        self.block = _block(model.data.size, self.size)
+        self.passes = Passes(model.data.size)
         self._factor = model.data.size / self.data.size
         self._programs: dict[str, tuple[dict[int, Compiled], Compiled]] = {}  # for log likelihood and log prior
         self._passes: dict[str, FullPass] = {}
@@ -44,7 +56,7 @@ class Posterior:
     def of(self, data: Data) -> Posterior:
         """The same posterior, estimated from other observations, by the same programs."""
         other = Posterior(self.model, {name: e.shape for name, e in self.elements.items()}, data)
-        other._programs = self._programs
+        other._programs, other.passes = self._programs, self.passes
         if data is self.data:
             other._passes = self._passes
         return other
@@ -68,12 +80,19 @@ class Posterior:
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """The matrix of second derivatives, [D, D]."""
-        (of_data,) = self._of_data(_second, max(16, BLOCK // self.size)).summed([self._tensor(theta)])
-        at, along = self._tensor(theta), self._of_prior(_directed)
-        # By columns: the programs of the search are there, and the prior has no observations to map over.
-        of_prior = np.stack([along(at, self._tensor(e))[0].numpy() for e in np.eye(self.size)])
-        matrix = self._factor * of_data + of_prior
+        (of_data,) = self._of_data(_second, self.block).summed([self._tensor(theta)])
+        self.passes.count("second", self.data.size)
+        matrix = self._factor * of_data - self._prior_precision(theta)
         return (matrix + matrix.T) / 2
+
+    def prior_curvature(self, theta: np.ndarray) -> np.ndarray:
+        """Minus the diagonal of the Hessian of the log prior, [D]."""
+        return np.diag(self._prior_precision(theta))
+
+    def _prior_precision(self, theta: np.ndarray) -> np.ndarray:
+        """By columns: the programs of the search are there, and the prior has no observations to map over."""
+        at, along = self._tensor(theta), self._of_prior(_directed)
+        return -np.stack([along(at, self._tensor(e))[0].numpy() for e in np.eye(self.size)])
 
     def hessian_product(self, theta: np.ndarray, vector: np.ndarray) -> np.ndarray:
         """The Hessian times a vector, [D]."""
@@ -87,19 +106,26 @@ class Posterior:
         The curvature of the prior is taken from the row sums of its Hessian, which are
         its diagonal if the prior is a product over the elements.
         """
+        (prior,) = (x.numpy() for x in self._of_prior(_directed)(self._tensor(theta), self._tensor(np.ones(self.size))))
+        return self.scores(theta) + np.maximum(-prior, 0.0)
+
+    def scores(self, theta: np.ndarray) -> np.ndarray:
+        """The sums of squared gradients of the observations' terms, [D]."""
 
         def squared(words: tf.Tensor, theta: tf.Tensor) -> list[tf.Tensor]:
             terms = self.model.term_gradients(self.split(theta), self.data.layout.unpack(words))
             return _double(tf.reduce_sum(joined(terms) ** 2, axis=0))
 
-        at = self._tensor(theta)
-        (squares,) = FullPass(self.data, squared, max(16, BLOCK // self.size)).summed([at])
-        (prior,) = (x.numpy() for x in self._of_prior(_directed)(at, self._tensor(np.ones(self.size))))
-        return self._factor * squares + np.maximum(-prior, 0.0)
+        (squares,) = FullPass(self.data, squared, max(16, BLOCK // self.size)).summed([self._tensor(theta)])
+        self.passes.count("scores", self.data.size)
+        return self._factor * squares
 
     def _sum(self, derived: Derived, *vectors: np.ndarray, title: str = "", verbose: bool = False) -> list[np.ndarray]:
         values = [self._tensor(x) for x in vectors]
-        likelihood = self._of_data(derived).summed(values, title, verbose)
+        # On part of the data in small blocks, so that parts of all sizes share a program.
+        block = self.block if self.data is not self.model.data else None
+        likelihood = self._of_data(derived, block).summed(values, title, verbose)
+        self.passes.count(derived.__name__.strip("_"), self.data.size)
         prior = [x.numpy() for x in self._of_prior(derived)(*values)]
         return [self._factor * x + y for x, y in zip(likelihood, prior, strict=True)]
 
@@ -127,6 +153,17 @@ class Posterior:
             return derived(lambda theta: self.model.log_prior(self.split(theta)), *vectors)
 
         return self._programs.setdefault(derived.__name__, ({}, Compiled(of_prior)))
+
+
+def begins_with(size: int) -> int:
+    """The fewest observations that say where about D elements have their mode."""
+    return min(max(FEWEST, OF_EACH * size), MOST)
+
+
+def _block(n_data: int, size: int) -> int:
+    """The length of a small block, a divisor of N if there is one nearby: a shorter last block is another program."""
+    few = min(begins_with(size), max(16, BLOCK // size))
+    return next((n for n in range(few, 2 * few) if n_data % n == 0), few)
 
 
 Derived = Callable[..., list[tf.Tensor]]

@@ -1,119 +1,145 @@
-"""The search for the mode without settings, by SciPy's trust-region method.
+"""The search for the mode without settings, in few passes over the observations.
 
-Each stage uses ten times the observations of the stage before. It whitens the
-coordinates by the curvature at its start, and ends when the steps are short relative to
-the error from using a subset. The last stage uses all N observations. Full Newton steps
-follow. They need only the gradient: the rounding of the log posterior hides the last
-hundredths of a standard deviation.
+The first stage climbs on about a thousand observations. Each further one has ten times
+as many, up to a tenth of all, and needs only some Newton steps, since the stage before
+ended within the sampling error of its observations. The last stage has all N: Newton
+steps with the curvature of the stage before bring it within a fraction of a posterior
+standard deviation, and then steps with its own curvature to the end.
+
+Every step is checked, and where Newton steps do not help, a stage climbs.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.some import some_of
-from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.laplace.climb import climbed, require_density
+from sgmcmc.laplace.newton import Point, distance, newton
+from sgmcmc.laplace.posterior import Posterior, begins_with
+from sgmcmc.laplace.trouble import FAR
 from sgmcmc.laplace.whitening import ROUGH, Whitening, curvature, whitening
 
-FIRST, GROWTH = 1000, 10  # the fewest observations of the first stage, and the factor from each stage to the next
-NEAR = 0.02  # posterior standard deviations
-STEPS, STUCK = 200, 4  # most steps of a stage; and rejected steps in a row that end it
-NEWTON = 4  # steps at the end
+GROWTH = 10  # the factor from each stage to the next
+PAYS = 3  # a stage on part of the observations pays if there are this many times as many
+ENOUGH = 0.2  # of the sampling error of a stage's observations
+CLOSE, NEAR = 0.5, 0.02  # sds from the mode: in each direction, for the last curvature; in all together, at the end
+ROUNDS = 4  # climbs, each with the curvature where the one before ended
+NEWTON = 4  # steps with one curvature
+OF_PART, OF_ALL, OF_CLIMB = 5, 4, 20  # passes that stages are expected to make, for the display
 
 
-def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The mode and the curvature there, [D] and [D, D] or [D].
+class Found(NamedTuple):
+    """The mode, [D], the log posterior's gradient there, and the curvature near it, [D, D] or [D]."""
+
+    theta: np.ndarray
+    gradient: np.ndarray
+    precision: np.ndarray
+    first_precision: np.ndarray  # at the start of the search
+
+
+def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool) -> Found:
+    """The mode, and what is known of the posterior there.
 
     Raises
     ------
     ValueError
-        If the log posterior is not finite at the start.
+        If the log posterior is not finite at the start, or its curvature on the way.
     """
-    theta, sizes = start, _sizes(posterior)
-    with Progress(len(sizes), "Finding the mode", "stage", verbose) as progress:
+    theta, sizes = start, sizes_of_stages(posterior)
+    expected = sum(OF_PART * size for size in sizes[1:]) / posterior.data.size + OF_ALL
+    expected = expected + OF_CLIMB * sizes[0] / posterior.data.size if sizes else float(OF_CLIMB)
+    with (
+        Progress(expected, "Finding the mode", "pass", verbose) as progress,
+        np.errstate(over="ignore", invalid="ignore", divide="ignore"),  # of steps too far, which are rejected
+    ):
+        posterior.passes.watch = lambda done: progress.reached(round(min(done, 0.99 * expected), 1))
+        precision = first = white = None
         for stage, size in enumerate(sizes):
-            part = (
-                posterior.of(some_of(posterior.data, size, seed + stage)) if size < posterior.data.size else posterior
-            )
-            white = whitening(curvature(part, theta, seed, ROUGH), posterior.model.dtype)
-            theta = _climbed(part, theta, white, NEAR * np.sqrt(posterior.data.size / size * posterior.size))
-            progress.reached(stage + 1)
-    return _polished(posterior, theta, seed)
+            part = posterior.of(some_of(posterior.data, size, seed + stage))
+            if stage == 0:
+                require_density(part, theta)
+            precision = _with_scale(part, theta, curvature(part, theta, seed, ROUGH))
+            first = precision if first is None else first
+            white = whitening(precision, posterior.model.dtype)
+            error = np.sqrt(posterior.data.size / size * posterior.size)
+            theta = _in_part(part, theta, white, ENOUGH * error, climbs=stage == 0)
+        at = _in_all(posterior, theta, white, seed)
+        progress.reached(expected)
+        posterior.passes.watch = None
+    return Found(at.theta, at.gradient, at.precision, at.first_precision if first is None else first)
 
 
-def distance(white: Whitening, gradient: np.ndarray) -> float:
-    """The length of a Newton step to the mode, in posterior standard deviations."""
-    return float(np.linalg.norm(white.of_gradient(gradient)))
+def sizes_of_stages(posterior: Posterior) -> list[int]:
+    """The observations of the stages before the last, in multiples of a block."""
+    block, n_data, sizes = posterior.block, posterior.data.size, list[int]()
+    first, size = -(-begins_with(posterior.size) // block) * block, n_data // GROWTH
+    while size > 2 * first:
+        sizes.insert(0, size - size % block)
+        size //= GROWTH
+    return [first, *sizes] if PAYS * first < n_data else []
 
 
-def _sizes(posterior: Posterior) -> list[int]:
-    sizes, size = [], max(FIRST, 20 * min(posterior.size, FIRST))
-    while size * GROWTH < posterior.data.size:
-        sizes.append(size)
-        size *= GROWTH
-    return [*sizes, posterior.data.size]
+def _in_part(posterior: Posterior, theta: np.ndarray, white: Whitening, near: float, climbs: bool) -> np.ndarray:
+    if not climbs and white.root.ndim == 2:
+        at = newton(posterior, Point.of(posterior, theta), white, near, NEWTON)
+        if at.distance(white) <= near:
+            return at.theta
+        theta = at.theta
+    return climbed(posterior, theta, white, near)
 
 
-def _climbed(posterior: Posterior, theta: np.ndarray, white: Whitening, near: float) -> np.ndarray:
-    """The end of the search, where the gradient by phi is below `near`."""
-
-    def value_and_gradient(phi: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = posterior.value_and_gradient(theta + white.to_theta(phi))
-        gradient = -white.of_gradient(gradient)
-        # The trust region rejects a step to infinity; it would accept one to NaN.
-        return (-value, gradient) if np.isfinite(value) and np.isfinite(gradient).all() else (np.inf, gradient)
-
-    def product(phi: np.ndarray, vector: np.ndarray) -> np.ndarray:
-        along = posterior.hessian_product(theta + white.to_theta(phi), white.to_theta(vector))
-        return -white.of_gradient(along)
-
-    if not np.isfinite(value_and_gradient(np.zeros_like(theta))[0]):
-        raise ValueError(
-            "params must be a point with a finite log posterior, for an automatic search for the mode; there it is "
-            f"{posterior.value_and_gradient(theta)[0]}."
+def _in_all(posterior: Posterior, theta: np.ndarray, rough: Whitening | None, seed: int) -> Found:
+    """The end of the search, with the curvature at a point within a fraction of a standard deviation from it."""
+    if rough is None or rough.root.ndim == 1:
+        require_density(posterior, theta)
+        first = _with_scale(posterior, theta, curvature(posterior, theta, seed, ROUGH))
+        return _climbed_to(posterior, theta, whitening(first, posterior.model.dtype), seed)._replace(
+            first_precision=first
         )
-    from scipy import optimize  # here, since the import is slow and not always needed
-
-    stuck = _Stuck(np.zeros_like(theta))
-    found = optimize.minimize(
-        value_and_gradient,
-        np.zeros_like(theta),
-        jac=True,
-        hessp=product,
-        method="trust-ncg",
-        callback=stuck,
-        options={"gtol": near, "maxiter": STEPS, "initial_trust_radius": np.sqrt(theta.size), "max_trust_radius": 1e6},
-    )
-    return theta + white.to_theta(found.x)
+    at = newton(posterior, Point.of(posterior, theta), rough, CLOSE * np.sqrt(posterior.size), NEWTON)
+    found, white = _polished(posterior, at, seed)
+    if white.not_concave or distance(white, found.gradient) > FAR:
+        found = _climbed_to(posterior, found.theta, white, seed)
+    return found
 
 
-class _Stuck:
-    """Ends a search after rejected steps: rounding then hides their progress."""
+def _climbed_to(posterior: Posterior, theta: np.ndarray, white: Whitening, seed: int) -> Found:
+    found, far = None, np.inf
+    for _ in range(ROUNDS):
+        theta = climbed(posterior, theta, white, NEAR * np.sqrt(posterior.size))
+        there, white = _polished(posterior, Point.of(posterior, theta), seed)
+        left = distance(white, there.gradient)
+        if found is not None and not left < far:
+            break
+        found, far, theta = there, left, there.theta
+        if far <= FAR:
+            break
+    assert found is not None
+    return found
 
-    def __init__(self, start: np.ndarray) -> None:
-        self._last, self._count = start, 0
 
-    def __call__(self, intermediate_result: Any) -> None:
-        self._count = self._count + 1 if np.array_equal(intermediate_result.x, self._last) else 0
-        self._last = intermediate_result.x.copy()
-        if self._count >= STUCK:
-            raise StopIteration
+def _with_scale(posterior: Posterior, theta: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """The curvature, with squared gradients where it is 0, so that steps have some scale there."""
+    flat = (np.diag(precision) if precision.ndim == 2 else precision) == 0
+    if not flat.any():
+        return precision
+    squares = posterior.of(some_of(posterior.data, posterior.block, 0)).scores(theta)
+    scale = np.where(flat, np.where(squares > 0, squares, 1.0), 0.0)
+    return precision + (np.diag(scale) if precision.ndim == 2 else scale)
 
 
-def _polished(posterior: Posterior, theta: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The point after some short Newton steps, with the curvature at their start."""
-    precision = curvature(posterior, theta, seed)
+def _polished(posterior: Posterior, at: Point, seed: int) -> tuple[Found, Whitening]:
+    """The point after Newton steps with the curvature at their start.
+
+    They need only the gradient: the rounding of the log posterior hides the last
+    hundredths of a standard deviation.
+    """
+    precision = curvature(posterior, at.theta, seed)
     white = whitening(precision, posterior.model.dtype)
-    gradient = posterior.value_and_gradient(theta)[1]
-    for _ in range(NEWTON):
-        if distance(white, gradient) <= NEAR or white.not_concave or precision.ndim == 1:
-            break
-        candidate = theta + white.to_theta(white.of_gradient(gradient))
-        there = posterior.value_and_gradient(candidate)[1]
-        if not distance(white, there) < distance(white, gradient):
-            break
-        theta, gradient = candidate, there
-    return theta, precision
+    if not white.not_concave and precision.ndim == 2:
+        at = newton(posterior, at, white, NEAR, NEWTON)
+    return Found(at.theta, at.gradient, precision, precision), white

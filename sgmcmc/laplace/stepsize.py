@@ -75,6 +75,11 @@ def largest(dynamics: Dynamics, where: Directions, tolerance: float) -> Predicte
         int(np.argmin(np.append(np.isfinite(errors), False))), 1
     )  # up to the first stepsize at which the chain does not settle
     least = errors[:settling].min()
+    if not np.isfinite(least):
+        raise ValueError(
+            "stepsize='auto' finds no stepsize at which the chain settles: the gradients' noise or the curvature is "
+            "not finite around the mode. Give a number as stepsize, which tune can find."
+        )
     allowed = AIM * tolerance if least <= AIM * tolerance else least + tolerance / 2
     within = np.flatnonzero(errors[:settling] <= allowed)
     # The end of the first range of good stepsizes: beyond it, leaps that turn back may appear good again.

@@ -21,7 +21,7 @@ class Tuning(NamedTuple):
     stepsize: float
     error: float  # the largest expected relative error of an sd, over all directions
     iterations: float  # per independent draw, in the slowest direction
-    minibatch_size: int  # n, doubled as long as that nearly doubles the stepsize
+    minibatch_size: int  # n, halved or doubled as long as the stepsize changes less, or more, than PAYS times
     sds: np.ndarray  # [D]: of each element in the chain, if the posterior is normal
     ratios: np.ndarray  # [D]: these over those of the posterior
 
@@ -62,9 +62,11 @@ def tuned(
     of_one, in_root = change.T @ of_one @ change, change.T @ change
     n_data = posterior.model.data.size
 
+    alone = directions(in_root, of_one)
+
     def at(size: int) -> Directions:
         left = (n_data - size) / max(n_data - 1, 1) if without_replacement else 1.0
-        return directions(in_root, of_one * left / size)
+        return alone._replace(noise=alone.noise * left / size)
 
     where = at(n)
     chosen = largest(dynamics, where, tolerance)
@@ -78,8 +80,14 @@ def tuned(
 
 
 def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
-    """n, doubled as long as the stepsize becomes at least PAYS times as large."""
+    """The size that pays: n, halved as long as twice as many do not, or doubled as long as they do."""
     size, stepsize = n, chosen.stepsize
+    while size > 1:
+        smaller = size // 2
+        there = largest(dynamics, at(smaller), tolerance).stepsize
+        if stepsize >= PAYS * there:
+            break
+        size, stepsize = smaller, there
     while size < n_data:
         larger = min(2 * size, n_data)
         there = largest(dynamics, at(larger), tolerance).stepsize

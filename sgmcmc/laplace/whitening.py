@@ -48,8 +48,23 @@ def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float =
     For D > DENSE it is an estimate of the diagonal, [D], from squared gradients.
     """
     d = posterior.size
-    some = posterior.of(some_of(posterior.data, n_rows(d, flops), seed))
-    return -some.hessian(theta) if d <= DENSE else some.squared_gradients(theta)
+    rows = n_rows(d, flops)
+    some = posterior.of(some_of(posterior.data, max(rows - rows % posterior.block, posterior.block), seed))
+    precision = -some.hessian(theta) if d <= DENSE else some.squared_gradients(theta)
+    finite = np.isfinite(precision) if precision.ndim == 1 else np.isfinite(precision).all(axis=0)
+    if not finite.all():
+        at = {
+            name: theta[e.start : e.stop][~finite[e.start : e.stop]][0]
+            for name, e in posterior.elements.items()
+            if not finite[e.start : e.stop].all()
+        }
+        named = ", ".join(f"{name!r} (at {value:.3g})" for name, value in at.items())
+        raise ValueError(
+            f"params must be where the log posterior has finite second derivatives; on the way to the mode those of "
+            f"{named} were NaN or infinite. For a parameter that must be positive, such as a scale, use its logarithm, "
+            "or begin further inside of its domain."
+        )
+    return precision
 
 
 def n_rows(d: int, flops: float) -> int:
@@ -63,7 +78,7 @@ def whitening(precision: np.ndarray, dtype: tf.DType, diagonal: bool = False) ->
     With `diagonal`, only its diagonal is used.
     """
     on_diagonal = np.diag(precision) if precision.ndim == 2 else precision
-    largest = np.abs(on_diagonal).max(initial=1e-30)
+    largest = np.abs(on_diagonal).max() or 1.0
     scale = 1 / np.sqrt(np.maximum(np.abs(on_diagonal), 1e-12 * largest))
     if precision.ndim == 1 or diagonal:
         return Whitening(scale, int((on_diagonal <= 0).sum()))

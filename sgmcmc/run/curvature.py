@@ -14,8 +14,9 @@ from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Dynamics, Gradient, Minibatch, Mode, Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.laplace.importance import importance
+from sgmcmc.laplace.newton import distance
 from sgmcmc.laplace.posterior import Posterior
-from sgmcmc.laplace.search import distance
+from sgmcmc.laplace.trouble import require_curvature, warn_if_far
 from sgmcmc.laplace.tuning import tuned
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
 from sgmcmc.minibatch.weighted import probabilities_of
@@ -30,7 +31,7 @@ class Found(NamedTuple):
     tuning: Tree
 
 
-FAR = 0.1  # posterior standard deviations
+LARGE, WORTH = 3, 1000  # a minibatch is large if it has this many times what pays, or what costs hardly less
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,16 @@ class Curvature:
             return Found(known, minibatch.prepare(None), {})
         assert mode is not None
         at = posterior.flat(mode.params)
-        precision = curvature(posterior, at, seed) if mode.precision is None else mode.precision
+        gradient_at = posterior.flat(mode.gradient)
+        if mode.precision is None:
+            precision = curvature(posterior, at, seed)
+            warn_if_far(of, posterior, at, gradient_at, precision)
+        else:
+            precision = mode.precision
+        if self.tolerance is not None or isinstance(self.preconditioner, str):
+            require_curvature(of, posterior, at, precision, seed)
         white = whitening(precision, model.dtype)
-        _warn(of, posterior, white, distance(white, posterior.flat(mode.gradient)))
+        _warn(of, posterior, white)
         root = self._root(model, precision, white)
         constants = (
             {} if self.preconditioner is None else coordinates.root_of(root.root, posterior.elements, model.dtype)
@@ -120,7 +128,12 @@ class Curvature:
                 f"an sd is up to {tuning.error:.0%}, and hardly smaller with a smaller stepsize. For sghmc use more "
                 "leaps, such as L=20, for sgnht and ccadl a smaller a."
             )
-        far = distance(white, posterior.flat(mode.gradient))
+        if minibatch.size > LARGE * max(tuning.minibatch_size, WORTH):
+            warn_user(
+                f"minibatches of {of} have {minibatch.size} observations, more than make the stepsize larger: with "
+                f"minibatchSize={max(tuning.minibatch_size, WORTH)}, an iteration costs less and moves about as far."
+            )
+        far = distance(white, gradient_at)
         return Found(constants, of_minibatch, tuning.as_tree(posterior) | {"distance": far})
 
     def _root(self, model: Model, precision: np.ndarray, white: Whitening) -> Whitening:
@@ -131,18 +144,11 @@ class Curvature:
         return Whitening(self.preconditioner)
 
 
-def _warn(of: str, posterior: Posterior, white: Whitening, far: float) -> None:
+def _warn(of: str, posterior: Posterior, white: Whitening) -> None:
     if white.not_concave:
         warn_user(
             f"the log posterior is not concave at the mode that {of} found, or is flat, in {white.not_concave} of "
             f"{posterior.size} directions; there the absolute value of the curvature is used. The search may have "
             "stopped early, or the posterior may be improper or have several modes: a preconditioner or a stepsize "
             "from one point may then not fit it."
-        )
-    elif far > FAR:
-        warn_user(
-            f"the search for the mode of {of} stopped about {far:.2g} posterior standard deviations away from it; "
-            "search longer, with another optStepsize, or with optStepsize='auto'. If it already is 'auto', rounding "
-            "or a kink of the posterior may have stopped the search, or the observations that gave the curvature "
-            "were not typical."
         )

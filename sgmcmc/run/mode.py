@@ -16,6 +16,7 @@ from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel import Product, build, constants, moving_by_rows
 from sgmcmc.laplace import search as automatic
 from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.laplace.trouble import warn_if_far
 from sgmcmc.minibatch.uniform import without_replacement
 from sgmcmc.model import Model
 from sgmcmc.run import advance
@@ -42,6 +43,7 @@ class AutomaticSearch(NamedTuple):
 
 
 def find_mode(
+    of: str,
     model: Model,
     minibatch: Minibatch,
     search: ModeSearch | AutomaticSearch,
@@ -58,17 +60,16 @@ def find_mode(
     ModeSearchError
         If it reaches NaN or infinity.
     """
-    show, precision = verbose and search.verbose, None
+    show = verbose and search.verbose
     params = {name: tf.constant(theta, model.dtype) for name, theta in start.items()}
     posterior = _posterior(model, params)
     if isinstance(search, AutomaticSearch):
-        at, precision = automatic.find_mode(
-            posterior, posterior.flat(params), random.child_seed(seed, Purpose.MODE), show
-        )
-        params = posterior.tree(at)
-    elif search.n_iterations > 0:
+        found = automatic.find_mode(posterior, posterior.flat(params), random.child_seed(seed, Purpose.MODE), show)
+        warn_if_far(of, posterior, found.theta, found.gradient, found.precision, found.first_precision)
+        return Mode(posterior.tree(found.theta), posterior.tree(found.gradient), found.precision)
+    if search.n_iterations > 0:
         params = _climb(model, minibatch, search, params, random.child_seed(seed, Purpose.MODE), show)
-    return Mode(params, full_gradient(model, params, show, posterior)[1], precision)
+    return Mode(params, full_gradient(model, params, show, posterior)[1])
 
 
 def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, seed: int, verbose: bool) -> Tree:

@@ -94,7 +94,7 @@ class ProductSampler(Sampler):
         mode = None
         if self.search is not None:
             fixed = self.sizing.pilot if self.sizing else self.minibatch
-            mode = find_mode(self.model, fixed, self.search, self.start, self.seed, verbose)
+            mode = find_mode(self.name, self.model, fixed, self.search, self.start, self.seed, verbose)
         begin = mode or Mode({name: tf.constant(theta) for name, theta in self.start.items()}, {})
         estimator = self.gradient.prepare(begin, verbose)
         worked_out = self.curvature.worked_out(

@@ -14,7 +14,7 @@ from scipy.linalg import eigh, solve_discrete_lyapunov
 import sgmcmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
-from sgmcmc.laplace import search
+from sgmcmc.laplace import climb, search
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.stepsize import directions, largest
 from sgmcmc.laplace.whitening import whitening
@@ -189,18 +189,18 @@ def test_the_curvature_is_that_of_the_posterior() -> None:
     np.testing.assert_allclose(posterior.squared_gradients(MEAN), (residual**2) @ DESIGN**2 + 0.01, rtol=1e-8)
     root = whitening(PRECISION, tf.float64).root
     np.testing.assert_allclose(root.T @ PRECISION @ root, np.eye(4), atol=1e-8)
-    at, precision = search.find_mode(posterior, np.zeros(4), 1, verbose=False)
-    np.testing.assert_allclose(at, MEAN, rtol=1e-4)
-    np.testing.assert_allclose(precision, PRECISION, rtol=1e-8)
+    found = search.find_mode(posterior, np.zeros(4), 1, verbose=False)
+    np.testing.assert_allclose(found.theta, MEAN, rtol=1e-4)
+    np.testing.assert_allclose(found.precision, PRECISION, rtol=1e-8)
 
 
 def test_a_search_that_is_cut_short_is_finished_by_newton(monkeypatch: pytest.MonkeyPatch) -> None:
     """One step of the trust region from 30 sds away; that of Newton then ends at the mode of a linear regression."""
     sampler = sgmcmc.sgldSetup(log_lik, DATASET, PARAMS, 1e-6, logPrior=log_prior, dtype="float64", seed=1)._sampler
     sds = np.sqrt(np.diag(np.linalg.inv(PRECISION)))
-    monkeypatch.setattr(search, "STEPS", 1)
+    monkeypatch.setattr(climb, "STEPS", 1)
     posterior = Posterior(sampler.model, {"beta": (3,), "level": ()})
-    at, _ = search.find_mode(posterior, MEAN + 30 * sds, 1, verbose=False)
+    at = search.find_mode(posterior, MEAN + 30 * sds, 1, verbose=False).theta
     assert (np.abs(at - MEAN) < 1e-3 * sds).all()
 
 
