@@ -26,6 +26,9 @@ SURE = 1.6  # half widths of the 99% band, which a right average exceeds at most
 TOO_NARROW, TOO_WIDE = 0.9, 1.4  # variance ratios; the guide's largest stepsizes with 5 leaps give 1.25
 UNLIKE = 0.25  # relative error of an sd beyond which the posterior is not as expected
 FEW = 100  # independent draws of all chains together, below which averages say little
+STRETCH, LONGER = 5, 1.5  # of the iterations for a draw: the length of a stretch, and clearly more than expected
+ELSEWHERE = 8  # expected sds between a chain and the mode, which a skewed posterior does not make
+SURELY = 4.753  # the normal quantile of 1 - 1e-6
 SHORT, LONG = 1000, 100_000  # fewer iterations give no warning; of more draws the last are used
 
 
@@ -188,6 +191,71 @@ def warn_of_shape(draws: Draws) -> None:
             "posterior is not close to the normal distribution with the curvature at its mode, or the chain has not "
             "settled. In both cases stepsize='auto' does not keep its tolerance: see checkStepsize and tune."
         )
+
+
+def warn_of_autocorrelation(draws: Draws) -> None:
+    """Warn if a chain with stepsize="auto" needs clearly more iterations for an independent draw than expected.
+
+    The variance of averages of stretches, which are several times as long as expected
+    for a draw, gives the number; its band is that of the chi-squared distribution, over
+    all elements together.
+    """
+    expected = draws.settings.get("expected")
+    if expected is None or set(draws) != set(expected["sd"]) or "exploring" in draws.groups.get("sample_stats", {}):
+        return
+    late = draws[-min(len(draws.iterations), LONG) :]
+    per_draw = draws.settings["thin"]
+    length = int(np.ceil(STRETCH * expected["iterations"] / per_draw))
+    n_stretches = len(late.iterations) // max(length, 1)
+    if n_stretches < BATCHES:
+        return
+    needed = {}
+    for name, values in late.groups["posterior"].items():
+        flat = np.asarray(values, np.float64)
+        flat = flat[:, -n_stretches * length :].reshape(len(flat), n_stretches, length, -1)
+        centre = flat.mean(axis=(1, 2), keepdims=True)
+        of_means = ((flat.mean(axis=2, keepdims=True) - centre) ** 2).sum(axis=(0, 1, 2)) / (n_stretches - 1)
+        needed[name] = length * per_draw * of_means / ((flat - centre) ** 2).mean(axis=(1, 2)).sum(axis=0)
+    degrees = (n_stretches - 1) * (draws.settings["nChains"] or 1)
+    surely = {name: float(values.max()) / _chi_squared_bound(degrees) for name, values in needed.items()}
+    name = max(surely, key=lambda name: surely[name])
+    if surely[name] > LONGER * expected["iterations"]:
+        about = float(needed[name].max())
+        warn_user(
+            f"{name!r} in this chain needs about {about:.0f} iterations for an independent draw, not the "
+            f"{expected['iterations']:.0f} expected before the run: the posterior is not close to the normal "
+            "distribution with the curvature at its mode, for instance skewed. So this run is worth fewer draws than "
+            "it seems: see summary for the effective sample sizes, and run longer."
+        )
+
+
+def warn_of_places(draws: Draws, mode: Mapping[str, Any]) -> None:
+    """Warn if a chain with stepsize="auto" is around another place than the mode that was found."""
+    expected = draws.settings.get("expected")
+    if expected is None or set(draws) != set(expected["sd"]):
+        return
+    late = draws[-max(min(len(draws.iterations) // 2, LONG), 1) :]
+    away, where = 0.0, (0, "")
+    for name, values in late.groups["posterior"].items():
+        means = np.asarray(values, np.float64).mean(axis=1)
+        sds = np.maximum(np.asarray(expected["sd"][name]), np.finfo(np.float64).tiny)
+        far = np.abs(means - np.asarray(mode[name], np.float64)) / sds
+        of_chains = far.reshape(len(far), -1).max(axis=1, initial=0.0)
+        if of_chains.max() > away:
+            away, where = float(of_chains.max()), (int(of_chains.argmax()), name)
+    if away > ELSEWHERE:
+        chain, name = where
+        warn_user(
+            f"chain {chain} has been around a place that is {away:.0f} expected sds of {name!r} away from the mode "
+            "that was found: it has not arrived, or the posterior has several modes. stepsize='auto' knows only the "
+            "curvature at the one it found, and chains seldom move between modes."
+        )
+
+
+def _chi_squared_bound(degrees: int) -> float:
+    """The 1 - 1e-6 quantile of chi-squared over its degrees, by Wilson and Hilferty."""
+    part = 2 / (9 * degrees)
+    return (1 - part + SURELY * np.sqrt(part)) ** 3
 
 
 def _iterations(settings: Mapping[str, Any]) -> int:

@@ -40,13 +40,25 @@ class Kept:
     """What a sampler keeps of a run for the next one."""
 
     prepared: Prepared | None = None
-    loops: list[tuple[Keep, Loop]] = field(default_factory=list)
+    loops: list[tuple[Keep, Loop]] = field(default_factory=list)  # that of the last run, if none is using it
 
     def chains(self, sampler: Sampler, verbose: bool) -> Prepared:
         """The chains of the sampler about to begin, prepared once."""
         if self.prepared is None:
             self.prepared = sampler.prepare(verbose)
         return self.prepared
+
+    def take(self, keep: Keep) -> Loop | None:
+        """The loop of the last run, if it kept the same and none is using it."""
+        try:
+            kept, loop = self.loops.pop()
+        except IndexError:
+            return None
+        return loop if kept == keep else None
+
+    def give_back(self, keep: Keep, loop: Loop) -> None:
+        """Keep the loop for the next run, in place of others."""
+        self.loops[:] = [(keep, loop)]
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,8 @@ class Run:
         if self.sampler.searches:
             timings["modeSearch"] = sampling - started
         draws = self._draws(prepared, loop, storage, timings, diverged)
+        if prepared is self.kept.prepared:
+            self.kept.give_back(self.keep, loop)
         if diverged:
             raise diverged.with_draws(draws, storage.stored) from None
         with unheard_warnings():
@@ -137,6 +151,9 @@ class Run:
                 tuning.warn(self._averages(loop, storage, draws), draws.settings)
                 tuning.warn_of_length(draws.settings)
                 tuning.warn_of_shape(draws)
+                tuning.warn_of_autocorrelation(draws)
+                if prepared.mode is not None:
+                    tuning.warn_of_places(draws, {name: x.numpy() for name, x in prepared.mode.params.items()})
         return draws
 
     def _watched(self, prepared: Prepared) -> dict[str, int]:
@@ -187,13 +204,10 @@ class Run:
         return self.kept.chains(self.sampler, self.verbose)
 
     def _loop(self, prepared: Prepared) -> Loop:
-        for keep, loop in self.kept.loops if prepared is self.kept.prepared else ():
-            if keep == self.keep:
-                return loop
-        loop = Loop(prepared, self.keep.recorder(prepared.transition, prepared.chains, self._watched(prepared)))
-        if prepared is self.kept.prepared:
-            self.kept.loops.append((self.keep, loop))
-        return loop
+        loop = self.kept.take(self.keep) if prepared is self.kept.prepared else None
+        if loop is not None:
+            return loop
+        return Loop(prepared, self.keep.recorder(prepared.transition, prepared.chains, self._watched(prepared)))
 
     def _saved_leaves(self, first: list[tf.Tensor]) -> list[tf.Tensor]:
         assert self.saved is not None

@@ -98,7 +98,10 @@ class Sgmcmc:
         return data.arrays() if isinstance(data, InMemory) else self._dataset
 
     def run(self, nIters: int, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
-        """Run a whole chain, for the one-call functions."""
+        """Run a whole chain, for the one-call functions.
+
+        What the first run prepared, from logLik as it was then, is used again.
+        """
         return checked_run(self._sampler, self._seeded, nIters, verbose, options, self._kept).draws()
 
     def start(self, verbose: bool) -> Session:
