@@ -69,11 +69,12 @@ print(f"{docs.shape[0]} documents, {docs.sum()} tokens of {docs.shape[1]} words"
 # The topics
 # ----------
 # ``lda`` needs the matrix of counts and the number of topics; scikit-learn's
-# ``CountVectorizer`` makes such a matrix from texts. Each iteration uses 50 documents.
-# The second half of the iterations is kept, thinned to 20 draws.
+# ``CountVectorizer`` makes such a matrix from texts. Each iteration uses as many
+# documents as have some thousands of tokens, here 200. The second half of the
+# iterations is kept, thinned to 20 draws.
 
 given = {"vocabulary": vocabulary, "verbose": False, "seed": 1}
-N_ITERS = 200 if SHORT else 1_000
+N_ITERS = 60 if SHORT else 300
 topics = lda(docs, N_TOPICS, nIters=N_ITERS, **given)
 print(topics)
 print(

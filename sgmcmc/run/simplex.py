@@ -76,7 +76,9 @@ class SimplexSampler(Sampler):
         return Prepared(transition, given, state, self.data, self.n_chains)
 
     def _n_counts(self) -> dict[str, tf.Tensor]:
-        """The counts of each row in all observations, as a minibatch at the starting point tells them."""
+        """The counts of each row in all observations, if not known as a minibatch at the starting point tells them."""
+        if self.counts.in_all is not None:
+            return {name: tf.constant(x) for name, x in self.counts.in_all.items()}
         some = some_rows(self.data, self.minibatch.size)
         seed = (tf.constant([1, 2]),) if self.counts.takes_seed else ()
         given = ({name: tf.constant(x) for name, x in self.start.items()}, some, *seed)

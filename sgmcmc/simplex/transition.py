@@ -29,6 +29,7 @@ class Counts(NamedTuple):
 
     of: Callable[..., Tree]
     takes_seed: bool
+    in_all: Mapping[str, np.ndarray] | None = None  # about how many each row has in all observations, if known
 
 
 class SimplexState(NamedTuple):

@@ -18,6 +18,7 @@ from sgmcmc.models.lda.assignments import expected
 from sgmcmc.models.lda.categories import drawn, grouped
 from sgmcmc.models.lda.documents import checked_documents, halves, tokens
 from sgmcmc.models.lda.pieces import in_pieces
+from sgmcmc.models.lda.sizes import documents_of_a_minibatch, iterations
 
 PRIOR = 0.4
 PHI = np.array([[0.6, 0.3, 0.1, 0.0], [0.1, 0.2, 0.3, 0.4]])
@@ -83,25 +84,37 @@ def test_assignments_of_another_prior_are_told_apart(z_scores):
     assert np.abs(z_scores(1.5 * PRIOR)).max() > 11
 
 
-def test_categories_are_drawn_in_proportion_to_their_weights():
-    """A chi-square test of 5 categories: its p is below 1e-5 in 1 of 100,000 seeds."""
-    own, shared = np.array([2.0, 0.0, 1.0, 0.0, 3.0, 1.0, 0.5]), np.array([1.0, 1.0, 3.0, 0.0, 0.5, 1.0, 1.0])
-    n = 20_000
-    rows = np.broadcast_to(own, (2, n // 2, 7)).astype(np.float32)
+OWN, SHARED = [2.0, 0.0, 1.0, 0.0, 3.0, 1.0, 0.5], [1.0, 1.0, 3.0, 0.0, 0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("times", [1, 3])  # one group has all 7 categories; 8 groups have 21
+def test_categories_are_drawn_in_proportion_to_their_weights(times):
+    """Chi-square tests of 5 and 15 categories: the p of one is below 1e-5 in 1 of 100,000 seeds."""
+    own, shared, n = np.tile(OWN, times), np.tile(SHARED, times), 20_000
+    own[-2:] *= times  # so that not all groups have the same weight
     u = np.random.default_rng(1).random((2, n // 2), np.float32)
-    of_tokens, of_rows = grouped(tf.constant(rows)), grouped(tf.constant(np.stack([shared, shared]), tf.float32))
-    counts = np.bincount(drawn(of_tokens, of_rows, tf.constant(u)).numpy().ravel(), minlength=7)
+    of_words, of_rows = (
+        grouped(tf.constant(np.stack(two), tf.float32)) for two in ((own[::-1], own), (shared, shared))
+    )
+    words = tf.ones([2, n // 2], tf.int32)
+    counts = np.bincount(drawn(of_words, words, of_rows, tf.constant(u)).numpy().ravel(), minlength=len(own))
     weights = own * shared
-    assert (counts[weights == 0] == 0).all()
+    assert len(counts) == len(own) and (counts[weights == 0] == 0).all()
     p = weights[weights > 0] / weights.sum()
     assert stats.chisquare(counts[weights > 0], n * p).pvalue > 1e-5
 
 
 @pytest.mark.parametrize("u", [0.0, 1.0])
-def test_categories_without_weight_are_not_drawn_by_the_least_and_the_largest_number(u):
-    weights = tf.constant([[[0.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0]]])
-    got = drawn(grouped(weights), grouped(tf.ones([1, 7])), tf.fill([1, 1], u))
-    assert int(got[0, 0]) == (2 if u == 0 else 4)
+@pytest.mark.parametrize("allowed", [(2, 4), (9, 12), (9, 17), (18, 21)])
+def test_categories_without_weight_are_not_drawn_by_the_least_and_the_largest_number(u, allowed):
+    """With 8 groups by number modulo 8: of different groups, and of one group."""
+    weights = np.zeros((1, 23), np.float32)
+    weights[0, allowed] = 1.0, 2.0
+    words, of_row = tf.zeros([1, 1], tf.int32), grouped(tf.ones([1, 23]))
+    got = drawn(grouped(tf.constant(weights)), words, of_row, tf.fill([1, 1], u))
+    assert grouped(tf.constant(weights)).shape == (1, 3, 8)
+    order = sorted(allowed, key=lambda k: (k % 8, k))
+    assert int(got[0, 0]) == order[0 if u == 0 else 1]
 
 
 def test_pieces_have_every_token_once():
@@ -110,7 +123,7 @@ def test_pieces_have_every_token_once():
     for row in rows:
         n = rng.integers(0, 71)
         row[:n] = rng.integers(0, 50, n)
-    pieces = in_pieces(tf.constant(rows), 2**10)
+    pieces = in_pieces(tf.constant(rows), 2**11)
     words, documents = (x.numpy()[: int(pieces.n_used)] for x in (pieces.words, pieces.documents))
     assert words.shape[1] == 4
     for d, row in enumerate(rows):
@@ -267,7 +280,7 @@ def test_a_picture(fitted):
     assert fitted["scir"].plot(n=2).shape == (6,)
 
 
-SHORT = {"nIters": 4, "burnIn": 0, "thin": 1, **SETTINGS}
+SHORT = {"stepsize": 0.1, "nIters": 4, "burnIn": 0, "thin": 1, **SETTINGS}
 
 
 @pytest.fixture(scope="module")
@@ -290,8 +303,33 @@ def test_a_store_that_is_resumed(corpus, short, tmp_path):
     lda(corpus, 6, storage=tmp_path / "topics.zarr", **SHORT | {"nIters": 2})
     rest = lda(corpus, 6, storage=tmp_path / "topics.zarr", resume=True, **SHORT)
     np.testing.assert_array_equal(rest.draws["topics"], short.draws["topics"])
+    for other in ({"method": "sgrld"}, {"docTopicPrior": 0.2}, {"sweeps": 19}):
+        with pytest.raises(ValueError, match=rf"^{next(iter(other))} of lda must be what it was"):
+            lda(corpus, 6, storage=tmp_path / "topics.zarr", resume=True, **SHORT, **other)
     again = Topics(Draws.load(tmp_path / "topics.zarr"), docTopicPrior=0.1)
     np.testing.assert_allclose(again.components, short.components)
+
+
+@pytest.mark.parametrize(
+    ("documents", "tokens_of_each", "size", "n_iterations"),
+    [(20_000, 26, 631, 96), (20_000, 500, 200, 300), (500, 40, 410, 61), (100, 10, 100, 1000), (3, 10**7, 3, 3)],
+)
+def test_sizes_follow_the_corpus(documents, tokens_of_each, size, n_iterations):
+    """16,384 tokens and 200 documents at least; three passes, and a million tokens or 1,000 iterations."""
+    n_tokens = documents * tokens_of_each
+    assert documents_of_a_minibatch(None, documents, n_tokens) == size
+    assert iterations(size, documents, n_tokens) == n_iterations
+
+
+@pytest.mark.slow
+def test_sizes_that_nobody_chose():
+    docs = simulated(300, 3)
+    chosen = lda(docs, 6, sweeps=2, verbose=False, seed=2)
+    assert chosen.draws.settings["minibatchSize"] == 300 and chosen.draws.iterations[-1] == 84
+    assert (
+        lda(docs, 6, nIters=2, minibatchSize=0.5, sweeps=2, verbose=False, seed=2).draws.settings["minibatchSize"]
+        == 150
+    )
 
 
 def test_a_pandas_frame_or_floats_will_do():
@@ -370,11 +408,13 @@ def test_documents_that_are_refused(case):
         ("burnIn", "half"),
         ("thin", 0),
         ("nChains", 0),
+        ("storage", 3),
+        ("storage", "topics.csv"),
         ("resume", 1),
     ],
 )
 def test_arguments_that_are_refused(argument, value):
-    with pytest.raises(ValueError, match=rf"^{argument} of (lda|scir) must "):
+    with pytest.raises(ValueError, match=rf"^{argument} of lda must "):
         lda(**{"docs": GOOD, "nTopics": 2, argument: value})
 
 

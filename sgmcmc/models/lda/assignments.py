@@ -65,7 +65,7 @@ def expected(
             in_block = tf.maximum(in_block, 0)
             uniforms = _uniforms(stream, 2 * s, b, n_pieces * length)
             weights = grouped(tf.gather(theta, documents))
-            topic = drawn(tf.gather(table, in_block), weights, tf.reshape(uniforms, [n_pieces, length]))
+            topic = drawn(table, in_block, weights, tf.reshape(uniforms, [n_pieces, length]))
             of_document = tf.broadcast_to(documents[:, None], topic.shape)
             of_documents = _added(of_documents, of_document, topic, there)
             return (

@@ -12,14 +12,21 @@ import tensorflow as tf
 from sgmcmc.core.random import Purpose, Stream, fresh_seed, keys
 from sgmcmc.core.schedules import Schedule, polynomial
 from sgmcmc.models.lda.assignments import expected
+from sgmcmc.models.lda.choices import LdaChoices
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary, tokens
+from sgmcmc.models.lda.sizes import documents_of_a_minibatch, iterations
 from sgmcmc.models.lda.topics import NAME, Topics
 from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag, require_number, require_seed
-from sgmcmc.samplers.scir import scir
-from sgmcmc.samplers.sgrld import sgrld
+from sgmcmc.samplers._minibatch import checked_minibatches
+from sgmcmc.samplers._options import SETUP_DEFAULTS, CommonOptions, of_run
+from sgmcmc.samplers._rounding import warn_of_rounding
+from sgmcmc.samplers._simplex import set_up
+from sgmcmc.simplex.scir import scir
+from sgmcmc.simplex.sgrld import sgrld
 
 OF = "lda"
 METHODS = {"scir": (scir, polynomial(0.2, 100, 0.6)), "sgrld": (sgrld, polynomial(0.03, 100, 0.6))}
+SPREAD = 0.2  # of the logarithms of the probabilities where topics begin
 DRAWS = 20  # that are stored by default, of each chain
 
 
@@ -29,8 +36,8 @@ def lda(
     docTopicPrior: float = 0.1,
     topicWordPrior: float = 0.02,
     stepsize: float | Schedule | None = None,
-    minibatchSize: float = 50,
-    nIters: int = 1000,
+    minibatchSize: float | None = None,
+    nIters: int | None = None,
     verbose: bool = True,
     seed: int | None = None,
     *,
@@ -75,10 +82,12 @@ def lda(
         and ``polynomial(0.03, 100, 0.6)`` for "sgrld": first large, so that the topics
         form quickly, then smaller, since the noise of the minibatches is multiplied by
         it.
-    minibatchSize : int or float, default 50
+    minibatchSize : int or float, optional
         Documents per iteration, or a proportion of them in (0, 1). At most all of them.
-    nIters : int, default 1000
-        Iterations.
+        By default as many as have 16,384 tokens, but at least 200.
+    nIters : int, optional
+        Iterations. By default as many as make three passes over the documents, and at
+        least as many as draw a million tokens, or 1,000.
     verbose : bool, default True
         Whether to show a progress bar.
     seed : int, optional
@@ -127,7 +136,9 @@ def lda(
 
     Notes
     -----
-    Topics begin as draws from Dirichlet(1). The expected counts given phi make the
+    Topics begin near the uniform distribution, each probability with a standard deviation
+    of a fifth of it. Topics that begin far from each other, as draws from Dirichlet(1),
+    end in worse modes where documents are long. The expected counts given phi make the
     gradient for the posterior of phi with all assignments summed out. That posterior has
     many modes, each in K! permutations, and a run finds one.
 
@@ -175,8 +186,15 @@ def lda(
     n_topics = require_count("nTopics", OF, nTopics, 2)
     prior = require_number("docTopicPrior", OF, docTopicPrior, POSITIVE)
     n_sweeps = require_count("sweeps", OF, sweeps, 2)
-    n_iterations = require_count("nIters", OF, nIters, 1)
     n_chains = 1 if nChains is None else require_count("nChains", OF, nChains, 1)
+    n_tokens = int(counts.sum())
+    size = documents_of_a_minibatch(minibatchSize, counts.shape[0], n_tokens)
+    if nIters is None:
+        subsampling = SETUP_DEFAULTS["subsampling"]
+        n = checked_minibatches(OF, size, subsampling, counts.shape[0], tf.float32).n
+        n_iterations = iterations(n, counts.shape[0], n_tokens)
+    else:
+        n_iterations = require_count("nIters", OF, nIters, 1)
     burn_in = n_iterations // 2 if burnIn is None else require_count("burnIn", OF, burnIn, 0)
     every = max(1, (n_iterations - burn_in) // DRAWS) if thin is None else require_count("thin", OF, thin, 1)
     if require_flag("resume", OF, resume) and seed is None:
@@ -187,38 +205,42 @@ def lda(
     def counts_of_words(params: Mapping[str, tf.Tensor], dataset: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict:
         return {NAME: expected(dataset["words"], params[NAME], prior, n_sweeps, seed).counts}
 
-    sampler, default = METHODS[method]
+    rule, default = METHODS[method]
     starts = _starts(known_seed, n_chains, n_topics, counts.shape[1])
-    draws = sampler(
-        counts_of_words,
+    own: CommonOptions = {
+        "subsampling": SETUP_DEFAULTS["subsampling"],
+        "integers": ("words",),
+        "dtype": SETUP_DEFAULTS["dtype"],
+        "nChains": nChains,
+        "starts": None if nChains is None else {NAME: starts},
+        "sharedMinibatch": False,
+    }
+    choices = LdaChoices(
+        OF,
         {"words": tokens(counts)},
         {NAME: starts[0]},
         default if stepsize is None else stepsize,
-        topic_word_prior,
-        _at_most(minibatchSize, counts.shape[0]),
-        n_iterations,
-        verbose,
+        size,
         known_seed,
-        integers=("words",),
-        nChains=nChains,
-        starts=None if nChains is None else {NAME: starts},
-        thin=every,
-        burnIn=burn_in,
-        storage=storage,
-        resume=resume,
+        suffStats=counts_of_words,
+        alpha=topic_word_prior,
+        normalise=True,
+        logScale=False,
+        n_tokens=n_tokens,
+        method=method,
+        docTopicPrior=prior,
+        sweeps=n_sweeps,
+        **own,
     )
-    return Topics(draws, prior, words)
+    if method == "scir":
+        warn_of_rounding(choices)
+    run = {"thin": every, "burnIn": burn_in, "storage": storage, "resume": resume}
+    return Topics(set_up(choices, rule()).run(n_iterations, verbose, **of_run(run)), prior, words)
 
 
 def _starts(seed: int, n_chains: int, n_topics: int, n_words: int) -> np.ndarray:
-    """Where chains begin: draws from Dirichlet(1), [C, K, V]."""
+    """Where chains begin, [C, K, V]."""
     stream = Stream(keys(seed, Purpose.START, n_chains))
-    uniforms = stream.uniform(tf.zeros([1], tf.int32), tf.range(n_topics * n_words)).numpy()
-    exponentials = -np.log(np.reshape(uniforms, [n_chains, n_topics, n_words])) + np.finfo(np.float32).tiny
-    return exponentials / exponentials.sum(axis=-1, keepdims=True)
-
-
-def _at_most(size: Any, n_documents: int) -> Any:
-    """At most all documents; the sampler checks the rest."""
-    is_number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
-    return min(size, n_documents) if is_number and float(size).is_integer() else size
+    normals = stream.normal(tf.zeros([1], tf.int32), tf.range(n_topics * n_words), tf.float32).numpy()
+    weights = np.exp(SPREAD * np.reshape(normals, [n_chains, n_topics, n_words]))
+    return weights / weights.sum(axis=-1, keepdims=True)
