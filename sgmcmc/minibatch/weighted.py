@@ -18,8 +18,10 @@ import tensorflow as tf
 
 from sgmcmc.core.random import Stream
 from sgmcmc.core.types import Minibatch, Part, Tree
+from sgmcmc.core.warn import warn_user
 
 WORD = 2.0**32
+NEVER, LIFTED = 1e-4, 0.1  # of the mean importance: what is below the first would hardly be drawn, and gets the second
 
 
 def weighted(
@@ -34,7 +36,8 @@ def weighted(
         p = probabilities
         if p is None:
             assert importance is not None
-            p = (1 - floor) * importance / importance.sum() + floor / n_data
+            lifted = importance if floor else _lifted(importance)
+            p = (1 - floor) * lifted / lifted.sum() + floor / n_data
         kept, alias = alias_table(np.asarray(p, np.float64))
         kept = np.round(kept * WORD).clip(1, WORD - 1)
         # Weights are inverse to the probabilities in the table, which are the given ones up to rounding.
@@ -52,6 +55,19 @@ def weighted(
         return indices, tf.gather(constants["inverse"], indices) / size
 
     return Minibatch(size, draw, prepare=prepare, wants_importance=probabilities is None)
+
+
+def _lifted(importance: np.ndarray) -> np.ndarray:
+    """The importance without observations that would never be drawn, on which the posterior may depend elsewhere."""
+    mean = importance.mean()
+    low = importance < NEVER * mean
+    if low.any():
+        warn_user(
+            f"preferential(floor=0) would never draw {int(low.sum())} of {len(low)} observations, since their terms "
+            f"vanish at the mode. Without them the posterior is another one, so they get {LIFTED} of the mean weight; "
+            "a floor, such as the default of 0.1, does that for all."
+        )
+    return np.where(low, LIFTED * mean, importance)
 
 
 def probabilities_of(constants: Tree) -> np.ndarray | None:

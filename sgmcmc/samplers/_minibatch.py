@@ -83,6 +83,10 @@ def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tup
             names = ", ".join(repr(name) for name in SUBSAMPLING)
             raise _refused(of, "subsampling", f"be {names}, preferential() or N positive weights", repr(subsampling))
         return lambda n: SUBSAMPLING[subsampling](n_data, n), subsampling
+    if subsampling is None or isinstance(subsampling, type):
+        names = ", ".join(repr(name) for name in SUBSAMPLING)
+        got = "the class preferential, without brackets" if subsampling is preferential else repr(subsampling)
+        raise _refused(of, "subsampling", f"be {names}, preferential() or N positive weights", got)
     floor, given = 0.0, subsampling
     if isinstance(subsampling, preferential):
         floor, given = require_number("floor of preferential", of, subsampling.floor, SHARE), subsampling.weights

@@ -13,14 +13,15 @@ class preferential:  # noqa: N801 - reads as a function where it is used
     """Minibatches that prefer large gradients, for the argument `subsampling`.
 
     Observations are drawn with replacement in proportion to weights, and each term of
-    the gradient is divided by n times its probability. The estimate stays unbiased and
-    has less noise [1]_. The weights are computed once, at the mode: the run searches
-    for it, and the chain starts there. For plain gradients the weights are the norms of
-    the gradients at the mode (eq. 11). For estimates from differences, such as control
-    variates, they are the root mean square of each difference over draws from the
-    normal approximation of the posterior. To first order this is the root of tr(H_i
-    Sigma H_i^T), with the observation's Hessian H_i and the covariance Sigma of the
-    posterior (eq. 16). With a `preconditioner`, the norms are those in its coordinates.
+    the gradient is divided by n times its probability. Every probability is positive, so
+    the estimate stays unbiased, and it has less noise [1]_. The weights are computed
+    once, at the mode: the run searches for it, and the chain starts there. For plain
+    gradients the weights are the norms of the gradients at the mode (eq. 11). For
+    estimates from differences, such as control variates, they are the root mean square
+    of each difference over draws from the normal approximation of the posterior. To
+    first order this is the root of tr(H_i Sigma H_i^T), with the observation's Hessian
+    H_i and the covariance Sigma of the posterior (eq. 16). With a `preconditioner`, the
+    norms are those in its coordinates.
 
     Parameters
     ----------
@@ -30,7 +31,8 @@ class preferential:  # noqa: N801 - reads as a function where it is used
     floor : float, default 0.1
         The share of the draws that are uniform, in [0, 1]. Every observation then has
         at least the probability ``floor / N``, so that its weight is at most
-        ``1 / floor`` times its weight in uniform minibatches.
+        ``1 / floor`` times its weight in uniform minibatches. With 0, observations whose
+        terms vanish at the mode get a tenth of the mean weight, with a warning.
 
     References
     ----------

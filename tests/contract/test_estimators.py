@@ -157,7 +157,7 @@ def test_leaps_count() -> None:
 
 
 def test_the_weights_of_control_variates_are_those_of_the_hessians() -> None:
-    """tr(H_i Sigma H_i^T), here sigma_i^2 (1 - sigma_i)^2 |x_i|^2 x_i^T Sigma x_i, within the noise of 32 draws."""
+    """tr(H_i Sigma H_i^T), here sigma_i^2 (1 - sigma_i)^2 |x_i|^2 x_i^T Sigma x_i, within the noise of 8 draws."""
     given = arguments(CATALOGUE[0], "preferential, control variates") | {"subsampling": preferential(floor=0.0)}
     sampler = sgmcmc.sgldSetup(**given | {"gradient": controlVariates()})
     prepared = sampler._sampler.prepare(verbose=False)
@@ -169,10 +169,32 @@ def test_the_weights_of_control_variates_are_those_of_the_hessians() -> None:
     sigma = np.linalg.inv((design * w[:, None]).T @ design + np.eye(3))
     exact = w * np.sqrt((design**2).sum(axis=1) * np.einsum("ij,jk,ik->i", design, sigma, design))
     ratio = p / (exact / exact.sum())
-    assert np.abs(np.log(ratio)).max() < 1.0 and np.abs(np.log(ratio)).mean() < 0.15
-    assert np.corrcoef(p, exact)[0, 1] > 0.95
+    assert np.abs(np.log(ratio)).max() < 1.5 and np.abs(np.log(ratio)).mean() < 0.35
+    # What the noise of the draws costs: the variance of the estimate, over that with the exact weights.
+    assert 1 <= (exact**2 / p).sum() / exact.sum() ** 2 < 1.12
+    assert np.corrcoef(p, exact)[0, 1] > 0.85
     of_norms = np.abs(Y - s) * np.sqrt((design**2).sum(axis=1))
     assert np.corrcoef(p, of_norms)[0, 1] < 0.9
+
+
+def test_observations_without_a_term_at_the_mode_are_drawn_all_the_same() -> None:
+    """Those of a penalty that is not active at the mode: without them the posterior would be another one."""
+    x = np.where(np.arange(200) % 2 == 0, np.random.default_rng(0).normal(size=200), np.nan)
+    kinked, x = np.isnan(x), np.nan_to_num(x)
+
+    def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+        smooth = -0.5 * (dataset["x"] - params["theta"]) ** 2
+        return tf.where(dataset["kinked"] > 0, -10.0 * tf.nn.relu(params["theta"] - 0.5) ** 2, smooth)
+
+    sampler = sgmcmc.sgldSetup(
+        log_lik, {"x": x, "kinked": kinked * 1.0}, {"theta": 0.0}, minibatchSize=20, seed=1,
+        subsampling=preferential(floor=0.0),
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match=r"preferential\(floor=0\) would never draw 100 of 200 observations"):
+        prepared = sampler._sampler.prepare(verbose=False)
+    p = 1 / prepared.constants["minibatch"]["inverse"].numpy()
+    np.testing.assert_allclose(p[kinked], p[kinked][0], rtol=1e-5)
+    assert 0.05 * p.mean() < p[kinked][0] < 0.2 * p.mean()
 
 
 def test_the_weights_of_plain_gradients_are_their_norms_at_the_mode() -> None:
