@@ -36,8 +36,8 @@ class Sums:
 
     def __init__(self, whole: Gradient, half: Gradient, data: Data, start: Mapping[str, np.ndarray]) -> None:
         self._whole, self._half, self._points = whole, half, list(_around(start))
-        # Fewer observations come several times: a sum adds up for them too.
-        some = {name: np.resize(x, (WHOLE, *x.shape[1:])) for name, x in some_rows(data, WHOLE).items()}
+        rows = some_rows(data, WHOLE)
+        some = {name: x.numpy()[_in_halves(len(x))] for name, x in rows.items()}
         self._some = {name: tf.constant(x) for name, x in some.items()}
         self._halves = [{name: x[part] for name, x in self._some.items()} for part in (slice(HALF), slice(HALF, None))]
 
@@ -105,3 +105,12 @@ def _differ(x: np.ndarray, y: np.ndarray, *terms: np.ndarray) -> bool:
     """Whether x and y differ by more than rounding, that of their terms included."""
     size = max(np.abs(one).max() for one in (x, y, *terms))
     return bool(np.isfinite(size) and np.abs(x - y).max() > ADDITIVE * size)
+
+
+def _in_halves(n: int) -> np.ndarray:
+    """`WHOLE` indices of n observations, of the first half of them and then of the second.
+
+    Fewer come several times, since a sum adds up for them too, but none in both halves.
+    """
+    steps = np.arange(HALF)
+    return np.concatenate([steps * max(n // 2, 1) // HALF, n // 2 + steps * (n - n // 2) // HALF])

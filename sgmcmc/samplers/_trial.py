@@ -21,7 +21,7 @@ from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros
 from sgmcmc.model import LogLik, LogPrior, Returns, dense
 
-WHOLE, HALF = 8, 4  # observations of the two traces
+WHOLE, HALF = 22, 11  # observations of the two traces: half of them is prime, which rows that belong together show
 LOOKED_AT = 1000  # observations that are searched for whole numbers
 
 RANDOM = re.compile(

@@ -37,7 +37,7 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return traced
 
 
-# On 8 and on 4 observations, the rows, the loop and its supplies; and the search's two sizes of blocks.
+# On 22 and on 11 observations, the rows, the loop and its supplies; and the search's two sizes of blocks.
 @pytest.mark.parametrize(("name", "most"), [("sgld", 5), ("sgldcv", 14)])
 def test_a_repeated_call_traces_no_more_than_it_must(name: str, most: int, traces: list) -> None:
     stepsize = {"stepsize": 1e-5} if name == "sgld" else {}
