@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TypeGuard
 
 import numpy as np
@@ -12,6 +13,10 @@ import tensorflow as tf
 
 Schedule = Callable[[tf.Tensor], tf.Tensor]
 """A function from the iteration (a float scalar, 0 for the first) to its stepsize."""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real | np.number) and not isinstance(value, bool)
 
 
 def first(stepsize: float | Schedule, dtype: tf.DType) -> float:
@@ -75,7 +80,7 @@ class polynomial:  # noqa: N801 - reads as a function where it is used
 
     def __post_init__(self) -> None:
         for name, value, at_least in (("h", self.h, None), ("a", self.a, None), ("b", self.b, 0.0)):
-            fits = value >= at_least if at_least is not None else value > 0
+            fits = _is_number(value) and (value >= at_least if at_least is not None else value > 0)
             if not (fits and value < float("inf")):
                 range_ = "at least 0" if at_least is not None else "positive"
                 raise ValueError(f"{name} of polynomial must be finite and {range_}; got {value!r}.")
@@ -121,9 +126,15 @@ class cyclical:  # noqa: N801
 
     def __post_init__(self) -> None:
         must = {
-            "h": ("finite and positive", 0 < self.h < float("inf")),
-            "cycleLength": ("an integer of at least 2", self.cycleLength >= 2 and self.cycleLength % 1 == 0),
-            "explorationFraction": ("from 0 to below 1", 0 <= self.explorationFraction < 1),
+            "h": ("finite and positive", _is_number(self.h) and 0 < self.h < float("inf")),
+            "cycleLength": (
+                "an integer of at least 2",
+                _is_number(self.cycleLength) and self.cycleLength >= 2 and self.cycleLength % 1 == 0,
+            ),
+            "explorationFraction": (
+                "from 0 to below 1",
+                _is_number(self.explorationFraction) and 0 <= self.explorationFraction < 1,
+            ),
         }
         for name, (what, fits) in must.items():
             if not fits:

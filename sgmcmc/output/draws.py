@@ -172,6 +172,11 @@ class Draws(dict[str, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         """The array of a parameter, or given a slice the draws that it selects."""
+        if isinstance(key, list | tuple | np.ndarray):
+            raise TypeError(
+                "draws are selected by a slice, such as out[100:] or out[::10], and parameters by name; got "
+                f"{type(key).__name__}. For single draws index the arrays, as in out['theta'][[1, 2]]."
+            )
         if not isinstance(key, slice):
             return super().__getitem__(key)
         if key.step is not None and key.step < 1:
@@ -199,6 +204,8 @@ class Draws(dict[str, Any]):
                 f"{tuple(array.shape)}. To drop draws, drop them from all arrays: out = out.burnIn(k) drops those of "
                 "the first k iterations, out = out[k:] the first k draws."
             )
+        if np.dtype(getattr(array.dtype, "as_numpy_dtype", array.dtype)).kind not in "biuf":
+            raise ValueError(f"out[{name!r}] must have real numbers; got {array.dtype}.")
         super().__setitem__(name, array)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
@@ -206,9 +213,17 @@ class Draws(dict[str, Any]):
         for name, array in dict(*args, **kwargs).items():
             self[name] = array
 
-    def __ior__(self, other: Any) -> Draws:  # type: ignore[override, misc]
+    def __ior__(self, other: Any) -> Draws:  # type: ignore[override]
         self.update(other)
         return self
+
+    def __or__(self, other: Any) -> Draws:  # type: ignore[override]
+        """These draws with further arrays; draws of another run are not joined."""
+        if isinstance(other, Draws):
+            raise TypeError("draws of two runs cannot be joined by |, which would keep those of the second alone.")
+        joined = self.copy()
+        joined.update(other)
+        return joined
 
     def setdefault(self, name: str, default: Any = None) -> Any:
         """Like dict.setdefault; the array is checked like one that is assigned."""
@@ -451,9 +466,9 @@ class Draws(dict[str, Any]):
         Raises
         ------
         ValueError
-            If `path` is neither, or if something is missing or damaged; the message
-            names it. Draws in a store are read when they are used: if a file is missing
-            or damaged by then, an OSError names it.
+            If `path` is neither, or if something is missing, damaged, or of another
+            store or time; the message names it. Draws in a store are read when they are
+            used: what is noticed only then is an OSError.
         """
         path = _path(path, "load", ".npz", ".zarr")
         if not path.exists():

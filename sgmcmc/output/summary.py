@@ -24,6 +24,9 @@ def summary(
     draws: Draws, names: str | Sequence[str] | None = None, diagnosed: bool = True, weighted: bool = False
 ) -> pd.DataFrame:
     """The table described in `Draws.summary`."""
+    for argument, value in (("diagnostics", diagnosed), ("weighted", weighted)):
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{argument} of summary must be True or False; got {value!r}.")
     if not draws:
         raise ValueError(
             "summary needs draws, but none are stored: reduce= keeps only sums, in out.reduced. Add collect= to store "

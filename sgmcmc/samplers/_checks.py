@@ -32,9 +32,13 @@ def require_number(label: str, of: str, value: Any, rule: Rule) -> float:
     scalar = isinstance(value, Real | np.number) and not isinstance(value, bool)
     if not scalar and isinstance(value, np.ndarray | tf.Tensor) and np.ndim(value) == 0 and not n_masked(value):
         scalar, value = True, np.asarray(value).item()
-    if not scalar or not np.isfinite(value) or not allowed(float(value)):
+    try:
+        number = float(value) if scalar else np.nan
+    except OverflowError:  # an integer beyond the floats
+        number = np.inf
+    if not np.isfinite(number) or not allowed(number):
         raise ValueError(f"{label} of {of} must be {must}; got {described(value)}.")
-    return float(value)
+    return number
 
 
 def require_flag(argument: str, of: str, value: Any) -> bool:

@@ -112,12 +112,21 @@ class Choices(CommonChoices):
         """The posterior, if the trial shows nothing bad."""
         trial, log_lik, log_prior = self.trial, self.logLik, self.logPrior
         returns = trial.returns
-        if (power := 1 / require_number("temperature", self.sampler, self.temperature, POSITIVE)) != 1:
+        if (power := self._power) != 1:
             log_lik, log_prior = _times(power, log_lik), log_prior and _times(power, log_prior)
         trial.uses_all_parameters(but=self.moved_by_user)
         if trial.whole.gathers:
             self._require_in_range()
         return Model(log_lik, log_prior, self.data, returns, self.float_type, gathered=trial.gathered)
+
+    @property
+    def _power(self) -> float:
+        """1 / `temperature`, which the float type must hold too."""
+        temperature = self.number("temperature", self.temperature, POSITIVE)
+        largest = float(np.finfo(self.float_type.as_numpy_dtype).max)
+        if not 1 / temperature < largest:
+            raise self.refuse("temperature", f"have an inverse below {largest:.2g}, for {self.dtype}", temperature)
+        return 1 / temperature
 
     def _require_in_range(self) -> None:
         """Check indices now for data in memory, and for other data when they are read."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import psutil
 import tensorflow as tf
 
 from sgmcmc.core import random
@@ -114,8 +115,9 @@ class CommonChoices:
         if not isinstance(value, Mapping):
             return dict.fromkeys(self.start, check(argument, value))
         wanted = self.start.keys() - self.moved_otherwise
-        if not wanted <= set(value) <= self.start.keys():
-            raise self.refuse(argument, f"have the keys of params, {sorted(wanted)}", f"keys {sorted(map(str, value))}")
+        if wanted != set(value):
+            but = f" that gibbs does not move, {sorted(wanted)}" if self.moved_otherwise else f", {sorted(wanted)}"
+            raise self.refuse(argument, f"have the keys of params{but}", f"keys {sorted(map(str, value))}")
         each = {name: check(f"{argument}[{name!r}]", value[name]) for name in self.start if name in value}
         unused = next(iter(each.values()))  # for parameters that gibbs moves
         return {name: each.get(name, unused) for name in self.start}
@@ -144,7 +146,17 @@ class CommonChoices:
     @cached_property
     def n_chains(self) -> int | None:
         """`nChains`, checked."""
-        return None if self.nChains is None else require_count("nChains", self.sampler, self.nChains, at_least=1)
+        if self.nChains is None:
+            return None
+        n_chains = require_count("nChains", self.sampler, self.nChains, at_least=1)
+        # At least the positions before and after a call, the variables of a session, and noise for one iteration.
+        needed, free = 4 * n_chains * sum(x.nbytes for x in self.start.values()), psutil.virtual_memory().available
+        if needed > free:
+            raise MemoryError(
+                f"nChains of {self.sampler} must fit into memory; got {n_chains}, which need at least "
+                f"{needed / 1e9:.1f} GB, while {free / 1e9:.1f} GB are free."
+            )
+        return n_chains
 
     @cached_property
     def chain_starts(self) -> float | dict[str, np.ndarray] | None:

@@ -35,7 +35,9 @@ scale of `params`, or relative to the `preconditioner`; for the samplers with mo
 number or schedule (see `polynomial`) holds for all parameters, a dict gives one for each (with a dense preconditioner,
 for its coordinates of the same index). "auto" finds the largest stepsize at which every standard deviation is expected
 to be within `tolerance` of the posterior's, by the curvature at the mode and the noise of the gradients around it. The
-result and what is expected of it are in ``out.settings``. For at most 2000 elements of `params`; see also `tune`.""",
+result and what is expected of it are in ``out.settings``. It knows one mode: others, and tails far from normal, are not
+seen before the run, and a chain that starts at this mode may never show the others. Chains from several `starts` do, if
+they end elsewhere, and there is a warning. For at most 2000 elements of `params`; see also `tune`.""",
     ),
     "preconditioner": (
         '"auto", "dense", "diagonal", None, array_like or dict of str to array_like, default "auto"',

@@ -138,6 +138,8 @@ def saveSess(sgmcmc: Sgmcmc, sess: Session, path: str | Path) -> None:
     """
     _require_session(sgmcmc, sess, "saveSess")
     path = _require_path("saveSess", path)
+    if path.is_dir():
+        raise ValueError(f"path of saveSess must be the name of a file; got {str(path)!r}, which is a folder.")
     if not path.absolute().parent.is_dir():
         raise ValueError(f"path of saveSess must be in a folder that exists; got {str(path)!r}.")
     write_whole(path, sgmcmc.save(sess))
@@ -183,7 +185,7 @@ def restoreSess(sgmcmc: Sgmcmc, path: str | Path) -> Session:
 
 
 def _require_path(function: str, path: str | Path) -> Path:
-    if not isinstance(path, str | Path):
+    if not isinstance(path, str | Path) or path == "":
         raise ValueError(f"path of {function} must be a file name; got {path!r}.")
     return Path(path).expanduser()
 

@@ -68,6 +68,17 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sgldcv", "optStepsize below float32", {"optStepsize": 1e-46}, "optStepsize of sgldcv must be from 1.18e-38"),
     ("sgld", "a standard deviation of starts below float32", {"nChains": 2, "starts": 1e-46},
      "starts of sgld must be from 1.18e-38"),
+    ("sgld", "a stepsize beyond all floats", {"stepsize": 10**400}, "stepsize of sgld must be a positive number"),
+    ("sgld", "a class as subsampling", {"subsampling": sgmcmc.preferential},
+     "preferential() or N positive weights; got the class preferential, without brackets."),
+    ("sgld", "no subsampling", {"subsampling": None}, "preferential() or N positive weights; got None."),
+    ("sgld", "a temperature without an inverse", {"temperature": 1e-300},
+     "temperature of sgld must be from 1.18e-38"),
+    ("sgld", "a stepsize for what gibbs moves",
+     {"params": {"theta": 0.0, "scale": 1.0}, "stepsize": {"theta": 1e-4, "scale": 1e-4},
+      "gibbs": lambda params, dataset, seed: {"scale": tf.ones([])}},
+     "stepsize of sgld must have the keys of params that gibbs does not move, ['theta']; got keys "
+     "['scale', 'theta']."),
     ("sgld", "a long stepsize", {"stepsize": np.ones(1000)},
      "stepsize of sgld must be a positive number or a schedule such as polynomial(h, a, b); got an array of shape "
      "(1000,)."),
@@ -347,10 +358,24 @@ def test_errors_of_the_users_function_are_chained() -> None:
     assert isinstance(refused.value.__cause__, KeyError)
 
 
-@pytest.mark.parametrize(("h", "a", "b"), [(0.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, -1.0), (float("inf"), 1, 1)])
+@pytest.mark.parametrize(
+    ("h", "a", "b"),
+    [(0.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, -1.0), (float("inf"), 1, 1), ("a", 1, 1), (1.0, None, 1.0)],
+)
 def test_bad_schedules_are_named(h: float, a: float, b: float) -> None:
     with pytest.raises(ValueError, match="of polynomial must be finite and"):
         sgmcmc.polynomial(h, a, b)
+
+
+@pytest.mark.parametrize(("h", "length", "share"), [("a", 10, 0.0), (1.0, "a", 0.0), (1.0, 10, "a"), (1.0, True, 0.0)])
+def test_bad_cycles_are_named(h: Any, length: Any, share: Any) -> None:
+    with pytest.raises(ValueError, match="of cyclical must be"):
+        sgmcmc.cyclical(h, length, share)
+
+
+def test_chains_that_do_not_fit_into_memory_are_refused_at_once() -> None:
+    with pytest.raises(MemoryError, match="nChains of sgld must fit into memory; got 100000000000, which need"):
+        sgmcmc.sgld(**GOOD, nChains=10**11, verbose=False)
 
 
 def test_the_stepwise_functions_know_their_own() -> None:

@@ -132,7 +132,7 @@ def test_beside_other_choices(changed):
         ({"stepsize": "auto"}, "stepsize of sgnht must be given with gibbs"),
         ({"preconditioner": np.eye(7)}, "preconditioner of sgnht must be None with gibbs"),
         ({"gradient": controlVariates(1e-5, 10)}, "gibbs of sgnht must be None with control variates"),
-        ({"stepsize": {"lam": 1e-4}}, "must have the keys of params, .'theta'."),
+        ({"stepsize": {"lam": 1e-4}}, "must have the keys of params that gibbs does not move, .'theta'."),
         ({"temperature": 2.0}, "temperature of sgnht must be 1 with gibbs"),
         ({"subsampling": sgmcmc.preferential()}, "subsampling of sgnht must be uniform with gibbs"),
         ({"subsampling": np.arange(1.0, 301.0)}, "subsampling of sgnht must be uniform with gibbs"),

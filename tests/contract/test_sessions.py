@@ -231,6 +231,10 @@ def test_a_refused_session_leaves_the_sampler_as_it_was(tmp_path: Path) -> None:
 def test_bad_paths_are_named(tmp_path: Path) -> None:
     sampler = stepped()
     sess = sgmcmc.initSess(sampler)
+    with pytest.raises(ValueError, match="path of saveSess must be a file name; got ''"):
+        sgmcmc.saveSess(sampler, sess, "")
+    with pytest.raises(ValueError, match=r"path of saveSess must be the name of a file; got .*, which is a folder"):
+        sgmcmc.saveSess(sampler, sess, tmp_path)
     with pytest.raises(ValueError, match="path of saveSess must be a file name; got 5"):
         sgmcmc.saveSess(sampler, sess, 5)
     with pytest.raises(ValueError, match="path of saveSess must be in a folder that exists; got "):

@@ -27,7 +27,7 @@ import sgmcmc
 from sgmcmc import NoRoomError, dpMixture
 from sgmcmc.models import Mixture
 from sgmcmc.models.dp import transition
-from sgmcmc.models.dp.rows import checked_rows
+from sgmcmc.models.dp.rows import checked_rows, look_like_codes
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 2, 2], [0, 0, 3]])
 NEW = np.array([[1, 1, 0]])
@@ -300,6 +300,20 @@ def test_a_bad_argument_is_named(case):
     changed, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         dpMixture(**SMALL | {"nIters": 10} | changed)
+
+
+CODES = np.random.default_rng(3).integers(1, 7, (200, 4))
+
+
+def test_columns_of_codes_are_noticed_and_counts_are_not():
+    """Codes 1 to 6 in four columns; the same one-hot; rolls of a die; sums that are all equal; few rows."""
+    with pytest.warns(UserWarning, match=r"^counts of dpMixture look like codes of categories"):
+        dpMixture(CODES, minibatchSize=20, nIters=1, thin=1, verbose=False, seed=1)
+    one_hot = (CODES[:, :, None] == np.arange(1, 7)).reshape(200, 24)
+    rolls = np.random.default_rng(4).multinomial(10, np.full(6, 1 / 6), 200)
+    shares = np.stack([CODES[:, 0], 7 - CODES[:, 0]], axis=1)
+    for counts in (one_hot, rolls, shares, X):
+        assert not look_like_codes(checked_rows("counts", "dpMixture", counts))
 
 
 @pytest.mark.slow

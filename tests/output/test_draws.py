@@ -314,6 +314,33 @@ def test_arrays_of_another_length_are_refused(few: sgmcmc.Draws, chains: sgmcmc.
     few.copy()["list"] = [0.0] * 25
 
 
+@pytest.mark.parametrize("array", [np.array(["a", "b"] * 15)[:30], np.full(30, 1j), np.full(30, None)])
+def test_only_real_numbers_are_put_into_the_dict(few: sgmcmc.Draws, array: np.ndarray) -> None:
+    array = np.resize(array, len(few.iterations))
+    with pytest.raises(ValueError, match=r"out\['new'\] must have real numbers; got "):
+        few["new"] = array
+
+
+def test_draws_of_two_runs_are_not_joined_by_an_operator(few: sgmcmc.Draws, chains: sgmcmc.Draws) -> None:
+    with pytest.raises(TypeError, match="would keep those of the second alone"):
+        few | chains
+    doubled = few | {"twice": 2 * few["theta"]}
+    assert isinstance(doubled, sgmcmc.Draws) and "twice" not in few
+    np.testing.assert_array_equal(doubled["twice"], 2 * few["theta"])
+
+
+@pytest.mark.parametrize("key", [[1, 2], np.array([True, False]), (1, 2)])
+def test_draws_are_selected_by_slices(few: sgmcmc.Draws, key: Any) -> None:
+    with pytest.raises(TypeError, match="draws are selected by a slice, such as"):
+        few[key]
+
+
+@pytest.mark.parametrize("argument", ["weighted", "diagnostics"])
+def test_flags_of_summary_are_flags(few: sgmcmc.Draws, argument: str) -> None:
+    with pytest.raises(ValueError, match=f"{argument} of summary must be True or False; got 'no'"):
+        few.summary(**{argument: "no"})
+
+
 def test_an_attribute_that_is_a_parameter_is_pointed_to(few: sgmcmc.Draws) -> None:
     with pytest.raises(
         AttributeError, match=r"'Draws' has no attribute 'theta'; the draws of 'theta' are out\['theta'\]"

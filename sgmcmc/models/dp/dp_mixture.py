@@ -17,7 +17,7 @@ from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.models.dp.allocation import CATEGORIES, COUNTS
 from sgmcmc.models.dp.mixture import Mixture
-from sgmcmc.models.dp.rows import Rows, checked_rows
+from sgmcmc.models.dp.rows import Rows, checked_rows, look_like_codes
 from sgmcmc.models.dp.sampler import PARAMETERS, MixtureSampler, observed
 from sgmcmc.models.dp.transition import MixtureModel
 from sgmcmc.output.draws import Draws
@@ -220,7 +220,14 @@ class _Arguments:
     @cached_property
     def rows(self) -> Rows:
         """`counts`, checked."""
-        return checked_rows("counts", NAME, self.counts)
+        rows = checked_rows("counts", NAME, self.counts)
+        if look_like_codes(rows):
+            warn_user(
+                f"counts of {NAME} look like codes of categories: no entry is 0, all are small, and the sums of rows "
+                "differ. A column must count one category. For columns of codes, give a column for each category of "
+                "each, as pandas.get_dummies(frame.astype(str)) makes them."
+            )
+        return rows
 
     @cached_property
     def common(self) -> CommonChoices:

@@ -8,6 +8,7 @@ import numpy as np
 
 from sgmcmc.dataset.entry import described, numeric
 
+FEWEST, LARGEST_CODE = 20, 30  # rows that show a pattern, and a code that is still likely
 LARGEST = 2**24  # float32 holds every integer up to here
 
 
@@ -53,6 +54,14 @@ def checked_rows(label: str, of: str, value: Any, width: int | None = None) -> R
     padded = np.zeros((2, shape[0], length.max()), np.int32)
     padded[:, row, place] = category, count
     return Rows(padded[0], padded[1], shape[1])
+
+
+def look_like_codes(rows: Rows) -> bool:
+    """Whether columns seem to hold the code of a category, from 1 on, in place of counts."""
+    totals = rows.counts.sum(axis=1)
+    full = rows.categories.shape[1] == rows.width and bool((rows.counts > 0).all())
+    enough = len(totals) >= FEWEST
+    return full and enough and int(rows.counts.max()) <= LARGEST_CODE and bool((totals != totals[0]).any())
 
 
 def _entries(label: str, of: str, value: Any) -> tuple[tuple[int, int], np.ndarray, np.ndarray, np.ndarray]:
