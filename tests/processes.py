@@ -121,6 +121,7 @@ class Processes:
         arguments = [f"--rootdir={self._config.rootpath}", f"--capture={option.capture}", "-p", "no:cacheprovider"]
         arguments += ["-c", str(self._config.inipath)] if self._config.inipath else []
         arguments += [part for plugin in option.plugins for part in ("-p", plugin)]
+        arguments += [part for filter_ in option.pythonwarnings or () for part in ("-W", filter_)]
         arguments += [part for setting in option.override_ini or () for part in ("-o", setting)]
         arguments += dict.fromkeys(str(item.path) for item in piece.items)
         folder = self._config._tmp_path_factory.getbasetemp() / f"process{self._begun}"

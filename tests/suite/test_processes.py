@@ -249,3 +249,10 @@ def test_a_test_that_takes_too_long_fails(suite: Suite, files: list[str]) -> Non
 
 def test_the_limit_is_a_minute(pytestconfig: pytest.Config) -> None:
     assert float(pytestconfig.getini("limit")) == 60
+
+
+def test_filters_of_warnings_hold_in_all_processes(suite: Suite) -> None:
+    warns = "import warnings\n\ndef test_warns():\n    warnings.warn('a note', UserWarning)\n"
+    files = {"test_a.py": warns, "test_b.py": warns}
+    assert suite(files).returncode == 0
+    assert suite(files, "-W", "error::UserWarning").returncode == 1
