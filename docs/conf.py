@@ -1,8 +1,10 @@
 """How Sphinx builds the site: `make docs`, or `make docs-full` with the vignettes executed."""
 
 import os
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
@@ -58,6 +60,21 @@ sphinx_gallery_conf = {
     "within_subsection_order": "pictures.VignetteOrder",
     "min_reported_time": 1e9,
 }
+
+
+def to_the_gallery(app: object, page: str, source: list[str]) -> None:
+    """Lead links to the vignettes' files, which a reader of the repository follows, to their pages."""
+    source[0] = re.sub(r"\]\((?:\.\./)+vignettes/(\w*)(?:\.py)?\)", _page, source[0])
+
+
+def _page(link: re.Match) -> str:
+    return f"](/gallery/{link[1] or 'index'}.rst)"
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", to_the_gallery)
+
 
 # --- the site
 html_theme = "furo"

@@ -70,10 +70,12 @@ def test_every_picture_of_a_page_is_there():
         assert [picture for picture in pictures if not (page.parent / picture).exists()] == []
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "CHANGELOG.md"])
-def test_links_to_files_exist(name):
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", read(ROOT / name))
-    assert [link for link in links if not (ROOT / link).exists()] == []
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.stem)
+def test_links_to_files_exist(page):
+    """In the repository; the site leads those to vignettes to their pages."""
+    text = re.sub(r"^```.*?^```$", "", read(page), flags=re.DOTALL | re.MULTILINE)
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)", text)
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_the_versions_agree():
