@@ -10,7 +10,7 @@ BENCHMARKS = build/benchmarks
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-check: lint test  ## format, lint, types, levels and the fast tests: about a minute
+check: lint test  ## format, lint, types, levels and the quick tests: a minute and a half
 
 check-all: lint test-all  ## the same with all tests
 
@@ -26,8 +26,8 @@ format:  ## format and repair what ruff can
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
 
-test:  ## the fast tests
-	$(PYTHON) -m pytest -m "not slow"
+test:  ## the quick tests, few that see most
+	$(PYTHON) -m pytest @tests/quick.txt
 
 test-all:  ## all tests
 	$(PYTHON) -m pytest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
@@ -13,6 +14,7 @@ import tensorflow as tf
 from tests import limit, processes
 
 tf.config.threading.set_intra_op_parallelism_threads(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it begins with & ignore it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

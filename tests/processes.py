@@ -4,9 +4,10 @@ XLA keeps what it has compiled, some 20 MB for a small program, until its proces
 thousand. So a process ends with its piece of the suite: memory is bounded by the largest piece. A process is cheap
 because it is a fork of one that has imported TensorFlow, but has not begun to use it, and has a single thread.
 
-A piece is a file; or all tests, of whatever files, with the same value of a fixture of the session, so that what the
-fixture makes is made once. A piece whose process dies has failed in the test that ran; another process goes on with the
-rest. With tests of a single file, `--pdb` or `--collect-only`, pytest does all of it here.
+A piece is a file, or several that take few seconds together, since a process takes some to begin; or all tests, of
+whatever files, with the same value of a fixture of the session, so that what the fixture makes is made once. A piece
+whose process dies has failed in the test that ran; another process goes on with the rest. With tests of a single file,
+`--pdb` or `--collect-only`, pytest does all of it here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -28,6 +30,7 @@ from typing import Any
 import pytest
 
 CONTEXT = multiprocessing.get_context("forkserver")
+FEW = 10.0  # seconds of files that are worth a process
 
 
 def is_one() -> bool:
@@ -67,6 +70,7 @@ class Processes:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         if self._alone() or session.testsfailed or len({item.path for item in session.items}) < 2:
             return None
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no process is left behind
         waiting = self._pieces(session.items)
         running: dict[Connection, tuple[BaseProcess, Piece]] = {}
         with _ended(running):
@@ -104,7 +108,7 @@ class Processes:
         return self._config.option.collectonly or self._config.option.usepdb
 
     def _pieces(self, items: list[pytest.Item]) -> list[Piece]:
-        """The longest first; a file that is not in the table is taken to be longer than all that are."""
+        """The longest first, the shortest together; a file that is not in the table is taken to be longer than all."""
         parts = defaultdict(list)
         for item in items:
             params = item.callspec.params if hasattr(item, "callspec") else {}
@@ -114,7 +118,15 @@ class Processes:
             Piece(part, sum(self._seconds.get(_file(item.nodeid), float("inf")) for item in part))
             for part in parts.values()
         ]
-        return sorted(pieces, key=lambda piece: (piece.seconds, len(piece.items)), reverse=True)
+        pieces.sort(key=lambda piece: (piece.seconds, len(piece.items)), reverse=True)
+        joined: list[Piece] = []
+        for piece in pieces:
+            if joined and joined[-1].seconds + piece.seconds <= FEW:
+                joined[-1].items += piece.items
+                joined[-1].seconds += piece.seconds
+            else:
+                joined.append(piece)
+        return joined
 
     def _begin(self, piece: Piece, running: dict[Connection, tuple[BaseProcess, Piece]]) -> None:
         option = self._config.option

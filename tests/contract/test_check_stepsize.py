@@ -29,7 +29,6 @@ def normal(n_elements: int) -> dict[str, Any]:
     return model | {"minibatchSize": N, "verbose": False, "seed": 1}
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the variance of 'theta':UserWarning")
 def test_a_stepsize_that_is_far_too_large_is_seen_by_as_much_as_it_is_wrong():
     """At eps = 2v the variance is 2v, and 4v/3 at half of it: the sd falls by the factor sqrt(1.5).
@@ -45,7 +44,6 @@ def test_a_stepsize_that_is_far_too_large_is_seen_by_as_much_as_it_is_wrong():
     assert list(table.index[:2]) == ["theta[0]", "theta[1]"]
 
 
-@pytest.mark.slow
 def test_where_the_stepsize_is_right_changes_are_standard_normal():
     """At eps = v/10 the sd changes by 0.6%, a tenth of a standard error here.
 
@@ -59,7 +57,6 @@ def test_where_the_stepsize_is_right_changes_are_standard_normal():
     assert abs(table["mean_change"].mean()) < 5 / D**0.5
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the variance of 'theta':UserWarning")
 def test_it_works_with_schedules_and_chains():
     schedule = polynomial(2 * V, a=1000, b=0.1)
@@ -68,7 +65,6 @@ def test_it_works_with_schedules_and_chains():
     assert table.attrs["changed"] and table.attrs["seed"] == 1
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same():
     first, second = (checkStepsize(sgld, stepsize=V / 10, nIters=20, **normal(2)) for _ in range(2))
     assert first.equals(second) and first.attrs == second.attrs
@@ -105,7 +101,6 @@ def test_an_argument_of_another_sampler_is_named():
         checkStepsize(sgld, stepsize=V, alpha=0.1, **normal(1))
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the variance of 'theta':UserWarning")
 def test_a_stepsize_that_was_found_is_halved_with_its_preconditioner():
     """At a tolerance of 60%, 0.8 of which are aimed at, sds are 1.48 times the posterior's: 1 - eps/4 = 1.48^-2.

@@ -83,7 +83,6 @@ OF_DYNAMICS = {
 CROSSED = [(entry, variant) for entry in DYNAMICS for variant in OF_DYNAMICS[entry.name]]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("entry", "variant"), CROSSED, ids=[f"{entry.name}: {variant}" for entry, variant in CROSSED])
 def test_a_chain_is_the_same_resumed_from_a_store_and_step_by_step(entry: Entry, variant: str, tmp_path: Path) -> None:
     """Each of them interrupted, at different iterations, and by turns in steps of one and of several."""

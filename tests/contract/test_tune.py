@@ -107,7 +107,6 @@ def network() -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the variance of:UserWarning")
 @pytest.mark.parametrize(
     ("make", "passes", "scale", "run"),
@@ -125,7 +124,6 @@ def test_it_beats_the_stepsize_of_the_guide(make, passes, scale, run):
     assert errors > t.isf(0.01, run["nChains"] - 1)
 
 
-@pytest.mark.slow
 def test_the_same_seed_chooses_the_same():
     given = {"stepsize": [1e-4, 1e-6], "minibatchSize": 100, "nGradients": 60_000}
     first, second = (tune(sgld, **given, **normal(), **QUIET) for _ in range(2))
@@ -133,7 +131,6 @@ def test_the_same_seed_chooses_the_same():
     assert first.table.equals(second.table) and first.seed == second.seed == 1
 
 
-@pytest.mark.slow
 def test_candidates_that_diverge_lose():
     """SGLD on a normal posterior diverges at stepsizes above four times its variance."""
     given = {"stepsize": [10.0, 1e-4, 1.0, 1e-6], "minibatchSize": 100, "nGradients": 200_000, "eta": 2}
@@ -149,7 +146,6 @@ def test_candidates_that_diverge_lose():
     assert many == pytest.approx(2 * few, rel=0.05) and 180_000 < first.table.gradients.sum() <= 200_000
 
 
-@pytest.mark.slow
 def test_minibatches_are_tried_with_all_stepsizes():
     tuned = tune(sgld, stepsize=[1e-4, 1e-6], minibatchSize=[50, 0.1], nGradients=100_000, eta=4, **normal(), **QUIET)
     tried = list(zip(tuned.table.stepsize, tuned.table.minibatchSize, strict=True))
@@ -171,7 +167,6 @@ def test_a_picture_of_what_was_tried():
     assert second["diverged"].get_xdata() == pytest.approx([1e-3])
 
 
-@pytest.mark.slow
 def test_all_that_diverge_are_an_error_that_says_so():
     with pytest.raises(
         ValueError, match=r"^stepsize of tune must have a value at which the chain does not diverge; got"
@@ -179,7 +174,6 @@ def test_all_that_diverge_are_an_error_that_says_so():
         tune(sgld, stepsize=[1.0, 10.0], minibatchSize=100, nGradients=50_000, **normal(), **QUIET)
 
 
-@pytest.mark.slow
 def test_control_variates_and_stepsizes_of_each_parameter():
     tuned = tune(
         sgldcv, stepsize=[{"theta": 1e-7}, {"theta": 3e-4}], optStepsize=1e-4, nItersOpt=500, minibatchSize=50,
@@ -188,7 +182,6 @@ def test_control_variates_and_stepsizes_of_each_parameter():
     assert tuned.settings == {"stepsize": {"theta": 3e-4}, "minibatchSize": 50}
 
 
-@pytest.mark.slow
 def test_the_preconditioner_that_the_stepsize_is_relative_to_is_among_the_settings():
     given = {"stepsize": [1e-4, 0.3], "minibatchSize": 50, "nGradients": 100_000, "preconditioner": [[1e-3]]}
     tuned = tune(sgldcv, optStepsize=1e-4, nItersOpt=500, **given, **normal(0.0), **QUIET)
@@ -205,7 +198,6 @@ def test_rungs():
     assert sizes_of_rungs(1, 3) == [1]
 
 
-@pytest.mark.slow
 def test_candidates_have_stepsizes_of_their_own_and_go_on_from_where_they_stand():
     """From a million sds away, the gradient is all that moves a chain: by the factor 1 - eps / 2v in an iteration."""
     model, stepsizes = normal(1000.0), [1e-5, 4e-5]
@@ -278,7 +270,6 @@ def test_an_argument_of_another_sampler_is_named():
         tune(sgld, L=5, **normal())
 
 
-@pytest.mark.slow
 def test_settings_of_the_dynamics_are_tried_in_all_combinations():
     given = {"minibatchSize": 100, "L": [2, 4], "alpha": np.array([0.1, 0.5]), "logPrior": None}
     found = _combinations(given)

@@ -12,8 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 LOOPS = """
 import numpy as np, tensorflow as tf
@@ -124,7 +122,6 @@ def test_loops_are_compiled_once_however_many_blocks_they_run(tmp_path):
     assert output_of(COMPILED, str(tmp_path)) == "compiled once"
 
 
-@pytest.mark.slow
 def test_loops_make_as_many_steps_as_asked():
     """The counter of a loop may stand behind the indices of a minibatch; zeroed, it made 10^5 steps too many."""
     assert output_of(LOOPS) == "as many as asked for"

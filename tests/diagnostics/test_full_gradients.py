@@ -47,7 +47,6 @@ def test_of_many_chains():
         np.testing.assert_allclose(found[name], np.stack([array, array[::-1]]), rtol=1e-10)
 
 
-@pytest.mark.slow
 def test_of_a_run_with_its_types():
     start = {name: array[0] for name, array in DRAWS.items()}
     given = {"minibatchSize": 50, "nIters": 20, "integers": ["group"], "verbose": False, "seed": 1}

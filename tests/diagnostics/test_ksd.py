@@ -93,7 +93,6 @@ def test_what_is_not_finite_is_infinitely_far(bad):
     assert ksd(x, S) == ksd(X, x) == np.inf
 
 
-@pytest.mark.slow
 def test_of_a_run_it_is_that_of_draws():
     dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
 

@@ -154,7 +154,6 @@ def test_a_parameter_without_gradient_adds_nothing():
     np.testing.assert_allclose(wider.values, zvControlVariates(x, s).values, atol=1e-10)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_chains", [None, 2])
 def test_of_a_run(n_chains):
     """With all data in each minibatch the gradients have no noise, and the mean is exact at any stepsize."""

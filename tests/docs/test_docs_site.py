@@ -47,7 +47,6 @@ def test_every_vignette_has_its_figure(vignette):
     assert (ROOT / "vignettes" / "figures" / f"{vignette.stem}.png").exists()
 
 
-@pytest.mark.slow
 def test_the_guide_on_usage_keeps_its_promises(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}
@@ -91,7 +90,6 @@ def test_the_example_of_contributing_is_in_its_diff():
         assert line in diff or line == "...", line
 
 
-@pytest.mark.slow
 def test_the_diff_of_contributing_applies(tmp_path):
     ignore = shutil.ignore_patterns("__pycache__", "_build", "generated", "gallery")
     for folder in ("docs", "sgmcmc", "tests"):
@@ -104,7 +102,6 @@ def test_the_diff_of_contributing_applies(tmp_path):
     assert str(tmp_path) in run.stdout and "sglmSetup" in run.stdout, run.stderr[-2000:]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if python_blocks(read(page)) and page.stem not in ("index", "usage")],  # see above
@@ -129,7 +126,6 @@ for k in range(6):  # TensorFlow speaks of retracing from the fifth map over cha
 """
 
 
-@pytest.mark.slow
 def test_the_advice_against_messages_silences_them(tmp_path):
     """Also what the package makes TensorFlow say; without the advice there are the lines it speaks of."""
     (advice,) = python_blocks(read(DOCS / "install.md"))
@@ -156,7 +152,6 @@ class Links(html.parser.HTMLParser):
         self.links += [attrs[key] for key in ("href", "src") if attrs.get(key)]
 
 
-@pytest.mark.slow
 def test_the_site_is_built_without_a_warning_and_its_links_lead_somewhere(tmp_path):
     for folder in FOLDERS:
         ignore = shutil.ignore_patterns("__pycache__", "_build", "generated", "gallery")

@@ -65,7 +65,6 @@ def test_has_an_example_or_points_to_one(thing):
         assert examples(next(other for other in PUBLIC if name(other) == pointed))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("thing", [thing for thing in DOCUMENTED if examples(thing)], ids=name)
 def test_examples_run(thing):
     test = doctest.DocTestParser().get_doctest(thing.__doc__, {}, thing.__name__, None, None)

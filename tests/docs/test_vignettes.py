@@ -158,7 +158,6 @@ CHECKS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("vignette", VIGNETTES, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore:the (kinetic temperature|variance) of:UserWarning")  # of too large a stepsize
 def test_vignette(vignette, tmp_path, monkeypatch):

@@ -132,7 +132,6 @@ def exact_and_found(request):
     return Exact(request.param), sampled(request.param)
 
 
-@pytest.mark.slow
 def test_the_distribution_over_all_partitions_is_the_posterior(exact_and_found):
     exact, found = exact_and_found
     partitions = partition_of(found.assignments)
@@ -141,7 +140,6 @@ def test_the_distribution_over_all_partitions_is_the_posterior(exact_and_found):
     assert accepts(z_of_partitions(exact, partitions))
 
 
-@pytest.mark.slow
 def test_control_sizes_that_are_off_by_one_are_rejected(monkeypatch):
     right = transition.counts_of_sticks
     monkeypatch.setattr(transition, "counts_of_sticks", lambda sizes: right(tf.maximum(sizes - 1, 0)))
@@ -149,7 +147,6 @@ def test_control_sizes_that_are_off_by_one_are_rejected(monkeypatch):
     assert not accepts(z_of_partitions(Exact(FIXED), partitions))
 
 
-@pytest.mark.slow
 def test_alpha_and_predictions_are_those_of_the_posterior(exact_and_found):
     exact, found = exact_and_found
     expected = {"predictive": exact.predictive(NEW[0])}
@@ -180,7 +177,6 @@ Z = np.arange(300) % 3
 CLUSTERED = RNG.multinomial(20, np.eye(3)[Z] @ TRUTH)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["gibbs", "scir", "sgrld"])
 def test_clusters_are_found(method):
     out = dpMixture(
@@ -216,7 +212,6 @@ def equal(one: Mixture, other: Mixture) -> None:
         np.testing.assert_array_equal(np.asarray(one.draws[name]), np.asarray(other.draws[name]), err_msg=name)
 
 
-@pytest.mark.slow
 def test_a_store_that_is_resumed_has_the_same_bits(one_chain, tmp_path):
     path = tmp_path / "run.zarr"
     dpMixture(**SMALL, nIters=15, storage=path)
@@ -229,7 +224,6 @@ def test_a_store_that_is_resumed_has_the_same_bits(one_chain, tmp_path):
         dpMixture(**SMALL, nIters=50, storage=path, resume=True, a=0.7)
 
 
-@pytest.mark.slow
 def test_a_chain_is_the_same_beside_others(one_chain):
     two = dpMixture(**SMALL, nIters=40, nChains=2)
     assert two.components.shape == (2, 40)
@@ -238,7 +232,6 @@ def test_a_chain_is_the_same_beside_others(one_chain):
     assert np.any(two.theta[1] != two.theta[0])
 
 
-@pytest.mark.slow
 def test_where_there_is_no_room_the_error_says_so_and_loses_nothing():
     few = SMALL | {"alpha": 2.0, "maxComponents": 5}
     with pytest.raises(
@@ -316,12 +309,10 @@ def test_columns_of_codes_are_noticed_and_counts_are_not():
         assert not look_like_codes(checked_rows("counts", "dpMixture", counts))
 
 
-@pytest.mark.slow
 def test_a_row_is_with_itself(one_chain):
     assert one_chain.coClustering(X, [[0, 0], [1, 1]]).tolist() == [1.0, 1.0]
 
 
-@pytest.mark.slow
 def test_a_bad_argument_of_the_result_is_named(one_chain):
     with pytest.raises(ValueError, match=r"^heldOut of logPredictive must have 3 columns, .*; got 2\.$"):
         one_chain.logPredictive(X[:, :2])

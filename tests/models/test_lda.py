@@ -239,7 +239,6 @@ def fitted(corpus):
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["scir", "sgrld"])
 def test_topics_that_are_known_are_found(fitted, method):
     found, truth = fitted[method].components, bars()
@@ -249,7 +248,6 @@ def test_topics_that_are_known_are_found(fitted, method):
     assert matched.min() > (0.98 if method == "scir" else 0.9)
 
 
-@pytest.mark.slow
 def test_held_out_perplexity_is_near_that_of_the_truth(fitted):
     held_out = simulated(100, 2)
     truth = Topics(drawn_topics(bars()[None]).draws, 0.1).perplexity(held_out)
@@ -257,7 +255,6 @@ def test_held_out_perplexity_is_near_that_of_the_truth(fitted):
     assert truth < 0.8 * 9
 
 
-@pytest.mark.slow
 def test_what_a_run_has(fitted):
     topics = fitted["scir"]
     assert topics.draws["topics"].shape == (20, 6, 9) and topics.draws.iterations[0] == 210
@@ -272,7 +269,6 @@ def test_what_a_run_has(fitted):
     np.testing.assert_allclose(first[["probability", "sd"]].iloc[0], [draws.mean(), draws.std(ddof=1)], rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_a_picture(fitted):
     axes = fitted["scir"].plot([4, 1], n=3)
     assert [ax.get_title("left") for ax in axes] == ["topic 4", "topic 1"]
@@ -288,7 +284,6 @@ def short(corpus):
     return lda(corpus, 6, **SHORT)
 
 
-@pytest.mark.slow
 def test_chains(corpus, short):
     both = lda(corpus, 6, nChains=2, **SHORT)
     assert both.components.shape == (2, 6, 9) and both.draws["topics"].shape == (2, 4, 6, 9)
@@ -298,7 +293,6 @@ def test_chains(corpus, short):
     assert not both.topWords(1, chain=0).equals(both.topWords(1, chain=1))
 
 
-@pytest.mark.slow
 def test_a_store_that_is_resumed(corpus, short, tmp_path):
     lda(corpus, 6, storage=tmp_path / "topics.zarr", **SHORT | {"nIters": 2})
     rest = lda(corpus, 6, storage=tmp_path / "topics.zarr", resume=True, **SHORT)
@@ -321,7 +315,6 @@ def test_sizes_follow_the_corpus(documents, tokens_of_each, size, n_iterations):
     assert iterations(size, documents, n_tokens) == n_iterations
 
 
-@pytest.mark.slow
 def test_sizes_that_nobody_chose():
     docs = simulated(300, 3)
     chosen = lda(docs, 6, sweeps=2, verbose=False, seed=2)
@@ -350,7 +343,6 @@ def test_tokens_one_by_one_are_summed_in_no_small_type(dtype):
     np.testing.assert_array_equal(checked_documents(listed, "lda").toarray(), [[300], [300]])
 
 
-@pytest.mark.slow
 def test_a_word_that_occurs_more_often_than_float32_can_count():
     """2^21 tokens in 10 sweeps are more than 2^24; all have the only topic with this word."""
     words = tf.zeros([2, 2**20], tf.int32)

@@ -104,7 +104,6 @@ def normal_mean(stepsize: float, **options):
     return sgld(log_lik, dataset, {"theta": 3.0}, stepsize, **given | options)
 
 
-@pytest.mark.slow
 def test_of_draws_it_is_that_of_their_arrays():
     out = normal_mean(2e-4, nChains=2)
     x, s = out["theta"].reshape(-1, 1), out.gradients["theta"].reshape(-1, 1)
@@ -115,7 +114,6 @@ def test_of_draws_it_is_that_of_their_arrays():
     assert out[500:].ksd() == pytest.approx(discrepancy(*later))
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the variance of 'theta':UserWarning")
 def test_a_run_whose_sd_is_wrong_by_a_factor_of_root_two_is_farther():
     """SGLD with full gradients on a normal posterior of variance v has v / (1 - eps / 4v): here v, nearly, and 2 v."""
@@ -136,7 +134,6 @@ def test_a_bad_scale_is_refused(scale, message):
         normal_mean(2e-4, nIters=10).ksd(scale)
 
 
-@pytest.mark.slow
 def test_without_gradients_or_draws_of_the_parameters_it_says_so():
     with pytest.raises(ValueError, match=r"^ksd needs the gradients at the draws, .* gradients=True"):
         normal_mean(2e-4, nIters=10, gradients=False).ksd()

@@ -85,7 +85,6 @@ CHECKED = {  # what is given, with the right stepsize, then with a wrong one; an
 
 
 @pytest.mark.parametrize("sampler", CHECKED)
-@pytest.mark.slow
 def test_bad_tuning_is_seen_and_good_tuning_is_not_blamed(sampler: str) -> None:
     """1000 iterations of a chain are enough: all of 200 are seen to be bad, and of 200 good ones none is blamed.
 

@@ -121,7 +121,6 @@ def test_sgld(plain_draws):
         ("the same minibatch at every step", sgld(), same_every_time(WITH)),
     ],
 )
-@pytest.mark.slow
 def test_defects_of_sgld_are_seen(title, dynamics, minibatch):
     variance = sgld_variance(EPS, NORMAL.a, V_WITH)
     reject(f"sgld, {title}", moments_z(theta_run(dynamics, minibatch, EPS, variance), *law(variance)))
@@ -134,7 +133,6 @@ def test_sgld_with_replacement():
     reject("law of minibatches without", moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, V))))
 
 
-@pytest.mark.slow
 def test_sgld_weighted():
     """The noise of the estimate depends on theta: V(theta) = V(m) + v1 (theta - m) + v2 (theta - m)^2."""
     V_at_mean, v2 = NORMAL.noise_weighted(n, P, NORMAL.mean), NORMAL.noise_of_weights(n, P)
@@ -180,7 +178,6 @@ def test_svrg_has_no_noise_on_a_gaussian():
     reject("law of plain gradients", moments_z(draws, *law(sgld_variance(EPS, NORMAL.a, V))))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["without replacement", "with replacement"])
 def test_saga_is_what_a_simulation_of_its_definition_is(how):
     """The table's entries are of different ages, and so is the noise. The simulation, in NumPy, is as long again."""
@@ -237,7 +234,6 @@ def test_sgldcv(control_variates_draws):
     reject("sgldcv, forgotten N/n", moments_z(wrong, *law(variance)))
 
 
-@pytest.mark.slow
 def test_sgldcv_weighted():
     """Not without noise: the weights of a minibatch do not add up to N, so V = v2 (theta - centre)^2."""
     centre, v2 = NORMAL.mean + 1.0, NORMAL.noise_of_weights(n, P)
@@ -248,7 +244,6 @@ def test_sgldcv_weighted():
 
 
 @pytest.mark.parametrize(("name", "centre", "noise"), [("sgld", None, V_WITH), ("sgldcv", 1.0, 0.0)])
-@pytest.mark.slow
 def test_halving_the_stepsize_halves_the_bias_of_sgld(name, centre, noise):
     """In the formula as eps -> 0; in the simulation to within its standard error at eps a = 0.4 and 0.2."""
 
@@ -467,7 +462,6 @@ def test_sgld_with_polynomial_stepsizes():
     reject("law of a schedule that begins at 1", scores(lambda i: h * (1 + (i + 1) / a) ** -b, (1,)))
 
 
-@pytest.mark.slow
 def test_sghmc_with_polynomial_stepsizes():
     """The stepsize changes between iterations, not between the leaps of one."""
     h, a, b, alpha, L, many = 0.1 / NORMAL.a, 1.5, 0.9, 0.2, 3, 60_000
@@ -559,7 +553,6 @@ def test_sghmc(name, centre, noise):
         ("one observation less", sghmc(ALPHA, LEAPS), with_replacement(N, n - 1)),
     ],
 )
-@pytest.mark.slow
 def test_defects_of_sghmc_are_seen(title, dynamics, minibatch):
     covariance = sghmc_iteration(EPS_HMC, NORMAL.a, V_WITH, ALPHA, LEAPS).stationary_covariance()
     reject(f"sghmc, {title}", scores(momentum_run(dynamics, minibatch, covariance), covariance))
@@ -761,7 +754,6 @@ WITH_30 = with_replacement(N, 30)
 
 
 @pytest.mark.parametrize(("name", "centre", "noise"), LONG)
-@pytest.mark.slow
 def test_stationary_identities_of_sgnht(name, centre, noise):
     delta, u, alpha = nht_run(sgnht(A), WITH_30, centre, noise=noise)
     accept(f"{name}, stationary identities", nht_identities(delta, u, alpha, noise))
@@ -782,7 +774,6 @@ def test_stationary_identities_of_sgnht(name, centre, noise):
         ("thermostat that never moves", lambda: frozen_thermostat(A), WITH_30),
     ],
 )
-@pytest.mark.slow
 def test_defects_of_sgnht_are_seen(title, dynamics, minibatch):
     noise = LONG[0][2]
     reject(f"sgnht, {title}", nht_identities(*nht_run(dynamics(), minibatch, None, noise=noise), noise))
@@ -860,7 +851,6 @@ def test_sgnht_has_no_equilibrium_from_a_half_on():
 
 
 @pytest.mark.parametrize(("name", "centre", "noise"), LONG)
-@pytest.mark.slow
 def test_variance_of_sgnht_approaches_that_of_the_posterior(name, centre, noise):
     """a Var theta = 1 - E[alpha u d]/eps exactly. As eps -> 0, alpha is independent of (u, d) to first order, so the
     last term is near E[alpha]/2, because E[d u] = eps/2; and E alpha -> f = a + eps V/2, the friction that balances

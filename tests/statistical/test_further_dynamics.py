@@ -212,7 +212,6 @@ def test_ccadl_is_right_where_noise_differs_between_directions_and_with_theta():
 # --- Gibbs steps ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_gibbs_steps_of_a_hierarchical_model():
     """y_ij ~ N(theta_j, 1), theta_j ~ N(0, 1/lam), lam ~ Gamma(2, 1): lam | theta is Gamma, and lam | y by quadrature.
 

@@ -126,7 +126,6 @@ def test_what_becomes_of_tests_is_told_as_if_they_had_run_here(suite: Suite) -> 
     assert "ERROR test_b.py::test_setup - ValueError: no fixture" in done.stdout
 
 
-@pytest.mark.slow
 def test_tests_are_chosen_as_always(suite: Suite, tmp_path: Path) -> None:
     assert "2 passed, 5 deselected" in suite(MANY, "-k", "good or end").stdout
     assert sorted(logged(tmp_path)) == ["test_a.py::test_good", "test_b.py::test_end"]
@@ -144,7 +143,6 @@ def test_a_single_file_runs_here(suite: Suite) -> None:
     assert "2 failed" in done.stdout and "FAILED test_a.py::test_good" in done.stdout
 
 
-@pytest.mark.slow
 def test_the_first_failure_ends_all(suite: Suite, tmp_path: Path) -> None:
     files = {f"test_{k}.py": f"def test_it(): assert {k} != 2" for k in range(5)}
     (tmp_path / "seconds.json").write_text(json.dumps({f"test_{k}.py": 9 - k for k in range(5)}), encoding="utf-8")
@@ -193,6 +191,14 @@ def test_those_that_take_longest_go_first_and_unknown_ones_before_them(suite: Su
     assert sorted(renewed) == sorted(files) and renewed["test_c.py"] >= 0.5 > renewed["test_a.py"]
 
 
+def test_files_of_few_seconds_share_a_process(suite: Suite, tmp_path: Path) -> None:
+    log = "import os\nfrom pathlib import Path\ndef test_it(): Path(f'{os.getpid()}.pid').touch()\n"
+    files = {f"test_{name}.py": log for name in "abcd"}
+    seconds = {"test_a.py": 11.0, "test_b.py": 5.0, "test_c.py": 4.0, "test_d.py": 2.0}
+    (tmp_path / "seconds.json").write_text(json.dumps(seconds), encoding="utf-8")
+    assert "4 passed" in suite(files).stdout and len(list(tmp_path.glob("*.pid"))) == 3
+
+
 def alive(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
@@ -200,7 +206,8 @@ def alive(process: int) -> bool:
         return False
 
 
-def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("how", "to"), [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)])
+def test_an_interrupt_ends_all_processes(tmp_path: Path, how: signal.Signals, to: Callable) -> None:
     slow = "import os, time\nfrom pathlib import Path\ndef test_it():\n    Path(f'{os.getpid()}.pid').touch()\n"
     slow += "    time.sleep(100)"
     given = command(tmp_path, {"test_a.py": slow, "test_b.py": slow}, (), 2)
@@ -209,7 +216,7 @@ def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
         until = time.monotonic() + 60
         while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < until:
             time.sleep(0.05)
-        os.killpg(running.pid, signal.SIGINT)
+        to(running.pid, how)
         said, _ = running.communicate(timeout=60)
     finally:
         if running.poll() is None:
@@ -235,7 +242,6 @@ def test_waits(): time.sleep(0.6)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("files", [["test_a.py"], ["test_a.py", "test_b.py"]], ids=["here", "in processes"])
 def test_a_test_that_takes_too_long_fails(suite: Suite, files: list[str]) -> None:
     """In its own process it has to work; waiting is not counted."""
@@ -256,3 +262,9 @@ def test_filters_of_warnings_hold_in_all_processes(suite: Suite) -> None:
     files = {"test_a.py": warns, "test_b.py": warns}
     assert suite(files).returncode == 0
     assert suite(files, "-W", "error::UserWarning").returncode == 1
+
+
+def test_the_quick_tests_are_there() -> None:
+    given = [sys.executable, "-m", "pytest", "--collect-only", "-q", "@tests/quick.txt"]
+    done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout
