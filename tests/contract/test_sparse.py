@@ -24,16 +24,16 @@ RNG = np.random.default_rng(2)
 GROUP = RNG.integers(0, N_GROUPS, N_DATA)
 X = RNG.normal(size=(N_DATA, 2))
 EPS = 1e-3
-START = {"groups": RNG.normal(size=(N_GROUPS, 2)), "shift": np.zeros(2)}
+START = {"common": np.zeros(2), "groups": RNG.normal(size=(N_GROUPS, 2))}  # rows are not numbered first
 
 
 def gathered(params: dict, dataset: dict) -> tf.Tensor:
-    mean = tf.gather(params["groups"], dataset["group"]) + params["shift"]
+    mean = tf.gather(params["groups"], dataset["group"]) + params["common"]
     return -0.5 * tf.reduce_sum((dataset["x"] - mean) ** 2)
 
 
 def one_hot(params: dict, dataset: dict) -> tf.Tensor:
-    mean = tf.matmul(tf.one_hot(dataset["group"], N_GROUPS), params["groups"]) + params["shift"]
+    mean = tf.matmul(tf.one_hot(dataset["group"], N_GROUPS), params["groups"]) + params["common"]
     return -0.5 * tf.reduce_sum((dataset["x"] - mean) ** 2)
 
 
@@ -71,7 +71,7 @@ def test_rows_move_alone_only_where_that_is_right(entry: Entry) -> None:
         assert touched.all()
         np.testing.assert_allclose(sparse["groups"], dense["groups"], rtol=1e-5, atol=1e-6)
         tf.nest.map_structure(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6), memory, of_dense)
-    np.testing.assert_allclose(sparse["shift"], dense["shift"], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(sparse["common"], dense["common"], rtol=1e-5, atol=1e-6)
 
 
 def test_one_step_of_rows() -> None:
