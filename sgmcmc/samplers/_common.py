@@ -149,8 +149,11 @@ class CommonChoices:
         if self.nChains is None:
             return None
         n_chains = require_count("nChains", self.sampler, self.nChains, at_least=1)
-        # At least the positions before and after a call, the variables of a session, and noise for one iteration.
-        needed, free = 4 * n_chains * sum(x.nbytes for x in self.start.values()), psutil.virtual_memory().available
+        # At least the positions before and after a call, the variables of a session, and noise and minibatches for one
+        # iteration.
+        of_minibatch = 0 if self.sharedMinibatch else self.minibatches.n * (4 + self.data.layout.row_bytes)
+        of_each = 4 * sum(x.nbytes for x in self.start.values()) + of_minibatch
+        needed, free = n_chains * of_each, psutil.virtual_memory().available
         if needed > free:
             raise MemoryError(
                 f"nChains of {self.sampler} must fit into memory; got {n_chains}, which need at least "

@@ -373,9 +373,23 @@ def test_bad_cycles_are_named(h: Any, length: Any, share: Any) -> None:
         sgmcmc.cyclical(h, length, share)
 
 
-def test_chains_that_do_not_fit_into_memory_are_refused_at_once() -> None:
-    with pytest.raises(MemoryError, match="nChains of sgld must fit into memory; got 100000000000, which need"):
-        sgmcmc.sgld(**GOOD, nChains=10**11, verbose=False)
+@pytest.mark.parametrize(("n_chains", "bytes_of_each"), [(10**11, 1), (10**9, 90), (10**7, 9000)])
+def test_chains_that_do_not_fit_into_memory_are_refused_at_once(
+    n_chains: int, bytes_of_each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions alone would fit, but not the minibatches of an iteration."""
+    x, free = np.zeros((2000, 2)), n_chains * bytes_of_each
+
+    class Memory:
+        available = free
+
+    def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+        return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+
+    monkeypatch.setattr("psutil.virtual_memory", Memory)
+    given = {"minibatchSize": 1000 if bytes_of_each > 1000 else 10, "verbose": False, "nChains": n_chains}
+    with pytest.raises(MemoryError, match=f"nChains of sgld must fit into memory; got {n_chains}, which need"):
+        sgmcmc.sgld(log_lik, {"x": x}, {"theta": [0.0, 0.0]}, 1e-6, **given)
 
 
 def test_the_stepwise_functions_know_their_own() -> None:

@@ -140,7 +140,8 @@ def lda(
     of a fifth of it. Topics that begin far from each other, as draws from Dirichlet(1),
     end in worse modes where documents are long. The expected counts given phi make the
     gradient for the posterior of phi with all assignments summed out. That posterior has
-    many modes, each in K! permutations, and a run finds one.
+    many modes, each in K! permutations, and a run finds one. With "scir" the
+    distribution differs from it by about one token of each topic, see `scir`.
 
     As in scikit-learn's ``LatentDirichletAllocation``, `transform` gives the
     distributions over topics of any documents. `components` are distributions here, not
