@@ -16,7 +16,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 LINE_SECONDS = 30.0
-LINE = "{desc}: {percentage:3.0f}%, {n_fmt} of {total_fmt} {unit} in {elapsed}, {rate_fmt}{postfix}"
+LINE = "{desc}: {percentage:3.0f}%, {n_fmt} of {total_fmt} {unit} in {elapsed}, {remaining} left, {rate_fmt}{postfix}"
 
 
 class Progress:

@@ -114,8 +114,8 @@ def test_a_log_has_a_line_now_and_then(whole: sgmcmc.Draws, monkeypatch: pytest.
     log = io.StringIO()
     assert_same(shown(monkeypatch, log), whole)
     pattern = (
-        r"Finding the mode: 100%, 150 of 150 iterations in [\d:]+, .*it.*, log posterior estimate \S+\n"
-        r"sgldcv: 100%, 60 of 60 iterations in [\d:]+, .*iteration.*, log posterior estimate \S+\n"
+        r"Finding the mode: 100%, 150 of 150 iterations in [\d:]+, 00:00 left, .*it.*, log posterior estimate \S+\n"
+        r"sgldcv: 100%, 60 of 60 iterations in [\d:]+, 00:00 left, .*iteration.*, log posterior estimate \S+\n"
     )
     assert "\r" not in log.getvalue()
     assert re.fullmatch(pattern, log.getvalue()), log.getvalue()
