@@ -8,6 +8,7 @@ step. theta itself is never transformed, so that it does not lose precision.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -18,28 +19,44 @@ from sgmcmc.core.types import Tree
 DENSE, DIAGONAL = "dense", "diagonal"
 
 
+class Coordinates(NamedTuple):
+    """The coordinates of the root A, as `root_of` makes it; without a root they are theta itself."""
+
+    root: Tree
+    elements: Mapping[str, Elements]
+
+    def origin(self, theta: Tree) -> Tree:
+        """Where a dynamics begins a step."""
+        return {name: tf.zeros_like(x) for name, x in theta.items()} if self.root else theta
+
+    def of_gradient(self, gradient: Tree) -> Tree:
+        """The gradient by phi, from that by theta, {name: [C, *shape]}."""
+        if not self.root:
+            return gradient
+        if DENSE in self.root:
+            return split(tf.matmul(joined(gradient), self.root[DENSE]), self.elements)
+        return {name: gradient[name] * self.root[DIAGONAL][name] for name in self.elements}
+
+    def moved(self, theta: Tree, reached: Tree) -> Tree:
+        """Theta after a step that begins at the origin and ends at `reached`, {name: [C, *shape]}."""
+        if not self.root:
+            return reached
+        if DENSE in self.root:
+            step = split(tf.matmul(joined(reached), self.root[DENSE], transpose_b=True), self.elements)
+        else:
+            step = {name: reached[name] * self.root[DIAGONAL][name] for name in self.elements}
+        return {name: theta[name] + step[name] for name in self.elements}
+
+    def widths(self) -> dict[str, np.ndarray]:
+        """The square roots of the diagonal of M, {name: [*shape]}; none without a preconditioner."""
+        if DENSE in self.root:
+            of_root = split(tf.norm(self.root[DENSE], axis=1), self.elements)
+        else:
+            of_root = self.root.get(DIAGONAL, {})
+        return {name: x.numpy() for name, x in of_root.items()}
+
+
 def root_of(A: np.ndarray, elements: Mapping[str, Elements], dtype: tf.DType) -> Tree:  # noqa: N803
     """A as constants of a transition, from [D, D] or its diagonal [D]."""
     tensor = tf.constant(A, dtype)
     return {DENSE: tensor} if A.ndim == 2 else {DIAGONAL: split(tensor, elements)}
-
-
-def of_gradient(gradient: Tree, root: Tree, elements: Mapping[str, Elements]) -> Tree:
-    """The gradient by phi, from that by theta, {name: [C, *shape]}."""
-    if DENSE in root:
-        return split(tf.matmul(joined(gradient), root[DENSE]), elements)
-    return {name: gradient[name] * root[DIAGONAL][name] for name in elements}
-
-
-def to_theta(step: Tree, root: Tree, elements: Mapping[str, Elements]) -> Tree:
-    """The move of theta, from a step of phi, {name: [C, *shape]}."""
-    if DENSE in root:
-        return split(tf.matmul(joined(step), root[DENSE], transpose_b=True), elements)
-    return {name: step[name] * root[DIAGONAL][name] for name in elements}
-
-
-def widths(root: Tree, elements: Mapping[str, Elements]) -> dict[str, np.ndarray]:
-    """The square roots of the diagonal of M, {name: [*shape]}; none without a preconditioner."""
-    if DENSE in root:
-        return {name: x.numpy() for name, x in split(tf.norm(root[DENSE], axis=1), elements).items()}
-    return {name: x.numpy() for name, x in root.get(DIAGONAL, {}).items()}

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from sgmcmc.core.tree import from_paths, with_paths
 from sgmcmc.core.types import Mode, Tree
-from sgmcmc.kernel import FOUND
+from sgmcmc.kernel.product import FOUND
 from sgmcmc.run.prepared import TUNING, Prepared
 
 FORMAT = 1

@@ -16,7 +16,7 @@ from sgmcmc.core.chains import one_by_one
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.streams import seeds
 from sgmcmc.core.types import Dynamics, State, Supplied, Supply, Transition, Tree
-from sgmcmc.kernel import MINIBATCH
+from sgmcmc.kernel.estimation import MINIBATCH
 
 SEED = "gibbs"  # the name of the random seeds of the step in the supply
 

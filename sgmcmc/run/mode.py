@@ -13,7 +13,7 @@ from sgmcmc.core.errors import ModeSearchError
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Dynamics, Minibatch, Mode, Tree
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import Product, build, constants, moving_by_rows
+from sgmcmc.kernel.product import Product, build, constants, moving_by_rows
 from sgmcmc.laplace import search as automatic
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.trouble import warn_if_far

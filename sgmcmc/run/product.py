@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.coordinates import widths as root_widths
+from sgmcmc.core.coordinates import Coordinates
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.precision import warn_of_lost_noise
-from sgmcmc.core.schedules import exploring, first
+from sgmcmc.core.schedules import first
 from sgmcmc.core.types import FIRST, Dynamics, Gradient, Mode, Tree
 from sgmcmc.dataset.some import some_rows
-from sgmcmc.kernel import Product, build, constants, statistics
+from sgmcmc.kernel import statistics
+from sgmcmc.kernel.product import Product, build, constants
 from sgmcmc.minibatch import adaptive
 from sgmcmc.model import Model
 from sgmcmc.run.curvature import Curvature
@@ -77,14 +78,7 @@ class ProductSampler(Sampler):
     @property
     def n_stats(self) -> int:
         """How many statistics are recorded with each draw of a chain."""
-        told = (
-            1
-            + (2 if self.minibatch.parts else 0)
-            + (len(self.start) if any(callable(eps) for eps in self.stepsize.values()) else 0)
-            + (len(self.start) if exploring(self.stepsize) else 0)
-        )
-        keys = {key for name, d in self.dynamics.items() for key in statistics(d, self.start[name].shape, self.dtype)}
-        return told + len(keys) * len(self.start)
+        return statistics.count(self.dynamics, self.shapes, self.schedules, self.minibatch, self.dtype)
 
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
         """Chains about to begin. If the mode is needed, this searches for it, and they begin at or around it.
@@ -100,7 +94,7 @@ class ProductSampler(Sampler):
         worked_out = self.curvature.worked_out(
             self.name,
             self.model,
-            {name: theta.shape for name, theta in self.start.items()},
+            self.shapes,
             mode,
             self.gradient,
             estimator,
@@ -126,15 +120,15 @@ class ProductSampler(Sampler):
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin, given the constants that were computed before and the mode."""
-        chains = range(self.n_chains or 1)
+        chains = self.chains
         transition = build(
             Product(
                 self.model,
                 self.minibatch,
                 self.gradient,
                 self.dynamics,
-                {name: eps for name, eps in self.stepsize.items() if callable(eps)},
-                {name: theta.shape for name, theta in self.start.items()},
+                self.schedules,
+                self.shapes,
                 len(chains),
                 self.shared_minibatch,
                 monitored,
@@ -157,7 +151,7 @@ class ProductSampler(Sampler):
         root = prepared.constants["preconditioner"]
         if prepared.mode is None and not root:
             return
-        widths = root_widths(root, numbered({name: theta.shape for name, theta in self.start.items()}))
+        widths = Coordinates(root, numbered(self.shapes)).widths()
         noise = {
             name: np.sqrt(first(eps, self.dtype) if callable(eps) else float(fixed)) * widths.get(name, 1.0)
             for (name, eps), fixed in zip(

@@ -84,6 +84,21 @@ class Sampler(ABC):
         """The functions of the user as JSON: their values at the probes and their graphs."""
 
     @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each parameter."""
+        return {name: theta.shape for name, theta in self.start.items()}
+
+    @property
+    def schedules(self) -> dict[str, Schedule]:
+        """The stepsizes that change."""
+        return {name: eps for name, eps in self.stepsize.items() if callable(eps)}
+
+    @property
+    def chains(self) -> range:
+        """The numbers of the chains, from which their random numbers follow."""
+        return range(self.n_chains or 1)
+
+    @property
     def leaps(self) -> int:
         """The number of minibatches in one iteration."""
         return 1
@@ -108,11 +123,11 @@ class Sampler(ABC):
         """Where each chain begins, {name: [C, ...]}."""
         if isinstance(self.starts, Mapping):
             return {name: tf.constant(theta) for name, theta in self.starts.items()}
-        n_chains = self.n_chains or 1
         if not self.starts:
+            n_chains = len(self.chains)
             return {name: tf.tile(tf.constant(x)[None], [n_chains] + [1] * np.ndim(x)) for name, x in centre.items()}
-        elements = numbered({name: theta.shape for name, theta in self.start.items()})
-        stream = random.Stream(random.keys(self.seed, Purpose.START, n_chains))
+        elements = numbered(self.shapes)
+        stream = random.Stream(random.keys(self.seed, Purpose.START, self.chains))
         size = max(e.stop for e in elements.values())
         z = split(stream.normal(tf.zeros([1], tf.uint32), tf.range(size), self.dtype)[0], elements)
         return {name: centre[name] + self.starts * z[name] for name in elements}

@@ -47,7 +47,7 @@ class SimplexSampler(Sampler):
     @property
     def n_stats(self) -> int:
         """How many numbers are recorded beside each draw of a chain."""
-        return 1 + (len(self.start) if self._schedules else 0)
+        return 1 + (len(self.start) if self.schedules else 0)
 
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
         """Chains about to begin."""
@@ -55,7 +55,7 @@ class SimplexSampler(Sampler):
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """The same: nothing has to be worked out."""
-        chains = range(self.n_chains or 1)
+        chains = self.chains
         alpha = {name: tf.constant(x) for name, x in self.alpha.items()}
         transition = build(
             Simplex(
@@ -63,7 +63,7 @@ class SimplexSampler(Sampler):
                 self.rule,
                 self.minibatch,
                 alpha,
-                self._schedules,
+                self.schedules,
                 self._n_counts(),
                 len(chains),
                 self.shared_minibatch,
@@ -112,7 +112,3 @@ class SimplexSampler(Sampler):
             "suffStats": told(summed(counts), self.counts.of, *specs, *(tf.TensorSpec([2], tf.int32) for _ in seed)),
             **schedules_told(self.stepsize, self.dtype),
         }
-
-    @property
-    def _schedules(self) -> dict[str, Any]:
-        return {name: h for name, h in self.stepsize.items() if callable(h)}

@@ -15,7 +15,8 @@ from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Dynamics, Given
 from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.kernel import moving_by_rows, statistics
+from sgmcmc.kernel.product import moving_by_rows
+from sgmcmc.kernel.statistics import of_dynamics
 from sgmcmc.run.gibbs import at_rest
 from sgmcmc.run.identity import summed, told
 from sgmcmc.run.mode import AutomaticSearch
@@ -122,7 +123,7 @@ def _require_covariances(choices: Choices, dynamics: Mapping[str, Dynamics]) -> 
 def _require_noise(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:
     """Refuse an exploring schedule with a thermostat, which would heat the chain while it has no noise."""
     for name, schedule in exploring(choices.stepsizes).items():
-        if "thermostat" in statistics(dynamics[name], choices.start[name].shape, choices.float_type):
+        if "thermostat" in of_dynamics(dynamics[name], choices.start[name].shape, choices.float_type):
             raise choices.refuse(
                 "stepsize",
                 "have explorationFraction=0 for a sampler with a thermostat, which would heat the chain",

@@ -21,7 +21,7 @@ from sgmcmc.core.fingerprint import fingerprint
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import Product, build, constants
+from sgmcmc.kernel.product import Product, build, constants
 from sgmcmc.minibatch.uniform import without_replacement
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.loop import Loop

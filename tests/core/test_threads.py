@@ -18,7 +18,7 @@ import numpy as np, tensorflow as tf
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import Product, build, constants
+from sgmcmc.kernel.product import Product, build, constants
 from sgmcmc.minibatch.uniform import with_replacement
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.feed import Fetch
@@ -86,7 +86,7 @@ import numpy as np, tensorflow as tf
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import Product, build, constants
+from sgmcmc.kernel.product import Product, build, constants
 from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.feed import Fetch

@@ -23,7 +23,7 @@ from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import Product, build, constants
+from sgmcmc.kernel.product import Product, build, constants
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import probabilities_of, weighted

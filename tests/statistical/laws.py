@@ -40,7 +40,7 @@ from sgmcmc.core.types import Dynamics, Given, Gradient, Memory, Minibatch, Mode
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import Product, ProductState, build, constants
+from sgmcmc.kernel.product import Product, ProductState, build, constants
 from sgmcmc.model import Model, Returns
 from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop

@@ -11,8 +11,7 @@ from scipy.linalg import sqrtm
 from scipy.optimize import brentq
 
 import sgmcmc
-from sgmcmc import kernel
-from sgmcmc.core.coordinates import to_theta
+from sgmcmc.core.coordinates import Coordinates
 from sgmcmc.core.parameters import numbered, split
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
@@ -112,10 +111,12 @@ def test_the_law_of_preconditioned_sgld(monkeypatch: pytest.MonkeyPatch) -> None
     reject("law whose noise has M^(1/2) for M", moments_z(made, MEAN, sgld_law(M, half)))
     reject("law of a noise of 2 M", moments_z(made, MEAN, sgld_law(M, 2 * M)))
 
-    def wider(step: dict, root: dict, elements: dict) -> dict:
-        return to_theta(step, {"dense": 1.02 * root["dense"]}, elements)
+    moved = Coordinates.moved
 
-    monkeypatch.setattr(kernel, "to_theta", wider)
+    def wider(self: Coordinates, theta: dict, reached: dict) -> dict:
+        return moved(self._replace(root={"dense": 1.02 * self.root["dense"]}), theta, reached)
+
+    monkeypatch.setattr(Coordinates, "moved", wider)
     reject("sampler whose A is 2% too large", moments_z(draws("sgld", covariance), MEAN, covariance))
 
 

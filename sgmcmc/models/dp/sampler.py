@@ -46,7 +46,7 @@ class MixtureSampler(Sampler):
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """The same: nothing has to be computed before."""
         assert isinstance(self.data, InMemory)
-        chains = range(self.n_chains or 1)
+        chains = self.chains
         assignments = self.begin
         if not isinstance(assignments, np.ndarray):
             assignments = at_random(self.seed, len(chains), self.data.size, assignments)

@@ -1,0 +1,176 @@
+"""How the gradient is estimated in each leap: from one minibatch, or from as many parts as each chain needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from sgmcmc.core.chains import over_chains
+from sgmcmc.core.coordinates import Coordinates
+from sgmcmc.core.covariance import Covariance
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.rows import put
+from sgmcmc.core.types import Batch, Estimate, Gradient, Minibatch, Part, RowGradient, Supplied, Supply, Tree
+from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.kernel.statistics import ALL, LAST
+from sgmcmc.kernel.supplies import Observations
+from sgmcmc.kernel.tables import Tables
+
+MINIBATCH, MONITOR = "minibatch", "monitor"  # the uses of fetched observations
+
+
+class Estimated(NamedTuple):
+    """The estimates of all chains."""
+
+    log_density: tf.Tensor  # [C]
+    gradient: Tree  # {name: [C, *shape]}
+    covariance: Tree  # of the gradient's noise, for the parameters that want it
+    memory: Any  # of the estimator
+    n_observations: int | tf.Tensor
+
+
+class Estimation:
+    """Estimates from one minibatch.
+
+    Parameters
+    ----------
+    iterations : Iterations
+    minibatch : Minibatch
+    gradient : Gradient
+    n_data : int
+    covariances : mapping of str to Covariance
+        What is estimated of the covariance of the gradient's noise, for the parameters that want it.
+    """
+
+    def __init__(
+        self,
+        iterations: Iterations,
+        minibatch: Minibatch,
+        gradient: Gradient,
+        n_data: int,
+        covariances: Mapping[str, Covariance],
+    ) -> None:
+        self.iterations, self.minibatch, self.gradient, self._covariances = iterations, minibatch, gradient, covariances
+        self.tables = Tables(gradient.tables, iterations.n_chains, n_data, iterations.dtype)
+        self.observations = Observations(iterations, minibatch, MINIBATCH, Purpose.MINIBATCH)
+        # The finite-population factor: without replacement, the noise is smaller than that of independent draws.
+        self._unseen = 1 - minibatch.size / n_data if minibatch.without_replacement else 1.0
+
+    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+        """The observations that are fetched ahead."""
+        return self.observations.supply(constants, iterations)
+
+    def counts(self) -> Tree:
+        """The numbers of observations before the first iteration, [C] each, if they are counted."""
+        return {}
+
+    def begun(self, constants: Tree, params: Tree) -> Any:
+        """The memory of the estimator before the first estimate."""
+        of_estimator = constants["estimator"]
+        memory = over_chains(lambda params: self.gradient.init(params, of_estimator), self.iterations.n_chains)(params)
+        return memory | self.tables.begun(of_estimator) if self.gradient.tables else memory
+
+    def at(self, constants: Tree, params: Tree, memory: Any, supplied: Supplied, leap: Part) -> Estimated:
+        """The estimates at `params`."""
+        of_batch = self.observations.of(supplied, leap)
+        places = self.observations.places(of_batch)
+        before = self.tables.seen(memory, places)
+        value, grad, after = self.mapped(constants, self.observations)(*of_batch, params, before)
+        noise = self._noise(constants)(*of_batch, params, before) if self._covariances else {}
+        after = self.tables.written(memory, places, before, after)
+        return Estimated(value, grad, noise, after, self.minibatch.size)
+
+    def mapped(self, constants: Tree, observations: Observations) -> Callable[..., Estimate]:
+        """The estimator, mapped over (data, weights, indices, params, memory) of all chains."""
+
+        def estimate(batch: Batch, params: Tree, memory: Any) -> Estimate:
+            return self.gradient.estimate(params, batch, constants["estimator"], memory)
+
+        return observations.over_chains(estimate, constants)
+
+    def _noise(self, constants: Tree) -> Callable[..., Tree]:
+        """The covariances of the gradient's noise, in the coordinates in which the dynamics move."""
+        assert self.gradient.terms is not None
+        of_terms = self.gradient.terms
+        coordinates = Coordinates(constants["preconditioner"], self.iterations.elements)
+
+        def estimate(batch: Batch, params: Tree, memory: Any) -> Tree:
+            terms = coordinates.of_gradient(of_terms(params, batch.data, constants["estimator"], memory))
+            return {
+                name: self._unseen * how.of_sum(_weighted(terms[name], batch.weights))
+                for name, how in self._covariances.items()
+            }
+
+        return self.observations.over_chains(estimate, constants)
+
+
+class InParts(Estimation):
+    """Estimates from minibatches of as many parts as each chain needs: the mean over the parts."""
+
+    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+        """Nothing, since the number of parts depends on the state."""
+        return Supply({}, {})
+
+    def counts(self) -> Tree:
+        """The numbers of observations so far: none."""
+        none = tf.zeros([self.iterations.n_chains], tf.float64)
+        return {LAST: none, ALL: none}
+
+    def at(self, constants: Tree, params: Tree, memory: Any, supplied: Supplied, leap: Part) -> Estimated:
+        """The estimates at `params`."""
+        parts, of_parts, n_chains = self.minibatch.parts, constants["minibatch"], self.iterations.n_chains
+        assert parts is not None
+        wanted = over_chains(lambda params: parts(params, of_parts), n_chains)(params)  # [C]
+        counters = self.iterations.counter(supplied.iteration, leap)[None]
+        stream, estimate = (
+            self.iterations.stream(constants, Purpose.MINIBATCH),
+            self.mapped(constants, self.observations),
+        )
+
+        def added(part: tf.Tensor, total: Any) -> tuple:
+            indices, weights = self.minibatch.draw(stream, counters, of_parts, part)
+            own = () if weights is None else weights[0]
+            value, grad, _ = estimate(supplied.fetch(indices[0]), own, indices[0], params, memory)
+            share = tf.cast(part < wanted, self.iterations.dtype) / tf.cast(wanted, self.iterations.dtype)
+            return part + 1, tf.nest.map_structure(lambda x, y: x + _each(share, y) * y, total, (value, grad))
+
+        zeros = (tf.zeros([n_chains], self.iterations.dtype), tf.nest.map_structure(tf.zeros_like, params))
+        most = tf.reduce_max(wanted)
+        _, (value, grad) = tf.while_loop(lambda part, _: part < most, added, (tf.constant(0), zeros))
+        return Estimated(value, grad, {}, memory, tf.cast(wanted * self.minibatch.size, tf.float64))
+
+
+class Monitor:
+    """Estimates of the gradient at the draws, each from a minibatch of its own."""
+
+    def __init__(self, estimation: Estimation) -> None:
+        self._estimation = estimation
+        self._observations = Observations(
+            estimation.iterations, estimation.minibatch, MONITOR, Purpose.MONITOR, leaps=1
+        )
+
+    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+        """The observations that are fetched ahead."""
+        return self._observations.supply(constants, iterations)
+
+    def gradient(self, constants: Tree, params: Tree, memory: Any, supplied: Supplied) -> Tree:
+        """The estimates at `params`, of whole parameters."""
+        of_batch = self._observations.of(supplied)
+        memory = self._estimation.tables.seen(memory, self._observations.places(of_batch))
+        grad = self._estimation.mapped(constants, self._observations)(*of_batch, params, memory).gradient
+        return {
+            name: put(tf.zeros_like(params[name]), g.rows, g.values) if isinstance(g, RowGradient) else g
+            for name, g in grad.items()
+        }
+
+
+def _each(of_chains: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """`of_chains`, [C], reshaped to the rank of `like`."""
+    return tf.reshape(of_chains, [-1] + [1] * (like.shape.rank - 1))
+
+
+def _weighted(terms: tf.Tensor, weights: float | tf.Tensor) -> tf.Tensor:
+    """The terms of a minibatch, [n, *shape], times their weights."""
+    return weights * terms if isinstance(weights, float) else _each(weights, terms) * terms

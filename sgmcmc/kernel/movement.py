@@ -1,0 +1,162 @@
+"""How the parameters move, each by its dynamics: as a whole, or only the rows that a minibatch gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from sgmcmc.core.chains import over_chains
+from sgmcmc.core.coordinates import Coordinates
+from sgmcmc.core.parameters import Elements
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.rows import has_rows, put, take, take_memory
+from sgmcmc.core.types import Dynamics, Given, Memory, Part, RowGradient, Supplied, Supply, Tree
+from sgmcmc.kernel.estimation import Estimated
+from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.kernel.supplies import Normals, together
+
+NOISE, REFRESH = "noise", "refresh"  # the uses of standard normals
+
+
+class Movement:
+    """The moves of all parameters in an iteration.
+
+    Parameters
+    ----------
+    iterations : Iterations
+    dynamics : mapping of str to Dynamics
+    by_rows : frozenset of str
+        The parameters of which only the gathered rows move. These rows are known only in the step, so their noise is
+        drawn there.
+    """
+
+    def __init__(self, iterations: Iterations, dynamics: Mapping[str, Dynamics], by_rows: frozenset[str]) -> None:
+        elements, noisy = iterations.elements, {name for name, one in dynamics.items() if one.wants_noise}
+        self._iterations, self._dynamics, self._by_rows = iterations, dynamics, by_rows
+        self._refresh = {name: renew for name in elements if (renew := dynamics[name].refresh)}
+        self._drift = {name: drift for name in elements if (drift := dynamics[name].drift)}
+        ahead, refreshed = _those(elements, noisy - by_rows), _those(elements, self._refresh)
+        self._noise = Normals(iterations, ahead, NOISE, Purpose.NOISE, iterations.leaps)
+        self._renewal = Normals(iterations, refreshed, REFRESH, Purpose.REFRESH, 1)
+        self._initial = Normals(iterations, elements, "initial", Purpose.INITIAL, 1)
+
+    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+        """The normals that are drawn ahead."""
+        return together(normals.supply(constants, iterations) for normals in (self._noise, self._renewal))
+
+    def begun(self, constants: Tree, params: Tree) -> dict[str, Memory]:
+        """The memories of the dynamics before the first iteration."""
+        at = self._coordinates(constants).origin(params)
+        eps = self._iterations.stepsizes(constants, tf.constant(0, tf.uint32))
+        z = self._initial.split(self._initial.drawn(constants, tf.zeros([1], tf.uint32))[0])
+        return {name: self._mapped(self._dynamics[name].init)(at[name], eps[name], z[name]) for name in params}
+
+    def renewed(
+        self, constants: Tree, params: Tree, memory: dict[str, Memory], eps: Tree, supplied: Supplied
+    ) -> dict[str, Memory]:
+        """The memories at the beginning of an iteration."""
+        at = self._coordinates(constants).origin(params)
+        z = self._silenced(self._renewal.of(supplied), supplied.iteration)
+        return memory | {
+            name: self._mapped(refresh)(at[name], eps[name], z[name], memory[name])
+            for name, refresh in self._refresh.items()
+        }
+
+    def drifted(self, constants: Tree, params: Tree, memory: dict[str, Memory]) -> Tree:
+        """Where the gradient is evaluated."""
+        if not self._drift:
+            return params
+        coordinates = self._coordinates(constants)
+        at = coordinates.origin(params)
+        reached = {name: self._over_chains(drift)(at[name], memory[name]) for name, drift in self._drift.items()}
+        return coordinates.moved(params, at | reached)
+
+    def moved(
+        self,
+        constants: Tree,
+        params: Tree,
+        memory: dict[str, Memory],
+        eps: Tree,
+        supplied: Supplied,
+        leap: Part,
+        estimated: Estimated,
+    ) -> tuple[Tree, dict[str, Memory]]:
+        """The parameters and the memories after a step, given the estimates at `params`."""
+        coordinates = self._coordinates(constants)
+        at, grad = coordinates.origin(params), coordinates.of_gradient(estimated.gradient)
+        z = self._normals(constants, supplied, leap, grad)
+        reached, after = {}, {}
+        for name in self._iterations.elements:
+            given = {"noise": z.get(name), "gradient": grad[name], "covariance": estimated.covariance.get(name)}
+            given = {key: value for key, value in given.items() if value is not None}
+            move = self._rows if name in self._by_rows else self._whole
+            reached[name], after[name] = move(self._dynamics[name], at[name], memory[name], eps[name], given)
+        return coordinates.moved(params, reached), after
+
+    def _coordinates(self, constants: Tree) -> Coordinates:
+        return Coordinates(constants["preconditioner"], self._iterations.elements)
+
+    def _over_chains(self, fn: Callable) -> Callable:
+        return over_chains(fn, self._iterations.n_chains)
+
+    def _mapped(self, fn: Callable[..., Memory]) -> Callable:
+        """An `init` or a `refresh`, mapped over the chain axis of (theta, eps, noise, *memory)."""
+
+        def of_one(theta: tf.Tensor, eps: tf.Tensor, z: tf.Tensor, *memory: Memory) -> Memory:
+            return fn(theta, *memory, Given(eps, z))
+
+        return self._over_chains(of_one)
+
+    def _normals(self, constants: Tree, supplied: Supplied, leap: Part, grad: Tree) -> Tree:
+        """The noise of whole parameters, [C, *shape], or of gathered rows, [C, k, ...]."""
+        z = self._noise.of(supplied, leap)
+        counters = self._iterations.counter(supplied.iteration, leap)[None]
+        z |= {name: self._of_rows(constants, name, grad[name], counters) for name in sorted(self._by_rows)}
+        return self._silenced(z, supplied.iteration)
+
+    def _of_rows(self, constants: Tree, name: str, grad: RowGradient, counters: tf.Tensor) -> tf.Tensor:
+        """The normals that the rows would get if the whole parameter moved: all occurrences have equal ones."""
+        of, n_chains = self._iterations.elements[name], self._iterations.n_chains
+        width = of.size // of.shape[0]
+        numbers = of.start + tf.cast(grad.rows, tf.int32)[:, :, None] * width + tf.range(width)
+        stream = self._iterations.stream(constants, Purpose.NOISE)
+        flat = stream.normal(counters, tf.reshape(numbers, [n_chains, -1]), self._iterations.dtype)
+        return tf.reshape(flat, grad.values.shape)
+
+    def _silenced(self, z: Tree, iteration: tf.Tensor) -> Tree:
+        """The noise, which is 0 for a parameter while its schedule explores."""
+        exploring = self._iterations.exploring(iteration)
+        return z | {name: z[name] * (1 - now) for name, now in exploring.items() if name in z}
+
+    def _whole(
+        self, dynamics: Dynamics, theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict[str, Any]
+    ) -> tuple[tf.Tensor, Memory]:
+        def step(theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict) -> tuple[tf.Tensor, Memory]:
+            return dynamics.step(theta, memory, Given(eps, **given))
+
+        return self._over_chains(step)(theta, memory, eps, given)
+
+    def _rows(
+        self, dynamics: Dynamics, theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict[str, Any]
+    ) -> tuple[tf.Tensor, Memory]:
+        # Each row has its own time, which its visits advance; per unit of it the gradient is an unbiased estimate.
+        z, grad = given["noise"], given["gradient"]
+        visits = tf.reshape(grad.visits, [*grad.visits.shape, *[1] * (z.shape.rank - 2)])
+        eps = tf.reshape(eps, [self._iterations.n_chains, *[1] * (z.shape.rank - 1)])
+        part, of_rows = self._whole(
+            dynamics,
+            take(theta, theta, grad.rows),
+            take_memory(theta, memory, grad.rows),
+            eps * visits,
+            {"noise": z, "gradient": grad.values / visits},
+        )
+        return put(theta, grad.rows, part), {
+            key: put(memory[key], grad.rows, value) if has_rows(theta, memory[key]) else value
+            for key, value in of_rows.items()
+        }
+
+
+def _those(elements: Mapping[str, Elements], names: Any) -> dict[str, Elements]:
+    return {name: of for name, of in elements.items() if name in names}

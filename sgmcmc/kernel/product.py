@@ -1,0 +1,168 @@
+"""The product: Minibatch x Gradient x Dynamics -> Transition.
+
+Gradients and dynamics are written for one chain. Each part of the product handles the chain axis of what it does: an
+iteration is supplied with minibatches and noise (`supplies.py`), its gradient is estimated (`estimation.py`), and the
+parameters move (`movement.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.chains import finite_chains
+from sgmcmc.core.covariance import Covariance
+from sgmcmc.core.parameters import numbered
+from sgmcmc.core.schedules import Schedule, fixed_stepsizes
+from sgmcmc.core.streams import keys_of_chains
+from sgmcmc.core.types import Dynamics, Gradient, Memory, Minibatch, Part, Supplied, Supply, Transition, Tree
+from sgmcmc.kernel.estimation import Estimation, InParts, Monitor
+from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.kernel.movement import Movement
+from sgmcmc.kernel.statistics import LAST, LOG_DENSITY, recorded
+from sgmcmc.kernel.supplies import together
+from sgmcmc.model import Model
+
+FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # computed before the first iteration
+
+
+class ProductState(NamedTuple):
+    """Every leaf has a leading chain axis [C, ...]."""
+
+    params: Tree
+    memory: dict[str, Memory]  # of the dynamics, by parameter
+    estimator: Any  # the memory of the gradient estimator
+    log_density: tf.Tensor  # [C]: the log posterior where the last gradient was taken, by its minibatch
+    observations: Tree  # with adaptive minibatches, how many there were, [C] each
+
+
+class Product(NamedTuple):
+    """The choices whose product is a transition.
+
+    Parameters
+    ----------
+    model : Model
+    minibatch : Minibatch
+    gradient : Gradient
+    dynamics : mapping of str to Dynamics
+        One for each parameter, all with the same number of leaps.
+    schedules : mapping of str to Schedule
+        The stepsizes that change; all others are constants of the transition.
+    shapes : mapping of str to tuple of int
+        The shape of each parameter.
+    n_chains : int, default 1
+    shared_minibatch : bool, default False
+        Whether all chains use the same observations in each step, which makes them dependent.
+    monitored : bool, default False
+        Whether to estimate gradients at the draws, each from its own minibatch.
+    """
+
+    model: Model
+    minibatch: Minibatch
+    gradient: Gradient
+    dynamics: Mapping[str, Dynamics]
+    schedules: Mapping[str, Schedule]
+    shapes: Mapping[str, tuple[int, ...]]
+    n_chains: int = 1
+    shared_minibatch: bool = False
+    monitored: bool = False
+
+
+def constants(seed: int, stepsize: Mapping[str, float | Schedule], found: Tree, dtype: tf.DType, chains: range) -> Tree:
+    """The constants of a product's transition; a stepsize that changes is NaN here.
+
+    `found` has those that were computed before: the constants of the "estimator", the counts of each row in all data
+    ("gathered"), those of the "minibatch", and the root of the "preconditioner".
+    """
+    found = {key: found.get(key, {}) for key in FOUND}
+    return found | keys_of_chains(seed, chains) | {"stepsize": fixed_stepsizes(stepsize, len(chains), dtype)}
+
+
+def moving_by_rows(model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics]) -> frozenset[str]:
+    """The parameters that move only by the rows that a minibatch gathers.
+
+    Empty if observations have different weights: the number of visits would not be 1 on average.
+    """
+    if minibatch.scale is None:
+        return frozenset()
+    return frozenset(name for name in model.gathered if _may_move_by_rows(dynamics[name]))
+
+
+def _may_move_by_rows(dynamics: Dynamics) -> bool:
+    return dynamics.by_rows and not (dynamics.drift or dynamics.refresh or dynamics.leaps > 1 or dynamics.covariance)
+
+
+def build(product: Product) -> Transition:
+    """The transition of these choices."""
+    minibatch, gradient, dynamics = product.minibatch, product.gradient, product.dynamics
+    (leaps,) = {d.leaps for d in dynamics.values()}
+    n_chains, elements = product.n_chains, numbered(product.shapes)
+    n_batches = 1 if product.shared_minibatch else n_chains
+    iterations = Iterations(elements, product.schedules, product.model.dtype, n_chains, n_batches, leaps)
+    covariances = {name: Covariance(how) for name in elements if (how := dynamics[name].covariance)}
+    estimator = InParts if minibatch.parts else Estimation
+    estimation = estimator(iterations, minibatch, gradient, product.model.data.size, covariances)
+    movement = Movement(iterations, dynamics, product.model.by_rows)
+    monitor = Monitor(estimation) if product.monitored else None
+    parts = (estimation, movement) if monitor is None else (estimation, movement, monitor)
+
+    def supply(constants: Tree, numbers: tf.Tensor) -> Supply:
+        return together(part.supply(constants, numbers) for part in parts)
+
+    def init(constants: Tree, params: Tree) -> ProductState:
+        unknown = tf.fill([n_chains], tf.constant(np.nan, iterations.dtype))
+        memory, estimator = movement.begun(constants, params), estimation.begun(constants, params)
+        return ProductState(params, memory, estimator, unknown, estimation.counts())
+
+    def step(constants: Tree, state: ProductState, supplied: Supplied) -> ProductState:
+        eps = iterations.stepsizes(constants, supplied.iteration)
+        state = state._replace(
+            memory=movement.renewed(constants, state.params, state.memory, eps, supplied),
+            observations={key: tf.zeros_like(x) if key == LAST else x for key, x in state.observations.items()},
+        )
+
+        def leap(number: Part, state: ProductState) -> ProductState:
+            at = movement.drifted(constants, state.params, state.memory)
+            estimated = estimation.at(constants, at, state.estimator, supplied, number)
+            params, memory = movement.moved(constants, at, state.memory, eps, supplied, number, estimated)
+            counts = {key: x + estimated.n_observations for key, x in state.observations.items()}
+            return ProductState(params, memory, estimated.memory, estimated.log_density, counts)
+
+        if leaps == 1:
+            return leap(0, state)
+        return tf.while_loop(
+            lambda number, _: number < leaps,
+            lambda number, state: (number + 1, leap(number, state)),
+            (tf.constant(0), state),
+        )[1]
+
+    def stats(constants: Tree, state: ProductState, iteration: tf.Tensor) -> Tree:
+        last = iteration - tf.constant(1, tf.uint32)
+        by_parameter = recorded(iterations, dynamics, constants, state.memory, last)
+        return {LOG_DENSITY: state.log_density} | by_parameter | state.observations
+
+    def monitored(constants: Tree, state: ProductState, supplied: Supplied) -> Tree:
+        assert monitor is not None
+        return monitor.gradient(constants, state.params, state.estimator, supplied)
+
+    def renew(state: ProductState) -> ProductState:
+        assert gradient.renew is not None
+        return state._replace(estimator=gradient.renew(state.params))
+
+    return Transition(
+        init=init,
+        supply=supply,
+        step=step,
+        params=lambda state: state.params,
+        log_density=lambda state: state.log_density,
+        finite=lambda state: {name: finite_chains((theta, state.memory[name])) for name, theta in state.params.items()},
+        stats=stats,
+        gradient=monitored if monitor else None,
+        leaps=leaps,
+        fetches=minibatch.parts is not None,
+        every=gradient.every,
+        renew=renew if gradient.renew else None,
+    )

@@ -1,0 +1,60 @@
+"""What is recorded with a draw besides its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.chains import over_chains
+from sgmcmc.core.schedules import Schedule, exploring
+from sgmcmc.core.types import Dynamics, Given, Memory, Minibatch, Tree
+from sgmcmc.kernel.iterations import Iterations
+
+LOG_DENSITY, STEPSIZE, EXPLORING = "lp", "step_size", "exploring"
+LAST, ALL = "minibatch_size", "observations"  # in an iteration, and in all iterations so far
+
+
+def of_dynamics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> frozenset[str]:
+    """The names of the statistics of a dynamics, for a parameter of this shape."""
+    if dynamics.stats is None:
+        return frozenset()
+    given = Given(tf.ones([], dtype), tf.zeros(shape, dtype))
+    return frozenset(dynamics.stats(dynamics.init(given.noise, given), Given(given.eps)))
+
+
+def count(
+    dynamics: Mapping[str, Dynamics],
+    shapes: Mapping[str, tuple[int, ...]],
+    schedules: Mapping[str, Schedule],
+    minibatch: Minibatch,
+    dtype: tf.DType,
+) -> int:
+    """How many numbers `recorded` has for a chain."""
+    by_parameter = set().union(*(of_dynamics(one, shapes[name], dtype) for name, one in dynamics.items()))
+    by_parameter |= ({STEPSIZE} if schedules else set()) | ({EXPLORING} if exploring(schedules) else set())
+    return 1 + (2 if minibatch.parts else 0) + len(by_parameter) * len(shapes)
+
+
+def recorded(
+    iterations: Iterations,
+    dynamics: Mapping[str, Dynamics],
+    constants: Tree,
+    memory: dict[str, Memory],
+    last: tf.Tensor,
+) -> Tree:
+    """The statistics of P parameters after iteration `last`, {name: [C, P]}."""
+    eps, n_chains = iterations.stepsizes(constants, last), iterations.n_chains
+    told: dict[str, Tree] = {}
+    for name in iterations.elements:
+        if (stats := dynamics[name].stats) is not None:
+            of_chains = over_chains(lambda memory, eps, stats=stats: stats(memory, Given(eps)), n_chains)
+            for key, value in of_chains(memory[name], eps[name]).items():
+                told.setdefault(key, {})[name] = value
+    if iterations.schedules:
+        told[STEPSIZE] = eps
+    if now := iterations.exploring(last):
+        told[EXPLORING] = {name: tf.fill([n_chains], is_exploring) for name, is_exploring in now.items()}
+    without = tf.fill([n_chains], tf.constant(np.nan, iterations.dtype))  # for parameters without this statistic
+    return {key: tf.stack([of.get(name, without) for name in iterations.elements], axis=1) for key, of in told.items()}

@@ -1,0 +1,104 @@
+"""What an iteration is supplied with ahead of the chain: minibatches and standard normals.
+
+Both follow from the numbers of the gradients alone. They are drawn for all chains at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from sgmcmc.core.chains import over_chains
+from sgmcmc.core.parameters import Elements, numbered, split
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.types import Batch, Minibatch, Part, Supplied, Supply, Tree
+from sgmcmc.kernel.iterations import Iterations
+
+WEIGHTS = " weights"  # after the name of the observations
+
+
+class Observations:
+    """Minibatches for the first `leaps` gradients of each iteration."""
+
+    def __init__(
+        self, iterations: Iterations, minibatch: Minibatch, name: str, purpose: Purpose, leaps: int | None = None
+    ) -> None:
+        self._iterations, self._minibatch, self._name, self._purpose = iterations, minibatch, name, purpose
+        self._leaps = leaps or iterations.leaps
+
+    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+        """The indices, and the weights if they differ."""
+        counters = self._iterations.counters(iterations, self._leaps)
+        stream = self._iterations.stream(constants, self._purpose)
+        indices, weights = self._minibatch.draw(stream, counters, constants["minibatch"])
+        own = {} if weights is None else {self._name + WEIGHTS: _by_leap(weights, self._leaps)}
+        return Supply({self._name: _by_leap(indices, self._leaps)}, own)
+
+    def of(self, supplied: Supplied, leap: Part = 0) -> tuple:
+        """Data, weights and indices with leaves [C, n, ...], or [1, n, ...] if shared."""
+        own = () if self._minibatch.scale is not None else supplied.draws(self._name + WEIGHTS, leap)
+        return supplied.data(self._name, leap), own, supplied.indices(self._name, leap)
+
+    def places(self, of_batch: tuple) -> tf.Tensor:
+        """The indices for each chain, [C, n]."""
+        return tf.broadcast_to(of_batch[2], [self._iterations.n_chains, self._minibatch.size])
+
+    def over_chains(self, fn: Callable, constants: Tree) -> Callable:
+        """Map `fn(batch, *rest)` over the chain axis of (data, weights, indices, *rest)."""
+        scale, n_chains = self._minibatch.scale, self._iterations.n_chains
+
+        def of_one(data: Tree, weights: Any, indices: tf.Tensor, *rest: Any) -> Any:
+            return fn(Batch(data, weights if scale is None else scale, indices, constants["gathered"]), *rest)
+
+        def of_all(data: Tree, weights: Any, indices: tf.Tensor, *rest: Any) -> Any:
+            if self._iterations.n_batches == n_chains:
+                return over_chains(of_one, n_chains)(data, weights, indices, *rest)
+            shared = tf.nest.map_structure(lambda x: x[0], (data, weights, indices))
+            return over_chains(lambda *rest: of_one(*shared, *rest), n_chains)(*rest)
+
+        return of_all
+
+
+class Normals:
+    """Standard normals of these parameters, for the first `leaps` gradients of each iteration."""
+
+    def __init__(
+        self, iterations: Iterations, elements: Mapping[str, Elements], name: str, purpose: Purpose, leaps: int
+    ) -> None:
+        self._iterations, self._name, self._purpose, self._leaps = iterations, name, purpose, leaps
+        self._numbers = elements
+        self._places = numbered({name: e.shape for name, e in elements.items()})  # without gaps
+
+    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+        """The normals, [K, l, C, D]."""
+        if not self._numbers:
+            return Supply({}, {})
+        counters = self._iterations.counters(iterations, self._leaps)
+        return Supply({}, {self._name: _by_leap(self.drawn(constants, counters), self._leaps)})
+
+    def drawn(self, constants: Tree, counters: tf.Tensor) -> tf.Tensor:
+        """Those of these gradients, [K, C, D]."""
+        numbers = tf.concat([tf.range(e.start, e.stop) for e in self._numbers.values()], axis=0)
+        return self._iterations.stream(constants, self._purpose).normal(counters, numbers, self._iterations.dtype)
+
+    def of(self, supplied: Supplied, leap: Part = 0) -> Tree:
+        """Those of a gradient, {name: [C, *shape]}."""
+        return self.split(supplied.draws(self._name, leap)) if self._places else {}
+
+    def split(self, flat: tf.Tensor) -> Tree:
+        """Normals [..., D] by parameter."""
+        return split(flat, self._places)
+
+
+def together(supplies: Iterable[Supply]) -> Supply:
+    """All of these."""
+    both = Supply({}, {})
+    for supply in supplies:
+        both = Supply(both.indices | supply.indices, both.draws | supply.draws)
+    return both
+
+
+def _by_leap(x: tf.Tensor, leaps: int) -> tf.Tensor:
+    return tf.reshape(x, [-1, leaps, *x.shape[1:]])

@@ -1,0 +1,43 @@
+"""The tables of an estimator, with a row for each observation, beside the rest of its memory.
+
+An estimate sees the rows of its minibatch in place of the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from sgmcmc.core.rows import of_table, put
+from sgmcmc.core.types import FIRST, Memory, Tree
+
+
+class Tables:
+    """The tables {name: width} of C chains over N observations."""
+
+    def __init__(self, widths: Mapping[str, int], n_chains: int, n_data: int, dtype: tf.DType) -> None:
+        self._widths, self._n_chains, self._n_data, self._dtype = widths, n_chains, n_data, dtype
+
+    def begun(self, constants: Tree) -> Memory:
+        """Each table before the first estimate, [C, N, width]."""
+        tables = {}
+        for name, width in self._widths.items():
+            first = constants.get(FIRST, {}).get(name)
+            table = tf.zeros([self._n_data, width], self._dtype) if first is None else first
+            tables[name] = tf.tile(table[None], [self._n_chains, 1, 1])
+        return tables
+
+    def seen(self, memory: Memory, places: tf.Tensor) -> Memory:
+        """The memory with the rows at these places, [C, n], in place of the tables."""
+        return memory | self._each(lambda name: of_table(memory[name], places)) if self._widths else memory
+
+    def written(self, memory: Memory, places: tf.Tensor, before: Memory, after: Memory) -> Memory:
+        """The memory after an estimate, which was given `before` and returned `after`."""
+        if not self._widths:
+            return after
+        # The product with zero makes XLA read the rows before writing them, so that it can write in place.
+        return after | self._each(lambda name: put(memory[name], places, after[name] + 0.0 * before[name]))
+
+    def _each(self, table: Callable[[str], tf.Tensor]) -> Memory:
+        return {name: table(name) for name in self._widths}
