@@ -1,7 +1,8 @@
 """The options of the samplers, each in one place, and how they get into signatures and help.
 
 A public function names R's arguments itself and takes the rest as ``**options: Unpack[...]``. `public` then gives it
-the whole signature, for `inspect` and `help`, checks what it is called with against that, and fills in the defaults.
+the whole signature, for `inspect` and `help`, checks what it is called with against that, and fills in the defaults. A
+one-call function hands all of them to `one_call`, with the Setup function that makes its sampler.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from sgmcmc.core.types import Reducer
-from sgmcmc.samplers._texts import filled_in
+from sgmcmc.samplers._texts import completed
 
 F = TypeVar("F", bound=Callable)
 
@@ -86,24 +87,20 @@ RUN_DEFAULTS: RunOptions = {
 }
 
 
-def of_setup(options: Mapping[str, Any]) -> SetupOptions:
-    """The options that set up the sampler."""
-    return {name: options[name] for name in SETUP_DEFAULTS if name in options}  # type: ignore[return-value]
-
-
-def of_common(options: SimplexOptions) -> CommonOptions:
-    """Of those of a sampler on the simplex."""
-    names = CommonOptions.__annotations__
-    return {name: options[name] for name in names}  # type: ignore[literal-required, return-value]
-
-
 def of_run(options: Mapping[str, Any]) -> RunOptions:
     """Those of the run, with defaults for those that the sampler lacks."""
     return {name: options.get(name, default) for name, default in RUN_DEFAULTS.items()}  # type: ignore[return-value]
 
 
+def one_call(setup: Callable, options: Mapping[str, Any], **arguments: Any) -> Any:
+    """A whole run of the sampler that a Setup function makes, from the arguments of the one-call function."""
+    given = {**arguments, **options}
+    sampler = setup(**{name: given[name] for name in inspect.signature(setup).parameters})
+    return sampler.run(given["nIters"], given["verbose"], **of_run(given))
+
+
 def public(function: F) -> F:
-    """Spell out the options of a public function in its signature and its arguments in its docstring."""
+    """Spell out the options of a public function in its signature, and complete its docstring."""
     signature = _spelled_out(inspect.signature(function, eval_str=True))
 
     @functools.wraps(function)
@@ -116,7 +113,7 @@ def public(function: F) -> F:
         return function(**given.arguments)
 
     called.__signature__ = signature  # type: ignore[attr-defined]
-    called.__doc__ = filled_in(function.__doc__ or "", function.__name__, signature)
+    called.__doc__ = completed(function.__doc__ or "", function.__name__, signature)
     return called  # type: ignore[return-value]
 
 

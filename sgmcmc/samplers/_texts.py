@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 TEXTS: dict[str, tuple[str, str]] = {
     "logLik": (
@@ -303,27 +304,22 @@ TEXTS["suffStats"], TEXTS["normalise"], TEXTS["logScale"] = (
 )
 TEXTS |= {f"{sampler}.{argument}": text for sampler in ("scir", "sgrld") for argument, text in SIMPLEX.items()}
 
-RETURNS = {
-    "{draws}": """Draws
+DRAWS = """Draws
     A dict with the draws of each parameter, an array of type `dtype` and shape (T, *shape), or (nChains, T, *shape)
     given `nChains`, with T = (nIters - burnIn) // thin draws; fewer if interrupted. It also has the seed, the log
-    posterior estimates and the timings, and the methods `summary` and `toArviz`.""",
-    "{sampler}": """Sgmcmc
+    posterior estimates and the timings, and the methods `summary` and `toArviz`."""
+SAMPLER = """Sgmcmc
     The sampler, for `initSess`, `sgmcmcStep` and `getParams`. It has R's fields: `params`, `N`, `data`, `n`,
-    `stepsize`, `estLogPost`, the method's settings, and with control variates `paramsOpt` and `logPostOptGrad`.""",
-}
+    `stepsize`, `estLogPost`, the method's settings, and with control variates `paramsOpt` and `logPostOptGrad`."""
 INVALID = """ValueError
     If an argument is invalid; the message names it, what it got and what would work."""
-RAISES = {
-    "{set-up errors}": INVALID,
-    "{run errors}": f"""{INVALID}
+RUN_ERRORS = f"""{INVALID}
 MemoryError
     If the draws would need more memory than is free; raised before anything runs.
 DivergenceError
     If the chain reaches NaN or infinity; the error has the draws so far.
 ModeSearchError
-    If the search for the mode with control variates reaches NaN or infinity.""",
-}
+    If the search for the mode with control variates reaches NaN or infinity."""
 
 CONTROL_VARIATES = """The gradient of the log posterior is estimated with control variates: a search finds the mode,
 one pass over all data gives the exact gradient there, and minibatches then estimate only the difference between the
@@ -355,18 +351,25 @@ STEPWISE = """>>> sampler = {name}(logLik, dataset, params, stepsize=1e-5{search
 True"""
 
 
-def filled_in(document: str, name: str, signature: inspect.Signature) -> str:
-    """The docstring of a function, with the shared texts of arguments, results, errors and the example filled in."""
-    texts = {
-        "{parameters}": "\n".join(_entry(*_text(name, argument), argument) for argument in signature.parameters),
-        "{control variates}": CONTROL_VARIATES,
-        "{example}": _example(name, signature),
-        **RETURNS,
-        **RAISES,
-    }
-    for placeholder, text in texts.items():
-        document = document.replace(f"    {placeholder}\n", _indented(text) + "\n")
-    return document
+SECTIONS = ("Parameters", "Returns", "Raises", "See Also", "References", "Examples")
+
+
+def completed(document: str, name: str, signature: inspect.Signature) -> str:
+    """The docstring of a public function with the sections that it lacks, of one-call and Setup functions."""
+    text, *own = re.split(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", inspect.cleandoc(document), flags=re.MULTILINE)
+    is_run = "nIters" in signature.parameters
+    other = (
+        f"{name}Setup : The same, step by step." if is_run else f"{name.removesuffix('Setup')} : The same in one call."
+    )
+    sections = {
+        "Parameters": "\n".join(_entry(*_text(name, argument), argument) for argument in signature.parameters),
+        "Returns": DRAWS if is_run else SAMPLER,
+        "Raises": RUN_ERRORS if is_run else INVALID,
+        "See Also": other,
+        "Examples": _example(name, signature),
+    } | dict(zip(own[::2], own[1::2], strict=True))
+    titled = [f"{title}\n{'-' * len(title)}\n{sections[title].strip()}" for title in SECTIONS if title in sections]
+    return "\n\n".join([text.strip().replace("{control variates}", CONTROL_VARIATES), *titled, ""])
 
 
 def _example(name: str, signature: inspect.Signature) -> str:
@@ -385,7 +388,3 @@ def _text(name: str, argument: str) -> tuple[str, str]:
 
 def _entry(kind: str, text: str, name: str) -> str:
     return "\n".join([f"{name} : {kind}", *(f"    {line}" for line in text.splitlines())])
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())

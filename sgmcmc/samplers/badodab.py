@@ -11,7 +11,7 @@ from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import POSITIVE
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter, Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator
@@ -53,44 +53,12 @@ def badodab(
     gradient, and are made together). In the paper's stepsize h and friction A,
     ``stepsize = h**2`` and ``a = A * h``.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
-
-    See Also
-    --------
-    badodabSetup : The same, step by step.
-
     References
     ----------
     .. [1] Leimkuhler, B. and Shang, X. (2016). Adaptive thermostats for noisy gradient systems. SIAM Journal on
        Scientific Computing 38.
-
-    Examples
-    --------
-    {example}
     """
-    sampler = badodabSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        logPrior,
-        minibatchSize,
-        a,
-        seed,
-        gradient=gradient,
-        **of_setup(options),
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(badodabSetup, **locals())
 
 
 @public
@@ -107,30 +75,7 @@ def badodabSetup(
     gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
-    """Set up the adaptive Langevin thermostat, by the splitting BADODAB, to run step by step.
-
-    See `badodab` for the algorithm.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    badodab : The same in one call.
-
-    Examples
-    --------
-    {example}
-    """
+    """Set up the adaptive Langevin thermostat, by the splitting BADODAB, to run step by step; see `badodab`."""
     choices = Choices(
         "badodab", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )

@@ -11,7 +11,7 @@ from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import FRICTION
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter, Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator
@@ -52,46 +52,14 @@ def baoab(
     In the paper's stepsize h and friction gamma, ``stepsize = h**2`` and ``alpha = 1 - exp(-gamma * h)``. alpha = 1 is
     SGLD with each noise used in two updates, half in each [2]_.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
-
-    See Also
-    --------
-    baoabSetup : The same, step by step.
-
     References
     ----------
     .. [1] Leimkuhler, B. and Matthews, C. (2013). Robust and efficient configurational molecular sampling via Langevin
        dynamics. Journal of Chemical Physics 138.
     .. [2] Leimkuhler, B. and Matthews, C. (2013). Rational construction of stochastic numerical methods for molecular
        sampling. Applied Mathematics Research eXpress 2013.
-
-    Examples
-    --------
-    {example}
     """
-    sampler = baoabSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        logPrior,
-        minibatchSize,
-        alpha,
-        seed,
-        gradient=gradient,
-        **of_setup(options),
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(baoabSetup, **locals())
 
 
 @public
@@ -108,30 +76,7 @@ def baoabSetup(
     gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
-    """Set up underdamped Langevin dynamics, by the splitting BAOAB, to run step by step.
-
-    See `baoab` for the algorithm.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    baoab : The same in one call.
-
-    Examples
-    --------
-    {example}
-    """
+    """Set up underdamped Langevin dynamics, by the splitting BAOAB, to run step by step; see `baoab`."""
     choices = Choices(
         "baoab", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )

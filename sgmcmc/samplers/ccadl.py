@@ -12,7 +12,7 @@ from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import DIFFUSION
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter, Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator
@@ -61,45 +61,12 @@ def ccadl(
     array. The noise of different arrays is taken to be independent, and the thermostats
     correct the remainder.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
-
-    See Also
-    --------
-    ccadlSetup : The same, step by step.
-
     References
     ----------
     .. [1] Shang, X., Zhu, Z., Leimkuhler, B. and Storkey, A. J. (2015). Covariance-controlled adaptive Langevin
        thermostat for large-scale Bayesian sampling. NeurIPS.
-
-    Examples
-    --------
-    {example}
     """
-    sampler = ccadlSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        logPrior,
-        minibatchSize,
-        a,
-        seed,
-        covariance=covariance,
-        gradient=gradient,
-        **of_setup(options),
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(ccadlSetup, **locals())
 
 
 @public
@@ -117,30 +84,7 @@ def ccadlSetup(
     gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
-    """Set up the covariance-controlled adaptive Langevin thermostat, to run step by step.
-
-    See `ccadl` for the algorithm.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    ccadl : The same in one call.
-
-    Examples
-    --------
-    {example}
-    """
+    """Set up the covariance-controlled adaptive Langevin thermostat, to run step by step; see `ccadl`."""
     choices = Choices(
         "ccadl", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )

@@ -11,7 +11,7 @@ from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import POSITIVE, Rule, require_count
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator
@@ -59,46 +59,12 @@ def psgld(
     preconditioner, which has no such error. In most cases ``preconditioner="diagonal"``
     of the other samplers is the better choice.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
-
-    See Also
-    --------
-    psgldSetup : The same, step by step.
-
     References
     ----------
     .. [1] Li, C., Chen, C., Carlson, D. and Carin, L. (2016). Preconditioned stochastic gradient Langevin dynamics for
        deep neural networks. AAAI.
-
-    Examples
-    --------
-    {example}
     """
-    sampler = psgldSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        logPrior,
-        minibatchSize,
-        beta,
-        delta,
-        seed,
-        adapt=adapt,
-        gradient=gradient,
-        **of_setup(options),
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(psgldSetup, **locals())
 
 
 @public
@@ -117,30 +83,7 @@ def psgldSetup(
     gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
-    """Set up preconditioned stochastic gradient Langevin dynamics, to run step by step.
-
-    See `psgld` for the algorithm.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    psgld : The same in one call.
-
-    Examples
-    --------
-    {example}
-    """
+    """Set up preconditioned stochastic gradient Langevin dynamics, to run step by step; see `psgld`."""
     choices = Choices(
         "psgld", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )

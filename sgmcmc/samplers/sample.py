@@ -10,7 +10,7 @@ from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
 from sgmcmc.samplers._set_up import checked_dynamics, probed, set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator
@@ -37,18 +37,6 @@ def sample(
 
     Minibatches, gradients, chains, storage and sessions are those of the other
     samplers; only the update rule is yours.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
 
     See Also
     --------
@@ -80,19 +68,7 @@ def sample(
     >>> bool(abs(out["theta"][1000:].mean() - 3.0) < 0.1)
     True
     """
-    sampler = sampleSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        logPrior,
-        minibatchSize,
-        seed,
-        dynamics=dynamics,
-        gradient=gradient,
-        **of_setup(options),
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(sampleSetup, **locals())
 
 
 @public
@@ -110,22 +86,6 @@ def sampleSetup(
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up a sampler with an update rule of your own, to run step by step.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    sample : The same in one call.
 
     Examples
     --------

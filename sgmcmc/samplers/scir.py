@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._common import Stepsize
-from sgmcmc.samplers._options import CommonOptions, SimplexOptions, of_common, of_run, public
+from sgmcmc.samplers._options import CommonOptions, SimplexOptions, one_call, public
 from sgmcmc.samplers._rounding import warn_of_rounding
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._simplex import SimplexChoices, set_up
@@ -50,18 +50,6 @@ def scir(
     theta follow the numbers of counts in the rows with a delay of a time of about 1. This
     changes the distribution by about one observation in each row.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
-
     See Also
     --------
     scirSetup : The same, step by step.
@@ -92,19 +80,7 @@ def scir(
     >>> bool(abs(out["omega"][1000:, 0].mean() - 0.7) < 0.05)
     True
     """
-    sampler = scirSetup(
-        suffStats,
-        dataset,
-        params,
-        stepsize,
-        alpha,
-        minibatchSize,
-        seed,
-        normalise=normalise,
-        logScale=logScale,
-        **of_common(options),
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(scirSetup, **locals())
 
 
 @public
@@ -124,22 +100,6 @@ def scirSetup(
     """Set up the stochastic Cox-Ingersoll-Ross process, to run step by step.
 
     See `scir` for the algorithm.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    scir : The same in one call.
 
     Examples
     --------

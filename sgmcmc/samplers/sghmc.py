@@ -11,7 +11,7 @@ from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import FRICTION, require_count
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter, Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator, controlVariates
@@ -57,45 +57,11 @@ def sghmc(
     temperature is right, the run also warns if the chain's variance, as computed from
     the temperature, is clearly below 0.9 or above 1.4 times that of a normal posterior.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
-
-    See Also
-    --------
-    sghmcSetup : The same, step by step.
-
     References
     ----------
     .. [1] Chen, T., Fox, E. B. and Guestrin, C. (2014). Stochastic gradient Hamiltonian Monte Carlo. ICML.
-
-    Examples
-    --------
-    {example}
     """
-    sampler = sghmcSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        logPrior,
-        minibatchSize,
-        alpha,
-        L,
-        seed,
-        betaHat=betaHat,
-        gradient=gradient,
-        **of_setup(options),
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(sghmcSetup, **locals())
 
 
 @public
@@ -114,30 +80,7 @@ def sghmcSetup(
     gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
-    """Set up stochastic gradient Hamiltonian Monte Carlo, to run step by step.
-
-    See `sghmc` for the algorithm.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    sghmc : The same in one call.
-
-    Examples
-    --------
-    {example}
-    """
+    """Set up stochastic gradient Hamiltonian Monte Carlo, to run step by step; see `sghmc`."""
     choices = Choices(
         "sghmc", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
@@ -166,68 +109,16 @@ def sghmccv(
 ) -> Draws:
     """Stochastic gradient Hamiltonian Monte Carlo with control variates.
 
-    Each iteration draws a momentum nu ~ N(0, eps) and makes L leaps, with eps the `stepsize`::
-
-        theta' = theta + nu
-        nu' = (1 - alpha) nu + eps * gradient(theta') + N(0, 2 alpha eps)
-
-    where the gradient of the log posterior is estimated from a minibatch (Chen, Fox and Guestrin, eq. 15).
-
-    The kinetic temperature, the mean of nu^2 / eps, is 1 at the start of an iteration.
-    For small eps and gradients without noise it is T = (1 - alpha/2 (1 - alpha)^(2L)) /
-    (1 - alpha/2) after L leaps, which tends to 1 / (1 - alpha/2). A run warns if the
-    average over the second half of its draws differs from T by more than T/10, or with
-    ``stepsize="auto"`` by more than max(0.1, 4 * tolerance) T, and clearly so for its
-    Monte Carlo error; noisy gradients and large steps make it larger. If the
-    temperature is right, the run also warns if the chain's variance, as computed from
-    the temperature, is clearly below 0.9 or above 1.4 times that of a normal posterior.
+    The updates are those of `sghmc`.
 
     {control variates}
 
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
-
-    See Also
-    --------
-    sghmccvSetup : The same, step by step.
-
     References
     ----------
-    .. [1] Chen, T., Fox, E. B. and Guestrin, C. (2014). Stochastic gradient Hamiltonian Monte Carlo. ICML.
-    .. [2] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2019). Control variates for stochastic gradient MCMC.
+    .. [1] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2019). Control variates for stochastic gradient MCMC.
        Statistics and Computing 29.
-
-    Examples
-    --------
-    {example}
     """
-    sampler = sghmccvSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        optStepsize,
-        logPrior,
-        minibatchSize,
-        alpha,
-        L,
-        nItersOpt,
-        verbose,
-        seed,
-        betaHat=betaHat,
-        optimizer=optimizer,
-        **of_setup(options),
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(sghmccvSetup, **locals())
 
 
 @public
@@ -249,30 +140,7 @@ def sghmccvSetup(
     optimizer: str = "sgd",
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
-    """Set up stochastic gradient Hamiltonian Monte Carlo with control variates, to run step by step.
-
-    See `sghmccv` for the algorithm.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    sghmccv : The same in one call.
-
-    Examples
-    --------
-    {example}
-    """
+    """Set up stochastic gradient Hamiltonian Monte Carlo with control variates, to run step by step; see `sghmccv`."""
     choices = Choices(
         "sghmccv", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )

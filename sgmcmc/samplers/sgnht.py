@@ -14,7 +14,7 @@ from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import DIFFUSION
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter, Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, of_run, of_setup, public
+from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
 from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator, controlVariates
@@ -57,35 +57,12 @@ def sgnht(
     0.01, and 5% with 0.1. The noise of the gradients increases xi. A run warns if 1 -
     xi/2, with the mean of xi over the second half of its draws, is clearly below 0.9.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
-
-    See Also
-    --------
-    sgnhtSetup : The same, step by step.
-
     References
     ----------
     .. [1] Ding, N., Fang, Y., Babbush, R., Chen, C., Skeel, R. D. and Neven, H. (2014). Bayesian sampling using
        stochastic gradient thermostats. NeurIPS.
-
-    Examples
-    --------
-    {example}
     """
-    sampler = sgnhtSetup(
-        logLik, dataset, params, stepsize, logPrior, minibatchSize, a, seed, gradient=gradient, **of_setup(options)
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(sgnhtSetup, **locals())
 
 
 @public
@@ -102,30 +79,7 @@ def sgnhtSetup(
     gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
-    """Set up the stochastic gradient Nosé-Hoover thermostat, to run step by step.
-
-    See `sgnht` for the algorithm.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    sgnht : The same in one call.
-
-    Examples
-    --------
-    {example}
-    """
+    """Set up the stochastic gradient Nosé-Hoover thermostat, to run step by step; see `sgnht`."""
     choices = Choices(
         "sgnht", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
@@ -152,67 +106,16 @@ def sgnhtcv(
 ) -> Draws:
     """The stochastic gradient Nosé-Hoover thermostat with control variates.
 
-    Each parameter has a thermostat xi, which starts at `a` and adapts the friction to
-    the noise of the gradient. With eps the `stepsize` and u ~ N(0, eps) at the start,
-    each iteration makes the update::
-
-        u' = u + eps * gradient - xi u + N(0, 2 a eps)
-        theta' = theta + u'
-        xi' = xi + mean(u'^2) - eps
-
-    where the gradient of the log posterior is estimated from a minibatch (Ding et al., algorithm 2).
-
-    In equilibrium mean(u^2) is eps for every `a`. But for a normal posterior the
-    variance of the chain is 1 - xi/2 times the posterior's, and xi tends to 1 - sqrt(1
-    - 2 a) as eps tends to 0: the variance is 0.5% too small with the default `a` of
-    0.01, and 5% with 0.1. The noise of the gradients increases xi. A run warns if 1 -
-    xi/2, with the mean of xi over the second half of its draws, is clearly below 0.9.
+    The updates are those of `sgnht`.
 
     {control variates}
 
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
-
-    See Also
-    --------
-    sgnhtcvSetup : The same, step by step.
-
     References
     ----------
-    .. [1] Ding, N., Fang, Y., Babbush, R., Chen, C., Skeel, R. D. and Neven, H. (2014). Bayesian sampling using
-       stochastic gradient thermostats. NeurIPS.
-    .. [2] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2019). Control variates for stochastic gradient MCMC.
+    .. [1] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2019). Control variates for stochastic gradient MCMC.
        Statistics and Computing 29.
-
-    Examples
-    --------
-    {example}
     """
-    sampler = sgnhtcvSetup(
-        logLik,
-        dataset,
-        params,
-        stepsize,
-        optStepsize,
-        logPrior,
-        minibatchSize,
-        a,
-        nItersOpt,
-        verbose,
-        seed,
-        optimizer=optimizer,
-        **of_setup(options),
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(sgnhtcvSetup, **locals())
 
 
 @public
@@ -232,30 +135,7 @@ def sgnhtcvSetup(
     optimizer: str = "sgd",
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
-    """Set up the stochastic gradient Nosé-Hoover thermostat with control variates, to run step by step.
-
-    See `sgnhtcv` for the algorithm.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    sgnhtcv : The same in one call.
-
-    Examples
-    --------
-    {example}
-    """
+    """Set up the Nosé-Hoover thermostat with control variates, to run step by step; see `sgnhtcv`."""
     choices = Choices(
         "sgnhtcv", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )

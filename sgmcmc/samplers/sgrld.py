@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._common import Stepsize
-from sgmcmc.samplers._options import CommonOptions, SimplexOptions, of_common, of_run, public
+from sgmcmc.samplers._options import CommonOptions, SimplexOptions, one_call, public
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._simplex import SimplexChoices, set_up
 from sgmcmc.simplex.sgrld import sgrld as sgrld_rule
@@ -42,18 +42,6 @@ def sgrld(
     everywhere unless h is far below sum(alpha) / N, because the sum of theta is about
     sum(alpha). `scir` has no such bias, but its random numbers take longer to draw.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {draws}
-
-    Raises
-    ------
-    {run errors}
-
     See Also
     --------
     sgrldSetup : The same, step by step.
@@ -84,19 +72,7 @@ def sgrld(
     >>> bool(abs(out["omega"][1000:, 0].mean() - 0.7) < 0.05)
     True
     """
-    sampler = sgrldSetup(
-        suffStats,
-        dataset,
-        params,
-        stepsize,
-        alpha,
-        minibatchSize,
-        seed,
-        normalise=normalise,
-        logScale=logScale,
-        **of_common(options),
-    )
-    return sampler.run(nIters, verbose, **of_run(options))
+    return one_call(sgrldSetup, **locals())
 
 
 @public
@@ -116,22 +92,6 @@ def sgrldSetup(
     """Set up stochastic gradient Riemannian Langevin dynamics, to run step by step.
 
     See `sgrld` for the algorithm.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    {sampler}
-
-    Raises
-    ------
-    {set-up errors}
-
-    See Also
-    --------
-    sgrld : The same in one call.
 
     Examples
     --------
