@@ -4,7 +4,7 @@ from sgmcmc import diagnostics as diagnostics
 from sgmcmc import models as models
 from sgmcmc.core.errors import DivergenceError, ModeSearchError, NoRoomError
 from sgmcmc.core.schedules import cyclical, polynomial
-from sgmcmc.core.types import Dynamics, Given, Reducer, Stationary
+from sgmcmc.core.types import Batch, Dynamics, Estimate, Given, Gradient, Minibatch, Reducer, Stationary
 from sgmcmc.models.dp.dp_mixture import dpMixture
 from sgmcmc.models.lda.lda import lda
 from sgmcmc.output.draws import Draws
@@ -32,10 +32,14 @@ from sgmcmc.samplers.tune import tune
 __version__ = "0.2.0"
 
 __all__ = [
+    "Batch",
     "DivergenceError",
     "Draws",
     "Dynamics",
+    "Estimate",
     "Given",
+    "Gradient",
+    "Minibatch",
     "ModeSearchError",
     "NoRoomError",
     "Reducer",

@@ -21,12 +21,28 @@ Memory = dict[str, tf.Tensor]
 
 
 class Batch(NamedTuple):
-    """A minibatch of one chain: its observations, their weights in the sum over all N, and their indices."""
+    """A minibatch of one chain, as an estimator of the gradient sees it.
 
-    data: Tree  # {name: [n, ...]}
-    weights: float | tf.Tensor  # N/n for all, or one weight for each, [n]
-    indices: tf.Tensor | None = None  # int32 [n]
-    gathered: Tree | None = None  # {name: [rows]}: how often all N observations together gather each row
+    Parameters
+    ----------
+    data : dict of tf.Tensor
+        The observations, {name: [n, ...]}.
+    weights : float or tf.Tensor
+        Their weights in the sum over all N: N/n for all, or one for each, [n].
+    indices : tf.Tensor
+        Their numbers in the dataset, int32 [n].
+    gathered : dict of tf.Tensor
+        How often all N observations together gather each row of a parameter, {name: [rows]}, if only rows move.
+
+    Examples
+    --------
+    See `Gradient`.
+    """
+
+    data: Tree
+    weights: float | tf.Tensor
+    indices: tf.Tensor | None = None
+    gathered: Tree | None = None
 
 
 class RowGradient(NamedTuple):
@@ -42,11 +58,25 @@ class RowGradient(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The result of a gradient estimator for a minibatch, for one chain."""
+    """What an estimator of the gradient returns for a minibatch of one chain.
 
-    value: tf.Tensor  # []: the plain estimate of the log posterior
-    gradient: Tree  # of the log posterior, for each parameter its shape or a RowGradient
-    memory: Any = ()  # of the estimator, for the next estimate
+    Parameters
+    ----------
+    value : tf.Tensor
+        The estimate of the log posterior, a scalar, summed over all N.
+    gradient : dict of tf.Tensor
+        The estimate of its gradient, ``{name: [*shape]}``.
+    memory : any nest of tf.Tensor
+        What the next estimate is given.
+
+    Examples
+    --------
+    See `Gradient`.
+    """
+
+    value: tf.Tensor
+    gradient: Tree  # a parameter of which only rows move has a RowGradient
+    memory: Any = ()
 
 
 class Mode(NamedTuple):
@@ -62,19 +92,69 @@ Part = int | tf.Tensor
 
 
 class Minibatch(NamedTuple):
-    """How minibatches are drawn: the indices of observations and their weights.
+    """How minibatches are drawn.
 
-    ``draw(stream, counters [K], constants, part) -> (indices int32 [K, C, n], weights)``, where weights are [K, C, n],
-    or None if all observations have the weight `scale`. ``prepare(importance) -> constants`` is called once, with the
-    sizes of the observations' terms, [N], if `wants_importance`, else with None. ``parts(params, constants) -> int32``,
-    if given, is the number of parts in a chain's next minibatch; each has n observations, and the estimate is the mean
-    of those from the parts.
+    The argument `subsampling` of a sampler takes a function ``scheme(N, n) -> Minibatch`` of your own.
+
+    Parameters
+    ----------
+    size : int
+        The number n of observations.
+    draw : callable
+        ``draw(stream, counters, constants) -> (indices, weights)``: int32 [K, C, n] for the K gradients with these
+        numbers, uint32 [K], in C chains, and the weights of the observations in the sum over all N, [K, C, n], or None
+        if all have the weight `scale`. The weighted sum must be unbiased. ``stream.integers(counters, numbers, N)`` has
+        uniform integers below N, [K, C, m], for m `numbers` that tell the draws of a gradient apart, and
+        ``stream.uniform(counters, numbers)`` uniforms in (0, 1].
+    scale : float, optional
+        N/n, if all weights are equal.
+    without_replacement : bool, default False
+        Whether no observation can be in a minibatch twice.
+    simple : bool, default False
+        Whether its observations are independent draws, or a simple random sample without replacement. Then the noise of
+        a gradient follows from single observations, which ``stepsize="auto"`` and a covariance of the noise need.
+    independent : bool, default True
+        Whether minibatches are independent of each other.
+    prepare : callable, optional
+        ``prepare(importance) -> constants``, a dict of tensors, called once, with the sizes of the observations' terms
+        at the mode, [N], if `wants_importance`, else with None.
+    wants_importance : bool, default False
+    parts : callable, optional
+        ``parts(params, constants) -> int32``, a scalar: the number of parts in a chain's next minibatch, if that is not
+        one. Each part has n observations, and `draw` a fourth argument, its number. The estimate is the mean over them.
+
+    Examples
+    --------
+    Systematic sampling: every N/n-th observation from a random one on. If the data are sorted, such minibatches have
+    less noise:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import Minibatch, sgld
+    >>> def systematic(N, n):
+    ...     if N % n:
+    ...         raise ValueError("n must divide N: otherwise the last observations are never drawn")
+    ...     def draw(stream, counters, constants):
+    ...         first = stream.integers(counters, tf.range(1), N // n)
+    ...         return first + N // n * tf.range(n), None
+    ...     return Minibatch(n, draw, scale=N / n, without_replacement=True)
+    >>> dataset = {"x": np.sort(np.random.default_rng(0).normal(3.0, 1.0, size=1000))}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sgld(
+    ...     logLik, dataset, {"theta": 3.0}, stepsize=1e-4, minibatchSize=10, nIters=2000, verbose=False, seed=1,
+    ...     subsampling=systematic,
+    ... )
+    >>> bool(abs(out["theta"].mean() - 3.0) < 0.1)
+    True
     """
 
     size: int
     draw: Callable[..., tuple[tf.Tensor, tf.Tensor | None]]
     scale: float | None = None
     without_replacement: bool = False
+    simple: bool = False
+    independent: bool = True
     prepare: Callable[[np.ndarray | None], Tree] = lambda importance: {}
     wants_importance: bool = False
     parts: Callable[[Tree, Tree], tf.Tensor] | None = None
@@ -86,18 +166,70 @@ FIRST = "first"  # the key of an estimator's constants that are only for its fir
 class Gradient(NamedTuple):
     """How the gradient of the log posterior is estimated, for one chain.
 
-    ``prepare(begin, verbose) -> constants`` is called once for all chains, with where they begin, which is the mode if
-    `wants_mode`; ``init(params, constants) -> memory`` begins a chain's memory, and
-    ``estimate(params, batch, constants, memory) -> Estimate``. `tables` are entries of a memory, then a dict, that
-    have a row for each observation, {name: width}; `estimate` is given the rows of its minibatch, [n, width],
-    and returns the new rows, equal ones for an observation that the minibatch has twice. The tables begin as the
-    constant `FIRST`, [N, width], or else as zeros; this constant is only for `init`.
-    ``renew({name: [C, ...]}) -> memory`` of all chains, [C, ...], is called on the host before every iteration whose
-    number is a multiple of `every`.
-    ``terms(params, data, constants, memory) -> {name: [n, *shape]}`` is what each observation adds to the sum over all
-    N that a minibatch estimates; without it the noise of the estimate is unknown. Before there is a chain,
-    memory is None. `centred` says that the terms are differences that vanish at the mode, and `by_themselves` that each
-    one is to a different point, so that equal terms are noise too.
+    The argument `gradient` of a sampler takes a function ``estimator(model) -> Gradient`` of your own. The model has
+    ``value_and_gradient(params, batch)`` and ``gradient(params, batch)``, the plain estimates,
+    ``prior_gradient(params)``, and ``term_gradients(params, data)``, those of the log likelihood of each observation,
+    ``{name: [n, *shape]}``.
+
+    Parameters
+    ----------
+    estimate : callable
+        ``estimate(params, batch, constants, memory) -> Estimate``, in TensorFlow operations, with a `Batch`.
+    prepare : callable, optional
+        ``prepare(begin, verbose) -> constants``, a dict of tensors, called once, with where the chains begin:
+        ``begin.params`` and, if `wants_mode`, the exact gradient there, ``begin.gradient``.
+    init : callable, optional
+        ``init(params, constants) -> memory``, any nest of tensors, before the first estimate.
+    wants_mode : bool, default False
+        Whether the run searches for the mode and begins there.
+    tables : mapping of str to int, default {}
+        Entries of the memory, then a dict, with a row for each observation, {name: width}, which begin as zeros.
+        `estimate` is given the rows of its minibatch, [n, width], and returns the new rows, equal ones for an
+        observation that the minibatch has twice.
+    terms : callable, optional
+        ``terms(params, data, constants, memory) -> {name: [n, *shape]}``: what each observation adds to the sum over
+        all N that a minibatch estimates. Without it the noise of the estimate is unknown, and there is no
+        ``stepsize="auto"``, covariance of the noise, or `preferential`. Before there is a chain, memory is None.
+    centred : bool, default False
+        Whether the terms are differences that vanish at the mode.
+    by_themselves : bool, default False
+        Whether each term is a difference to another point, so that equal terms are noise too.
+    every : int, default 0
+        In iterations: how often `renew` is called; 0 is never.
+    renew : callable, optional
+        ``renew({name: [C, *shape]}) -> memory`` of all chains, [C, ...], before every iteration whose number is a
+        multiple of `every`, outside of compiled code.
+
+    Examples
+    --------
+    Recursive momentum (Cutkosky and Orabona 2019): the plain estimate, plus 1 - a times the error of the last estimate
+    as the same minibatch sees it:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import Estimate, Gradient, sgld
+    >>> def recursive(model, a=0.1):
+    ...     def init(params, constants):
+    ...         zeros = {name: tf.zeros_like(theta) for name, theta in params.items()}
+    ...         return {"params": params, "gradient": zeros, "keep": tf.zeros([], model.dtype)}
+    ...     def estimate(params, batch, constants, memory):
+    ...         value, here = model.value_and_gradient(params, batch)
+    ...         there = model.gradient(memory["params"], batch)
+    ...         gradient = {
+    ...             name: here[name] + memory["keep"] * (memory["gradient"][name] - there[name]) for name in params
+    ...         }
+    ...         keep = tf.constant(1 - a, model.dtype)
+    ...         return Estimate(value, gradient, {"params": params, "gradient": gradient, "keep": keep})
+    ...     return Gradient(estimate, init=init)
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sgld(
+    ...     logLik, dataset, {"theta": 3.0}, stepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1,
+    ...     gradient=recursive,
+    ... )
+    >>> bool(abs(out["theta"].mean() - 3.0) < 0.1)
+    True
     """
 
     estimate: Callable[[Tree, Batch, Tree, Any], Estimate]

@@ -25,4 +25,4 @@ def reshuffled(n_data: int, size: int) -> Minibatch:
         begin = tf.bitcast(counters % length, tf.int32)[:, None] * size
         return stream.permutation(counters // length, begin + tf.range(size)[None], n_data), None
 
-    return Minibatch(size, draw, scale=n_data / size, without_replacement=True)
+    return Minibatch(size, draw, scale=n_data / size, without_replacement=True, simple=True, independent=False)

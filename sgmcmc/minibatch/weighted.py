@@ -54,7 +54,7 @@ def weighted(
         indices = tf.where(rest < tf.gather(constants["kept"], bins), bins, tf.gather(constants["alias"], bins))
         return indices, tf.gather(constants["inverse"], indices) / size
 
-    return Minibatch(size, draw, prepare=prepare, wants_importance=probabilities is None)
+    return Minibatch(size, draw, simple=True, prepare=prepare, wants_importance=probabilities is None)
 
 
 def _lifted(importance: np.ndarray) -> np.ndarray:

@@ -94,11 +94,10 @@ class Curvature:
         constants = (
             {} if self.preconditioner is None else coordinates.root_of(root.root, posterior.elements, model.dtype)
         )
-        terms = gradient.terms
-        assert terms is not None
 
         def of_terms(params: Tree, data: Tree) -> Tree:
-            return terms(params, data, estimator, None)
+            assert gradient.terms is not None
+            return gradient.terms(params, data, estimator, None)
 
         weights = (
             importance(posterior, of_terms, gradient.centred, at, white, root, seed, verbose)

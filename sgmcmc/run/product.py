@@ -14,7 +14,7 @@ from sgmcmc.core.coordinates import Coordinates
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.schedules import first
-from sgmcmc.core.types import FIRST, Dynamics, Gradient, Mode, Tree
+from sgmcmc.core.types import FIRST, Batch, Dynamics, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.kernel import statistics
 from sgmcmc.kernel.product import Product, build, constants
@@ -50,6 +50,8 @@ class ProductSampler(Sampler):
         How the size of the minibatches adapts, if it is not fixed.
     gibbs : GibbsStep or None
         The user's own step after each iteration.
+    own_gradient : bool
+        Whether the estimator is the user's own.
     """
 
     model: Model
@@ -59,6 +61,7 @@ class ProductSampler(Sampler):
     curvature: Curvature = field(default_factory=Curvature)
     sizing: Sizing | None = None
     gibbs: GibbsStep | None = None
+    own_gradient: bool = False
 
     @property
     def leaps(self) -> int:
@@ -182,5 +185,28 @@ class ProductSampler(Sampler):
             "gibbs": gibbs,
             "logLik": told(log_lik, self.model.log_lik, params, rows),
             "logPrior": told(log_prior, self.model.log_prior, params),
+            **({"gradient": self._estimator()} if self.own_gradient else {}),
             **schedules_told(self.stepsize, self.dtype),
         }
+
+    def _estimator(self) -> dict[str, Any]:
+        """The user's estimator as JSON: estimates at the start, and their graph."""
+        start = {name: tf.constant(theta) for name, theta in self.start.items()}
+        nothing = {name: tf.zeros_like(theta) for name, theta in start.items()}
+        given = self.gradient.prepare(Mode(start, nothing), False)
+        batch, rows = first_batch(self.model, self.minibatch, self.gradient.tables)
+
+        def estimate(params: Tree) -> Any:
+            memory = self.gradient.init(params, given)
+            return self.gradient.estimate(params, batch, given, memory | rows if rows else memory)
+
+        values = [x for point in self.probes[:2] for x in summed(estimate(point))]
+        return told(values, estimate, {name: tf.TensorSpec(x.shape, x.dtype) for name, x in start.items()})
+
+
+def first_batch(model: Model, minibatch: Minibatch, tables: Mapping[str, int]) -> tuple[Batch, Tree]:
+    """The first n observations as a minibatch, and zeros for their rows of an estimator's tables."""
+    n = minibatch.size
+    weights = tf.ones([n], model.dtype) if minibatch.scale is None else minibatch.scale
+    rows = {name: tf.zeros([n, width], model.dtype) for name, width in tables.items()}
+    return Batch(some_rows(model.data, n), weights, tf.range(n)), rows

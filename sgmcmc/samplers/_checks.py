@@ -77,3 +77,14 @@ def require_counter(argument: str, of: str, n_iterations: int, leaps: int) -> No
             f"{argument} of {of} must make fewer than 2**32 steps in all, since random numbers would repeat; "
             f"got {n_iterations} iterations of {leaps}."
         )
+
+
+def attempted(label: str, function: Callable[[], Any]) -> Any:
+    """What a function of the user's returns; its errors become those of the argument `label`."""
+    try:
+        return function()
+    except Exception as error:
+        if str(error).startswith(label):
+            raise
+        told = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{label} must be a function in TensorFlow operations; it raised {told}") from error

@@ -195,11 +195,6 @@ class CommonChoices:
         """`dataset`, in memory or on disk."""
         return checked_dataset(self.sampler, self.dataset, self.integers, np.dtype(self.float_type.as_numpy_dtype))
 
-    @property
-    def reshuffled(self) -> bool:
-        """Whether the minibatches of an epoch share no observation, so that their noises are dependent."""
-        return isinstance(self.subsampling, str) and self.subsampling == "reshuffled"
-
     @cached_property
     def minibatches(self) -> Minibatches:
         """`minibatchSize` and `subsampling` together."""

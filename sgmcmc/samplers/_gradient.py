@@ -10,6 +10,7 @@ import psutil
 
 from sgmcmc.core.parameters import Elements
 from sgmcmc.core.types import Gradient
+from sgmcmc.dataset.entry import described
 from sgmcmc.dynamics import descent
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
@@ -19,12 +20,13 @@ from sgmcmc.model import Model
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch
 from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag
 from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._estimator import checked_estimator
 from sgmcmc.samplers._preconditioner import AUTO
 from sgmcmc.samplers.estimators import controlVariates, saga, svrg
 from sgmcmc.samplers.subsampling import adaptive
 
 OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
-ESTIMATORS = "None, the plain estimate, controlVariates(), saga() or svrg()"
+ESTIMATORS = "None, the plain estimate, controlVariates(), saga(), svrg() or a function from a model to a Gradient"
 PASSES = 10  # of minibatches through the data, between the full gradients of svrg
 GB = 1e9
 
@@ -37,6 +39,7 @@ class Chosen(NamedTuple):
     made: Callable[[Model, Mapping[str, Elements]], Gradient]
     by_rows: bool = True  # whether only the rows that a minibatch gathers may move
     by_terms: bool = False  # whether it needs the terms of single observations
+    own: bool = False  # whether it is the user's
 
 
 def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
@@ -65,9 +68,11 @@ def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
             return Chosen(*_mode_search(choices, asked), lambda model, elements: control_variates(model))
         case saga():
             _require_room(choices, n_chains)
-            if choices.reshuffled:
+            if not choices.minibatches.minibatch.independent:
                 # Within an epoch, only observations with old gradients would be left: the estimate would be biased.
-                raise choices.refuse("subsampling", "draw each minibatch afresh, for saga()", "'reshuffled'")
+                raise choices.refuse(
+                    "subsampling", "draw each minibatch afresh, for saga()", described(choices.subsampling)
+                )
             repeats = not choices.minibatches.minibatch.without_replacement
             return Chosen(
                 None,
@@ -84,6 +89,10 @@ def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
                 lambda model, elements: svrg_estimator(model, elements, n_chains, every),
                 by_rows=False,
             )
+    if callable(asked) and not isinstance(asked, type):
+        return Chosen(
+            None, {}, lambda model, elements: checked_estimator(choices, asked, model), by_rows=False, own=True
+        )
     raise choices.refuse("gradient", f"be {ESTIMATORS}", repr(asked))
 
 

@@ -19,9 +19,11 @@ from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.run.pilot import Sizing
 from sgmcmc.samplers._checks import POSITIVE, require_number
+from sgmcmc.samplers._scheme import checked_scheme
 from sgmcmc.samplers.subsampling import adaptive, preferential
 
 SUBSAMPLING = {"uniform": without_replacement, "withReplacement": with_replacement, "reshuffled": reshuffled}
+SCHEMES = ", ".join(map(repr, SUBSAMPLING)) + ", preferential(), N positive weights or a function (N, n) -> Minibatch"
 SHARE = (lambda x: 0 <= x <= 1, "a number from 0 to 1")
 
 
@@ -42,14 +44,19 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
     ValueError
         If one of the arguments is invalid.
     """
+    if callable(subsampling) and not isinstance(subsampling, type):
+        n = _number(of, "minibatchSize", size, n_data)
+        own, drawn = checked_scheme(of, subsampling, n_data, n)
+        return Minibatches(n, own, None, {"minibatchSize": n, "subsampling": drawn})
     made, drawn = _of_any_size(of, subsampling, n_data, dtype)
     if not isinstance(size, adaptive):
         n = _number(of, "minibatchSize", size, n_data)
         return Minibatches(n, made(n), None, {"minibatchSize": n, "subsampling": drawn})
-    if subsampling == "reshuffled":
-        raise _refused(of, "subsampling", "draw each minibatch afresh, for an adaptive size", "'reshuffled'")
     n = _number(of, "pilot of adaptive", size.pilot, n_data, least=1)
-    sizing = Sizing(made(n), *_bound(of, size, n_data))
+    pilot = made(n)
+    if not pilot.independent:
+        raise _refused(of, "subsampling", "draw each minibatch afresh, for an adaptive size", repr(subsampling))
+    sizing = Sizing(pilot, *_bound(of, size, n_data))
     constants = None if sizing.lipschitz is None else checksum(sizing.lipschitz)
     told = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
     parts = in_parts(made(min(PART, max(n // 4, 1))), n_data)
@@ -80,13 +87,11 @@ def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tup
     """A function from a size to minibatches, and a name that identifies it."""
     if isinstance(subsampling, str):
         if subsampling not in SUBSAMPLING:
-            names = ", ".join(repr(name) for name in SUBSAMPLING)
-            raise _refused(of, "subsampling", f"be {names}, preferential() or N positive weights", repr(subsampling))
+            raise _refused(of, "subsampling", f"be {SCHEMES}", repr(subsampling))
         return lambda n: SUBSAMPLING[subsampling](n_data, n), subsampling
     if subsampling is None or isinstance(subsampling, type):
-        names = ", ".join(repr(name) for name in SUBSAMPLING)
         got = "the class preferential, without brackets" if subsampling is preferential else repr(subsampling)
-        raise _refused(of, "subsampling", f"be {names}, preferential() or N positive weights", got)
+        raise _refused(of, "subsampling", f"be {SCHEMES}", got)
     floor, given = 0.0, subsampling
     if isinstance(subsampling, preferential):
         floor, given = require_number("floor of preferential", of, subsampling.floor, SHARE), subsampling.weights

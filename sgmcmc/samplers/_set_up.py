@@ -12,7 +12,7 @@ from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.schedules import exploring
 from sgmcmc.core.tracing import trace
-from sgmcmc.core.types import Dynamics, Given
+from sgmcmc.core.types import Dynamics, Given, Gradient
 from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.kernel.product import moving_by_rows
@@ -53,9 +53,10 @@ def set_up(
     curvature = choices.curvature
     may = chosen.by_rows and curvature.preconditioner is None and not minibatch.parts
     model = model.giving_rows(moving_by_rows(model, minibatch, each) if may else frozenset())
-    search = AutomaticSearch() if chosen.search is None and curvature.at_mode else chosen.search
+    estimator = chosen.made(model, numbered(shapes))
+    search = chosen.search or (AutomaticSearch() if curvature.at_mode or estimator.wants_mode else None)
     if choices.gibbs is not None:
-        _require_gibbs(choices, chosen.search)
+        _require_gibbs(choices, estimator.wants_mode)
     if choices.automatic:
         require_automatic(choices, model, each, own)
     if minibatch.parts and not isinstance(choices.data, InMemory):
@@ -63,6 +64,7 @@ def set_up(
             "minibatchSize", "be a number for data that are not in memory, since these are fetched ahead", "adaptive"
         )
     _require_covariances(choices, each)
+    _require_known_noise(choices, each, estimator)
     _require_noise(choices, each)
     sizing = choices.minibatches.sizing
     if sizing is not None and sizing.threshold is not None and choices.temperature != 1:
@@ -88,7 +90,8 @@ def set_up(
         dtype=choices.float_type,
         model=model,
         minibatch=minibatch,
-        gradient=chosen.made(model, numbered(shapes)),
+        gradient=estimator,
+        own_gradient=chosen.own,
         dynamics=each,
         stepsize=eps,
         start=choices.start,
@@ -110,14 +113,30 @@ def _require_covariances(choices: Choices, dynamics: Mapping[str, Dynamics]) -> 
     if any(one.covariance for one in dynamics.values()):
         if choices.minibatches.minibatch.parts:
             raise choices.refuse("minibatchSize", "be a number if the noise of the gradient is estimated", "adaptive")
-        if choices.reshuffled:
+        if not choices.minibatches.minibatch.independent:
             raise choices.refuse(
                 "subsampling",
                 "draw each minibatch afresh if the noise of the gradient is estimated: within an epoch it cancels",
-                "'reshuffled'",
+                described(choices.subsampling),
             )
         if choices.minibatches.n < 2:
             raise choices.refuse("minibatchSize", "be at least 2, to estimate the noise of the gradient", 1)
+
+
+def _require_known_noise(choices: Choices, dynamics: Mapping[str, Dynamics], gradient: Gradient) -> None:
+    """Refuse what needs the noise of the gradient where it does not follow from single observations."""
+    wanted = {
+        "stepsize='auto'": choices.automatic,
+        "a covariance of its noise": any(one.covariance for one in dynamics.values()),
+        "preferential()": choices.minibatches.minibatch.wants_importance,
+    }
+    for what in (what for what, is_wanted in wanted.items() if is_wanted):
+        if gradient.terms is None:
+            raise choices.refuse("gradient", f"have `terms` for {what}, which needs its noise", "one without")
+        if not choices.minibatches.minibatch.simple:
+            raise choices.refuse(
+                "subsampling", f"draw observations independently (`simple`) for {what}", described(choices.subsampling)
+            )
 
 
 def _require_noise(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:
@@ -131,7 +150,7 @@ def _require_noise(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:
             )
 
 
-def _require_gibbs(choices: Choices, search: Any) -> None:
+def _require_gibbs(choices: Choices, wants_mode: bool) -> None:
     """Refuse arguments that `gibbs` cannot be combined with."""
     if choices.automatic:
         raise choices.refuse("stepsize", "be given with gibbs", "'auto'")
@@ -143,7 +162,7 @@ def _require_gibbs(choices: Choices, search: Any) -> None:
         raise choices.refuse(
             "temperature", "be 1 with gibbs, whose draws would need tempering too", choices.temperature
         )
-    if search is not None:
+    if wants_mode:
         raise choices.refuse(
             "gibbs", "be None with control variates around the mode, whose search has no such step", "a function"
         )

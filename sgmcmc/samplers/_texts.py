@@ -162,12 +162,12 @@ and the thermostat starts at `a`. However small the stepsize, the variance of th
         """From 0 to 2**64 - 1. The same seed gives the same chain; without one, a fresh seed is drawn.""",
     ),
     "subsampling": (
-        '{"uniform", "withReplacement", "reshuffled"}, preferential or array_like, default "uniform"',
+        '{"uniform", "withReplacement", "reshuffled"}, preferential, array_like or callable, default "uniform"',
         """How minibatches are drawn: "uniform" without replacement, "withReplacement" uniformly with replacement,
 "reshuffled" as the parts of a fresh random permutation of the data in every epoch of N // n minibatches (the N % n
 observations left over are not used in that epoch). An array of N positive weights draws with replacement in proportion
 to them, and divides each term of the gradient by n times its probability; ``preferential()`` computes such weights at
-the mode.""",
+the mode. A function of your own gets N and n and returns a `Minibatch`.""",
     ),
     "integers": (
         "sequence of str, optional",
@@ -232,10 +232,11 @@ If there is no store, begin one. All other arguments must be the same as before;
 run is used.""",
     ),
     "gradient": (
-        "controlVariates, saga or svrg, optional",
+        "controlVariates, saga, svrg or callable, optional",
         """How the gradient of the log posterior is estimated: by default the plain estimate from the minibatch;
 ``controlVariates()`` around the mode, as in `sgldcv`; ``svrg()`` around an earlier position of the chain; ``saga()`` by
-a table of the last gradient of each observation.""",
+a table of the last gradient of each observation; or an estimator of your own, a function from the model to a
+`Gradient`.""",
     ),
     "dynamics": (
         "Dynamics or dict of str to Dynamics",

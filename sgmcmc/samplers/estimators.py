@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from sgmcmc.core.types import Gradient
+from sgmcmc.model import Model
 
 
 @dataclass(frozen=True)
@@ -132,4 +136,4 @@ class svrg:  # noqa: N801
     every: int | None = None
 
 
-Estimator = controlVariates | saga | svrg
+Estimator = controlVariates | saga | svrg | Callable[[Model], Gradient]

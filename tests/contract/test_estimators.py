@@ -308,7 +308,7 @@ def two() -> sgmcmc.Dynamics:
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
-    ("sgld", {"gradient": "saga"}, "gradient of sgld must be None, the plain estimate, controlVariates(), saga() or"),
+    ("sgld", {"gradient": "saga"}, "gradient of sgld must be None, the plain estimate, controlVariates(), saga(),"),
     ("sgld", {"gradient": svrg(every=0)}, "every of svrg"),
     ("sgld", {"gradient": saga(), "logLik": with_prior}, "logLik of sgld must be a sum over the observations, for"),
     ("sgld", {"subsampling": preferential(), "logLik": with_prior}, "logLik of sgld must be a sum over the"),

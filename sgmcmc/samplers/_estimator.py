@@ -1,0 +1,64 @@
+"""The user's own estimator of the gradient, checked by a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from sgmcmc.core.tracing import trace
+from sgmcmc.core.types import Batch, Estimate, Gradient, Tree
+from sgmcmc.model import Model
+from sgmcmc.run.product import first_batch
+from sgmcmc.samplers._checks import attempted
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._trial import require_pure
+
+NO_PREPARATION = Gradient._field_defaults["prepare"]
+
+
+def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model: Model) -> Gradient:
+    """The user's estimator, whose results are checked when it is traced, and now if it needs no preparation.
+
+    Raises
+    ------
+    ValueError
+        If it returns no Gradient, or its results have other shapes than the parameters and its memory.
+    """
+    label = f"gradient of {choices.sampler}"
+    own = attempted(label, lambda: estimator(model))
+    if not isinstance(own, Gradient):
+        raise ValueError(f"{label} must return a Gradient; got {own!r}.")
+    if bool(own.every) != bool(own.renew):
+        raise ValueError(f"{label} must have both `every` and `renew`, or none; got every={own.every}.")
+
+    def estimate(params: Tree, batch: Batch, constants: Tree, memory: Any) -> Estimate:
+        made = own.estimate(params, batch, constants, memory)
+        if not isinstance(made, Estimate):
+            raise ValueError(f"{label} must return an Estimate; got {type(made).__name__}.")
+        value, memory = tf.zeros([], model.dtype), memory
+        for before, after in ((value, made.value), (params, made.gradient), (memory, made.memory)):
+            if _specs(before) != _specs(after):
+                raise ValueError(
+                    f"{label} must return a scalar, gradients like params, and a memory like that before, here "
+                    f"{_specs(before)}; got {_specs(after)}."
+                )
+        return made
+
+    checked = own._replace(estimate=estimate)
+    if own.prepare is NO_PREPARATION and not own.wants_mode:
+        params = {name: tf.constant(theta) for name, theta in choices.start.items()}
+
+        def trial(params: Tree) -> Estimate:
+            batch, rows = first_batch(model, choices.minibatches.minibatch, own.tables)
+            memory = own.init(params, {})
+            return checked.estimate(params, batch, {}, memory | rows if own.tables else memory)
+
+        traced = attempted(label, lambda: trace(trial, params))
+        require_pure(label, traced.graph, "The noise of an estimate must come from its minibatch.")
+    return checked
+
+
+def _specs(tree: Any) -> Any:
+    return tf.nest.map_structure(lambda x: (x.dtype.name, tuple(x.shape)), tree)
