@@ -344,6 +344,9 @@ class Dynamics(NamedTuple):
     covariance : {"diag", "full"}, optional
         Whether `step` uses ``given.covariance``, and which of the two forms. It needs the gradients of single
         observations, and at least two of them in a minibatch.
+    momentum : bool, default False
+        Whether the stepsize is the variance of a momentum, and not of a noise of theta: for `tune`, which tries around
+        a first guess.
 
     Examples
     --------
@@ -360,6 +363,7 @@ class Dynamics(NamedTuple):
     by_rows: bool = False
     stationary: Callable[[float, np.ndarray, np.ndarray], Stationary] | None = None
     covariance: str | None = None
+    momentum: bool = False
 
 
 class Supply(NamedTuple):
@@ -412,8 +416,9 @@ class Transition(NamedTuple):
     step : callable
         ``step(constants, state, supplied) -> state``: one iteration.
     params : callable
-        ``params(state) -> {name: [C, ...]}``; they are leaves of the state, which a user may replace between
-        iterations.
+        ``params(state) -> {name: [C, ...]}``; they are leaves of the state.
+    with_params : callable
+        ``with_params(state, params) -> state``: the state with other parameters, as a user's Gibbs step draws them.
     log_density : callable
         ``log_density(state) -> [C]``: the last estimate of the log posterior. It is checked after each iteration; NaN
         or infinity is a divergence.
@@ -437,6 +442,7 @@ class Transition(NamedTuple):
     supply: Callable[[Tree, tf.Tensor], Supply]
     step: Callable[[Tree, State, Supplied], State]
     params: Callable[[State], Tree]
+    with_params: Callable[[State, Tree], State]
     log_density: Callable[[State], tf.Tensor]
     finite: Callable[[State], Tree]
     stats: Callable[[Tree, State, tf.Tensor], Tree]

@@ -87,4 +87,4 @@ def badodab(a: float) -> Dynamics:
         F = matrices(1 - w * (1 + c) / 2, (1 + c) / 2, -c * w, c)  # noqa: N806
         return Stationary(variance, iterations(F, np.stack([variance, with_u], -1)))
 
-    return Dynamics(step, init=init, stats=stats, stationary=stationary)
+    return Dynamics(step, init=init, stats=stats, stationary=stationary, momentum=True)

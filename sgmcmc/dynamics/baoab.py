@@ -58,4 +58,4 @@ def baoab(alpha: float) -> Dynamics:
         slow = iterations(F, np.stack([variance, with_u], -1))
         return Stationary(np.where(settles, variance, np.inf), slow)
 
-    return Dynamics(step, init=init, stats=stats, stationary=stationary)
+    return Dynamics(step, init=init, stats=stats, stationary=stationary, momentum=True)

@@ -70,4 +70,4 @@ def ccadl(a: float, covariance: Covariance) -> Dynamics:
         F = matrices(1 - speed, 1 - friction, -speed, 1 - friction)  # noqa: N806
         return Stationary(variance, iterations(F, np.stack([variance, eps * hot / 2], -1)))
 
-    return Dynamics(step, init=init, stats=stats, stationary=stationary, covariance=covariance.value)
+    return Dynamics(step, init=init, stats=stats, stationary=stationary, covariance=covariance.value, momentum=True)

@@ -71,4 +71,5 @@ def sghmc(alpha: float, L: int, fisher: bool = False) -> Dynamics:  # noqa: N803
         leaps=L,
         stationary=stationary,
         covariance="diag" if fisher else None,
+        momentum=True,
     )

@@ -68,4 +68,4 @@ def sgnht(a: float) -> Dynamics:
         F = matrices(1 - speed, 1 - xi, -speed, 1 - xi)  # noqa: N806
         return Stationary(variance, iterations(F, np.stack([variance, eps * hot / 2], -1)))
 
-    return Dynamics(step, init=init, stats=stats, stationary=stationary)
+    return Dynamics(step, init=init, stats=stats, stationary=stationary, momentum=True)

@@ -157,6 +157,7 @@ def build(product: Product) -> Transition:
         supply=supply,
         step=step,
         params=lambda state: state.params,
+        with_params=lambda state, params: state._replace(params=params),
         log_density=lambda state: state.log_density,
         finite=lambda state: {name: finite_chains((theta, state.memory[name])) for name, theta in state.params.items()},
         stats=stats,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Averages = Mapping[str, np.ndarray]
 STATISTICS = ("kinetic_temperature", "thermostat", "variance_ratio")
 BATCHES = 20
-NORMAL_QUANTILE = 2.5758  # 0.995
 TOO_HOT = 0.1  # the largest relative error of the kinetic temperature without a warning
 SURE = 1.6  # half widths of the 99% band, which a right average exceeds at most once in 10,000 times
 TOO_NARROW, TOO_WIDE = 0.9, 1.4  # variance ratios; the guide's largest stepsizes with 5 leaps give 1.25
@@ -121,22 +120,15 @@ def _ratio_of_leaps(temperature: np.ndarray, alpha: float, L: int) -> np.ndarray
 
 def _bands(values: np.ndarray | None, settings: Mapping[str, Any]) -> dict[str, Band]:
     """The bands of the parameters, from averages [stretches, parameters]."""
+    from scipy.special import stdtrit  # `import sgmcmc` needs no SciPy
+
     names = settings["parameters"]
     if values is None or values.shape[1] != len(names):
         return {}
     mean = values.mean(axis=0)
-    margin = _t_quantile(len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    margin = stdtrit(len(values) - 1, 0.995) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
     bands = {name: Band(m, m - d, m + d) for name, m, d in zip(names, mean.tolist(), margin.tolist(), strict=True)}
     return {name: band for name, band in bands.items() if np.isfinite(band.mean)}
-
-
-def _t_quantile(degrees: int) -> float:
-    """The 0.995 quantile of Student's t.
-
-    The Cornish-Fisher expansion, which is right to 0.1% from 15 degrees on.
-    """
-    z = NORMAL_QUANTILE
-    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 
 def warn(averages: Averages, settings: Mapping[str, Any]) -> None:

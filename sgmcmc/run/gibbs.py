@@ -50,7 +50,6 @@ def then(transition: Transition, gibbs: GibbsStep, n_chains: int) -> Transition:
         data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in data.items()}
         specs = {name: tf.TensorSpec(params[name].shape[1:], params[name].dtype) for name in gibbs.moves}
         new = one_by_one(gibbs.update, n_chains, specs)(params, data, supplied.draws(SEED))
-        places = {id(params[name]): value for name, value in new.items()}
-        return tf.nest.map_structure(lambda leaf: places.get(id(leaf), leaf), state)
+        return transition.with_params(state, params | new)
 
     return transition._replace(supply=supply, step=step)

@@ -17,6 +17,7 @@ from sgmcmc.core.types import Reducer
 from sgmcmc.samplers._texts import completed
 
 F = TypeVar("F", bound=Callable)
+PUBLIC: dict[str, Callable] = {}  # the samplers, and their Setup functions
 
 
 class CommonOptions(TypedDict, total=False):
@@ -114,6 +115,7 @@ def public(function: F) -> F:
 
     called.__signature__ = signature  # type: ignore[attr-defined]
     called.__doc__ = completed(function.__doc__ or "", function.__name__, signature)
+    PUBLIC[function.__name__] = called
     return called  # type: ignore[return-value]
 
 

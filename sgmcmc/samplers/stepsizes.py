@@ -17,7 +17,7 @@ from sgmcmc.output.arviz import require_arviz
 from sgmcmc.output.changes import changes
 from sgmcmc.samplers._checks import described, require_count
 from sgmcmc.samplers._common import Stepsize
-from sgmcmc.samplers._of_samplers import require_sampler
+from sgmcmc.samplers._of_samplers import setup_of
 from sgmcmc.samplers._preconditioner import AUTO
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def checkStepsize(
     (True, True)
     """
     require_arviz("checkStepsize")
-    name = require_sampler("checkStepsize", sampler)
+    setup_of("checkStepsize", sampler)
+    name = sampler.__name__
     for argument, value in arguments.items():
         if argument in KEPT_ELSEWHERE:
             raise ValueError(

@@ -17,7 +17,7 @@ from sgmcmc.run.product import ProductSampler
 from sgmcmc.samplers._checks import described, require_count, require_flag
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter
-from sgmcmc.samplers._of_samplers import SETUPS, require_sampler
+from sgmcmc.samplers._of_samplers import setup_of
 from sgmcmc.samplers._options import RUN_DEFAULTS, SETUP_DEFAULTS
 from sgmcmc.samplers.estimators import saga, svrg
 from sgmcmc.samplers.subsampling import adaptive
@@ -133,20 +133,20 @@ def tune(
     {'stepsize': 0.0001, 'minibatchSize': 100}
     >>> out = sgld(logLik, dataset, params, **tuned.settings, verbose=False, seed=1)
     """
-    name = require_sampler("tune", sampler)
-    _require_known(sampler, name, arguments)
+    setup = setup_of("tune", sampler)
+    _require_known(setup, sampler.__name__, arguments)
     eta, show = require_count("eta", "tune", eta, at_least=2), require_flag("verbose", "tune", verbose)
     combinations, steps = _combinations(arguments), None if stepsize is None else _stepsizes(stepsize)
     groups: list[Group] = []
     candidates: list[dict[str, Any]] = []
     for combination in combinations:
         given = {**arguments, **combination}
-        made = SETUPS[sampler](logLik, dataset, params, UNKNOWN if steps is None else steps[0], seed=seed, **given)
+        made = setup(logLik, dataset, params, UNKNOWN if steps is None else steps[0], seed=seed, **given)
         group = made._sampler
         seed = group.seed
         if groups:
             group.model.data = groups[0].sampler.data  # one copy for all groups
-        tried = _around_rule(name, group) if steps is None else steps
+        tried = _around_rule(group) if steps is None else steps
         groups.append(Group(group, [_of_each(params, eps, given) for eps in tried]))
         candidates += [{"stepsize": eps, **combination} for eps in tried]
     assert seed is not None
@@ -157,12 +157,12 @@ def tune(
             f"{described([candidate['stepsize'] for candidate in candidates])}, at all of which it diverges."
         )
     scale = {"preconditioner": arguments["preconditioner"]} if "preconditioner" in arguments else {}
-    return Tuned(name, candidates, judged, seed, scale)
+    return Tuned(sampler.__name__, candidates, judged, seed, scale)
 
 
-def _require_known(sampler: Callable, name: str, arguments: Mapping[str, Any]) -> None:
+def _require_known(setup: Callable, name: str, arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that do not set up a sampler."""
-    known = [p for p in signature(SETUPS[sampler]).parameters if p not in ("logLik", "dataset", "params", "stepsize")]
+    known = [p for p in signature(setup).parameters if p not in ("logLik", "dataset", "params", "stepsize")]
     for argument, value in arguments.items():
         if argument in OF_RUNS or argument in OF_CHAINS:
             why = "each candidate is a chain" if argument in OF_CHAINS else "nGradients says how long candidates run"
@@ -217,15 +217,16 @@ def _unused(params: Any, dataset: Any) -> Any:
     raise NotImplementedError
 
 
-def _around_rule(name: str, sampler: ProductSampler) -> list[float]:
+def _around_rule(sampler: ProductSampler) -> list[float]:
     """Around the stepsizes to begin with that the guide has, for a variance of 1/N in the narrowest direction.
 
     It assumes a variance of 1/N in the narrowest direction, or 1 with a preconditioner.
     """
     n_data, n = sampler.data.size, sampler.minibatch.size
+    momentum = any(one.momentum for one in sampler.dynamics.values())
     if sampler.wants_mode:
-        part = 1 / 10 if name in ("sgldcv", "sgld", "sample") else 1 / 100
-    elif name in ("sghmc", "sgnht", "ccadl", "baoab", "badodab"):
+        part = 1 / 100 if momentum else 1 / 10
+    elif momentum:
         part = n / n_data / (10 * sampler.leaps)
     else:
         part = min(n / n_data, 1 / 10)

@@ -15,7 +15,7 @@ from sgmcmc.output.tuned import Judged, Tuned
 from sgmcmc.run.checkpoint import Beginning
 from sgmcmc.run.halving import Group, Rung, Standing, _raced, sizes_of_rungs
 from sgmcmc.run.judge import widths
-from sgmcmc.samplers._of_samplers import SETUPS
+from sgmcmc.samplers._of_samplers import setup_of
 from sgmcmc.samplers.tune import _around_rule, _combinations
 
 N, VARIANCE = 1000, 1e-3
@@ -241,8 +241,8 @@ def test_the_last_rung_decides_unless_all_diverge_in_it():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sampler": "sgld"}, r"^sampler of tune must be one of the functions sgld, sghmc, .*; got 'sgld'\.$"),
-        ({"sampler": [sgld]}, r"^sampler of tune must be one of the functions sgld, "),
+        ({"sampler": "sgld"}, r"^sampler of tune must be one of the functions .*sgld, .*; got 'sgld'\.$"),
+        ({"sampler": [sgld]}, r"^sampler of tune must be one of the functions .*sgld, "),
         ({"stepsize": []}, r"^stepsize of tune must have at least one value to try; got \[\]\.$"),
         ({"stepsize": [1e-4, -1.0]}, r"^stepsize of tune must be a positive number .*; got -1\.0\.$"),
         ({"stepsize": [{"b": 1e-4}]}, r"^stepsize of \w+ must have the keys of params, \['theta'\]; got keys \['b'\]"),
@@ -288,7 +288,7 @@ def test_settings_of_the_dynamics_are_tried_in_all_combinations():
     ],
 )
 def test_stepsizes_by_default_are_around_the_rule_of_the_guide(sampler, own, rule):
-    made = SETUPS[sampler](stepsize=1e-6, minibatchSize=100, **normal(), **own)._sampler
-    tried = _around_rule(sampler.__name__, made)
+    made = setup_of("tune", sampler)(stepsize=1e-6, minibatchSize=100, **normal(), **own)._sampler
+    tried = _around_rule(made)
     assert len(tried) == 9 and tried[4] == pytest.approx(rule)
     assert tried[0] == pytest.approx(rule / 100) and tried[-1] == pytest.approx(rule * 100)

@@ -184,6 +184,7 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
         supply=supply,
         step=step,
         params=params,
+        with_params=lambda state, params: state._replace(**params),
         log_density=lambda state: state.log_lik,
         finite=finite,
         stats=lambda constants, state, iteration: {"log_lik": state.log_lik, "kept": state.kept},
