@@ -102,10 +102,10 @@ class Minibatch(NamedTuple):
         The number n of observations.
     draw : callable
         ``draw(stream, counters, constants) -> (indices, weights)``: int32 [K, C, n] for the K gradients with these
-        numbers, uint32 [K], in C chains, and the weights of the observations in the sum over all N, [K, C, n], or None
-        if all have the weight `scale`. The weighted sum must be unbiased. ``stream.integers(counters, numbers, N)`` has
-        uniform integers below N, [K, C, m], for m `numbers` that tell the draws of a gradient apart, and
-        ``stream.uniform(counters, numbers)`` uniforms in (0, 1].
+        numbers, uint32 [K], in C chains, and the weights of the observations in the sum over all N, of type `dtype`,
+        [K, C, n], or None if all have the weight `scale`. The weighted sum must be unbiased.
+        ``stream.integers(counters, numbers, N)`` has uniform integers below N, [K, C, m], for m `numbers` that tell the
+        draws of a gradient apart, and ``stream.uniform(counters, numbers)`` uniforms in (0, 1].
     scale : float, optional
         N/n, if all weights are equal.
     without_replacement : bool, default False
@@ -169,7 +169,7 @@ class Gradient(NamedTuple):
     The argument `gradient` of a sampler takes a function ``estimator(model) -> Gradient`` of your own. The model has
     ``value_and_gradient(params, batch)`` and ``gradient(params, batch)``, the plain estimates,
     ``prior_gradient(params)``, and ``term_gradients(params, data)``, those of the log likelihood of each observation,
-    ``{name: [n, *shape]}``.
+    ``{name: [n, *shape]}``. All of these are tempered if there is a `temperature`.
 
     Parameters
     ----------

@@ -20,7 +20,9 @@ GRADIENTS, CHAINS = 128, 2  # of the trial
 FAR = 6.0  # standard errors: the chance of a false warning is 1e-8
 
 
-def checked_scheme(of: str, scheme: Callable[[int, int], Any], n_data: int, n: int) -> tuple[Minibatch, str]:
+def checked_scheme(
+    of: str, scheme: Callable[[int, int], Any], n_data: int, n: int, dtype: tf.DType
+) -> tuple[Minibatch, str]:
     """The minibatches of the user's scheme, and a text that tells it from others.
 
     Raises
@@ -58,6 +60,8 @@ def checked_scheme(of: str, scheme: Callable[[int, int], Any], n_data: int, n: i
         raise ValueError(
             f"{label} must draw int32 indices [K, C, n], here {list(shape)}, and {wanted} weights; got {got}."
         )
+    if weights is not None and weights.dtype != dtype:
+        raise ValueError(f"{label} must draw weights of type {dtype.name}; got {weights.dtype.name}.")
     drawn = np.asarray(indices, np.float64)
     if drawn.min() < 0 or drawn.max() >= n_data:
         raise ValueError(

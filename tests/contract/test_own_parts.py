@@ -231,6 +231,16 @@ def uniform(stream, counters, constants):
         ),
         (of_draws(lambda stream, counters: 1 / 0), "it raised TypeError"),
         (
+            of_draws(
+                lambda stream, counters, constants: (
+                    uniform(stream, counters, 0)[0],
+                    tf.fill([counters.shape[0], 2, 10], tf.constant(100.0, tf.float64)),
+                ),
+                scale=None,
+            ),
+            "weights of type float32; got float64",
+        ),
+        (
             of_draws(lambda stream, counters, constants: (uniform(stream, counters, 0)[0], tf.zeros([])), scale=None),
             "positive finite weights",
         ),
