@@ -75,11 +75,11 @@ class Estimation:
     def at(self, constants: Tree, params: Tree, memory: Any, supplied: Supplied, leap: Part) -> Estimated:
         """The estimates at `params`."""
         of_batch = self.observations.of(supplied, leap)
-        places = self.observations.places(of_batch)
-        before = self.tables.seen(memory, places)
+        *_, indices = of_batch
+        before = self.tables.seen(memory, indices)
         value, grad, after = self.mapped(constants, self.observations)(*of_batch, params, before)
         noise = self._noise(constants)(*of_batch, params, before) if self._covariances else {}
-        after = self.tables.written(memory, places, before, after)
+        after = self.tables.written(memory, indices, before, after)
         return Estimated(value, grad, noise, after, self.minibatch.size)
 
     def mapped(self, constants: Tree, observations: Observations) -> Callable[..., Estimate]:
@@ -124,10 +124,8 @@ class InParts(Estimation):
         assert parts is not None
         wanted = over_chains(lambda params: parts(params, of_parts), n_chains)(params)  # [C]
         counters = self.iterations.counter(supplied.iteration, leap)[None]
-        stream, estimate = (
-            self.iterations.stream(constants, Purpose.MINIBATCH),
-            self.mapped(constants, self.observations),
-        )
+        stream = self.iterations.stream(constants, Purpose.MINIBATCH)
+        estimate = self.mapped(constants, self.observations)
 
         def added(part: tf.Tensor, total: Any) -> tuple:
             indices, weights = self.minibatch.draw(stream, counters, of_parts, part)
@@ -158,7 +156,7 @@ class Monitor:
     def gradient(self, constants: Tree, params: Tree, memory: Any, supplied: Supplied) -> Tree:
         """The estimates at `params`, of whole parameters."""
         of_batch = self._observations.of(supplied)
-        memory = self._estimation.tables.seen(memory, self._observations.places(of_batch))
+        memory = self._estimation.tables.seen(memory, of_batch[-1])
         grad = self._estimation.mapped(constants, self._observations)(*of_batch, params, memory).gradient
         return {
             name: put(tf.zeros_like(params[name]), g.rows, g.values) if isinstance(g, RowGradient) else g

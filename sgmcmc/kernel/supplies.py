@@ -41,10 +41,6 @@ class Observations:
         own = () if self._minibatch.scale is not None else supplied.draws(self._name + WEIGHTS, leap)
         return supplied.data(self._name, leap), own, supplied.indices(self._name, leap)
 
-    def places(self, of_batch: tuple) -> tf.Tensor:
-        """The indices for each chain, [C, n]."""
-        return tf.broadcast_to(of_batch[2], [self._iterations.n_chains, self._minibatch.size])
-
     def over_chains(self, fn: Callable, constants: Tree) -> Callable:
         """Map `fn(batch, *rest)` over the chain axis of (data, weights, indices, *rest)."""
         scale, n_chains = self._minibatch.scale, self._iterations.n_chains

@@ -28,16 +28,23 @@ class Tables:
             tables[name] = tf.tile(table[None], [self._n_chains, 1, 1])
         return tables
 
-    def seen(self, memory: Memory, places: tf.Tensor) -> Memory:
-        """The memory with the rows at these places, [C, n], in place of the tables."""
-        return memory | self._each(lambda name: of_table(memory[name], places)) if self._widths else memory
+    def seen(self, memory: Memory, indices: tf.Tensor) -> Memory:
+        """The memory with the rows of a minibatch in place of the tables; indices are [C, n], or [1, n] if shared."""
+        if not self._widths:
+            return memory
+        places = self._places(indices)
+        return memory | self._each(lambda name: of_table(memory[name], places))
 
-    def written(self, memory: Memory, places: tf.Tensor, before: Memory, after: Memory) -> Memory:
+    def written(self, memory: Memory, indices: tf.Tensor, before: Memory, after: Memory) -> Memory:
         """The memory after an estimate, which was given `before` and returned `after`."""
         if not self._widths:
             return after
+        places = self._places(indices)
         # The product with zero makes XLA read the rows before writing them, so that it can write in place.
         return after | self._each(lambda name: put(memory[name], places, after[name] + 0.0 * before[name]))
+
+    def _places(self, indices: tf.Tensor) -> tf.Tensor:
+        return tf.broadcast_to(indices, [self._n_chains, indices.shape[1]])
 
     def _each(self, table: Callable[[str], tf.Tensor]) -> Memory:
         return {name: table(name) for name in self._widths}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from sgmcmc.core.coordinates import Coordinates
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.schedules import first
-from sgmcmc.core.types import FIRST, Batch, Dynamics, Gradient, Minibatch, Mode, Tree
+from sgmcmc.core.types import FIRST, Batch, Dynamics, Estimate, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.kernel import statistics
 from sgmcmc.kernel.product import Product, build, constants
@@ -194,19 +194,22 @@ class ProductSampler(Sampler):
         start = {name: tf.constant(theta) for name, theta in self.start.items()}
         nothing = {name: tf.zeros_like(theta) for name, theta in start.items()}
         given = self.gradient.prepare(Mode(start, nothing), False)
-        batch, rows = first_batch(self.model, self.minibatch, self.gradient.tables)
-
-        def estimate(params: Tree) -> Any:
-            memory = self.gradient.init(params, given)
-            return self.gradient.estimate(params, batch, given, memory | rows if rows else memory)
-
+        estimate = first_estimate(self.model, self.minibatch, self.gradient, given)
         values = [x for point in self.probes[:2] for x in summed(estimate(point))]
         return told(values, estimate, {name: tf.TensorSpec(x.shape, x.dtype) for name, x in start.items()})
 
 
-def first_batch(model: Model, minibatch: Minibatch, tables: Mapping[str, int]) -> tuple[Batch, Tree]:
-    """The first n observations as a minibatch, and zeros for their rows of an estimator's tables."""
+def first_estimate(
+    model: Model, minibatch: Minibatch, gradient: Gradient, constants: Tree
+) -> Callable[[Tree], Estimate]:
+    """The first estimate of a chain as a function of its position, if the minibatch has the first n observations."""
     n = minibatch.size
     weights = tf.ones([n], model.dtype) if minibatch.scale is None else minibatch.scale
-    rows = {name: tf.zeros([n, width], model.dtype) for name, width in tables.items()}
-    return Batch(some_rows(model.data, n), weights, tf.range(n)), rows
+    batch = Batch(some_rows(model.data, n), weights, tf.range(n))
+    rows = {name: tf.zeros([n, width], model.dtype) for name, width in gradient.tables.items()}
+
+    def estimate(params: Tree) -> Estimate:
+        memory = gradient.init(params, constants)
+        return gradient.estimate(params, batch, constants, memory | rows if rows else memory)
+
+    return estimate

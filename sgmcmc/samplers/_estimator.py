@@ -10,7 +10,7 @@ import tensorflow as tf
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Batch, Estimate, Gradient, Tree
 from sgmcmc.model import Model
-from sgmcmc.run.product import first_batch
+from sgmcmc.run.product import first_estimate
 from sgmcmc.samplers._checks import attempted
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._trial import require_pure
@@ -37,8 +37,8 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
         made = own.estimate(params, batch, constants, memory)
         if not isinstance(made, Estimate):
             raise ValueError(f"{label} must return an Estimate; got {type(made).__name__}.")
-        value, memory = tf.zeros([], model.dtype), memory
-        for before, after in ((value, made.value), (params, made.gradient), (memory, made.memory)):
+        scalar = tf.zeros([], model.dtype)
+        for before, after in ((scalar, made.value), (params, made.gradient), (memory, made.memory)):
             if _specs(before) != _specs(after):
                 raise ValueError(
                     f"{label} must return a scalar, gradients like params, and a memory like that before, here "
@@ -49,12 +49,7 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
     checked = own._replace(estimate=estimate)
     if own.prepare is NO_PREPARATION and not own.wants_mode:
         params = {name: tf.constant(theta) for name, theta in choices.start.items()}
-
-        def trial(params: Tree) -> Estimate:
-            batch, rows = first_batch(model, choices.minibatches.minibatch, own.tables)
-            memory = own.init(params, {})
-            return checked.estimate(params, batch, {}, memory | rows if own.tables else memory)
-
+        trial = first_estimate(model, choices.minibatches.minibatch, checked, {})
         traced = attempted(label, lambda: trace(trial, params))
         require_pure(label, traced.graph, "The noise of an estimate must come from its minibatch.")
     return checked

@@ -51,7 +51,7 @@ def checked_scheme(
 
     traced = attempted(label, lambda: trace(draw, counters))
     require_pure(label, traced.graph, "Use the stream that `draw` is given.")
-    indices, weights = attempted(label, lambda: draw(counters))
+    indices, weights = attempted(label, lambda: traced(counters))
     shape, wanted = (GRADIENTS, CHAINS, n), "none" if made.scale is not None else "some"
     if indices.shape != shape or indices.dtype != tf.int32 or (weights is None) != (made.scale is not None):
         got = (
