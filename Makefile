@@ -5,7 +5,7 @@ PYTHON ?= python
 
 BENCHMARKS = build/benchmarks
 
-.PHONY: help check check-all check-release lint format test test-all seconds benchmarks docs docs-full
+.PHONY: help check check-all check-release lint format test test-all test-oldest seconds benchmarks docs docs-full
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -14,7 +14,7 @@ check: lint test  ## format, lint, types, levels and the quick tests: a minute a
 
 check-all: lint test-all  ## the same with all tests
 
-check-release: check-all docs-full benchmarks  ## the same, the vignettes in full, and whether the benchmarks run
+check-release: check-all test-oldest docs-full benchmarks  ## the same, the oldest TensorFlow, the vignettes in full, and whether the benchmarks run
 
 lint:  ## format, lint, types and levels; changes nothing
 	$(PYTHON) -m ruff format --check .
@@ -31,6 +31,11 @@ test:  ## the quick tests, few that see most
 
 test-all:  ## all tests
 	$(PYTHON) -m pytest
+
+test-oldest:  ## the quick tests with the oldest TensorFlow that is supported, in an environment of its own
+	$(PYTHON) -m venv build/oldest
+	build/oldest/bin/python -m pip install --quiet -e ".[test]" "tensorflow==2.19.*"
+	build/oldest/bin/python -m pytest @tests/quick.txt
 
 seconds:  ## all tests, and how long those of each file took, by which the longest go first
 	$(PYTHON) -m pytest --renew-seconds

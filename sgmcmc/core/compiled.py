@@ -18,6 +18,7 @@ from sgmcmc.core import process
 from sgmcmc.core.fingerprint import fingerprint
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.warn import warn_user
+from sgmcmc.core.xla import runtime, without_graph
 
 Program = Callable[..., list[tf.Tensor]]
 
@@ -79,26 +80,14 @@ class Compiled:
         specs = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
         concrete = trace(self._function, *specs, jit_compile=jit_compile)
         captured = list(concrete.captured_inputs)
-        # Calling `concrete` itself binds its signature each time, which takes longer than a short block.
-        called = concrete.inference_fn
+        called = runtime(concrete)
         if jit_compile:
-            called = _programs.setdefault(fingerprint(concrete.graph), _without_graph(called))
+            called = _programs.setdefault(fingerprint(concrete.graph), without_graph(called))
 
         def program(*tensors: tf.Tensor) -> list[tf.Tensor]:
             return called.call_flat(*tensors, *captured)
 
         return program
-
-
-def _without_graph(function: Any) -> Any:
-    """The same runtime function without its graph.
-
-    The graph would keep alive all data of the trace.
-    """
-    children = [_without_graph(child) for child in function.children]
-    return type(function)(
-        function.name, function._bound_context, function.function_type, children, function.call_options
-    )
 
 
 def _first_line(error: tf.errors.OpError) -> str:

@@ -23,6 +23,7 @@ import tensorflow as tf
 from sgmcmc.core import gamma, poisson, rejection
 from sgmcmc.core.tracing import traced_once
 from sgmcmc.core.words import normal, u32
+from sgmcmc.core.xla import multiply_high
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
@@ -217,10 +218,10 @@ class Stream:
 @traced_once
 def _scaled(high: tf.Tensor, low: tf.Tensor, bound: tf.Tensor) -> list[tf.Tensor]:
     """The highest 32 of the 96 bits of (high 2^32 + low) bound, and the next 32."""
-    carry = _multiply_high(low, bound)
+    carry = multiply_high(low, bound)
     total = high * bound + carry
     overflow = tf.cast(total < carry, tf.uint32)
-    return [_multiply_high(high, bound) + overflow, total]
+    return [multiply_high(high, bound) + overflow, total]
 
 
 @traced_once
@@ -235,7 +236,7 @@ def _feistel(x: tf.Tensor, side: tf.Tensor, *round_keys: tf.Tensor) -> list[tf.T
 
 @traced_once
 def _feistel_round(left: tf.Tensor, right: tf.Tensor, round_key: tf.Tensor, side: tf.Tensor) -> list[tf.Tensor]:
-    total = left + _multiply_high(_mix(tf.bitwise.bitwise_xor(right, round_key)), side)
+    total = left + multiply_high(_mix(tf.bitwise.bitwise_xor(right, round_key)), side)
     return [tf.where(total >= side, total - side, total)]
 
 
@@ -244,17 +245,3 @@ def _mix(x: tf.Tensor) -> tf.Tensor:
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, u32(16))) * u32(0x7FEB352D)
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, u32(15))) * u32(0x846CA68B)
     return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, u32(16)))
-
-
-def _multiply_high(x: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """The high 32 bits of the 64-bit product of two uint32: x scaled to {0, ..., factor - 1}.
-
-    It uses products of 16 bits, since the obvious cast to uint64, shift and cast back is compiled wrongly: for the last
-    element of a row of 8k + 1, XLA (TensorFlow 2.21, CPUs with AVX-512) stores 8 bytes where 4 belong, and so zeroes
-    the 4 bytes behind.
-    """
-    low, high = tf.bitwise.bitwise_and(factor, u32(0xFFFF)), tf.bitwise.right_shift(factor, u32(16))
-    x_low, x_high = tf.bitwise.bitwise_and(x, u32(0xFFFF)), tf.bitwise.right_shift(x, u32(16))
-    middle = x_high * low + tf.bitwise.right_shift(x_low * low, u32(16))
-    other = x_low * high + tf.bitwise.bitwise_and(middle, u32(0xFFFF))
-    return x_high * high + tf.bitwise.right_shift(middle, u32(16)) + tf.bitwise.right_shift(other, u32(16))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from sgmcmc.core.types import Memory
-from sgmcmc.core.written import written
+from sgmcmc.core.xla import written
 
 
 def has_rows(theta: tf.Tensor, memory: tf.Tensor) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from sgmcmc.core.xla import runtime
+
 
 def trace(function: Callable[..., Any], *specs: Any, jit_compile: bool | None = None) -> Any:
     """The graph of `function` for arguments like `specs`, as a callable ``ConcreteFunction``.
@@ -59,7 +61,7 @@ def traced_once(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[
         if types not in known:
             with tf.init_scope():  # a graph of its own, also if a graph is being traced
                 known[types] = trace(function, *(tf.TensorSpec(None, dtype) for dtype in types))
-        results = known[types].inference_fn.call_flat(*tensors)
+        results = runtime(known[types]).call_flat(*tensors)
         shape = functools.reduce(tf.broadcast_static_shape, (x.shape for x in tensors))
         for result in results:
             result.set_shape(shape)

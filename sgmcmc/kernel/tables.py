@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
+from sgmcmc.core import xla
 from sgmcmc.core.rows import of_table, put
 from sgmcmc.core.types import FIRST, Memory, Tree
 
@@ -40,8 +41,7 @@ class Tables:
         if not self._widths:
             return after
         places = self._places(indices)
-        # The product with zero makes XLA read the rows before writing them, so that it can write in place.
-        return after | self._each(lambda name: put(memory[name], places, after[name] + 0.0 * before[name]))
+        return after | self._each(lambda name: put(memory[name], places, xla.after(before[name], after[name])))
 
     def _places(self, indices: tf.Tensor) -> tf.Tensor:
         return tf.broadcast_to(indices, [self._n_chains, indices.shape[1]])

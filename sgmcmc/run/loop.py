@@ -16,7 +16,7 @@ from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.process import OneThread
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import State, Supply, Tree
-from sgmcmc.core.written import written
+from sgmcmc.core.xla import carried, written
 from sgmcmc.dataset.layout import Layout, aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.run.feed import Feed, Fetch
@@ -183,7 +183,7 @@ class Loop:
             is_due = tf.equal(end, due + r * thin)
             updated = self._recorder.update(accumulated, constants, state, supplied(end - 1))
             accumulated = tf.nest.map_structure(lambda new, old: tf.where(is_due, new, old), updated, accumulated)
-            return end, r + 1, state, finite, accumulated, buffers, [_same(x) for x in given]
+            return end, r + 1, state, finite, accumulated, buffers, [carried(x) for x in given]
 
         finite = tf.ones(self._transition.log_density(state).shape, tf.bool)
         _, _, state, finite, accumulated, buffers, _ = tf.while_loop(
@@ -248,7 +248,6 @@ class Supplies(NamedTuple):
         def cut() -> Tree:
             return self.layout.unpack(tf.reshape(self._cut(block, leap), [*lead, self.layout.width]))
 
-        # If XLA fuses this slice into matrix products, they become slow scalar loops.
         data = written(cut, self.k < 0, self.layout.specs(lead))
         return {name: x[None] for name, x in data.items()} if n_batches == 1 else data
 
@@ -269,15 +268,3 @@ def _table(prepared: Prepared) -> list[tf.Tensor]:
         return []
     assert isinstance(prepared.data, InMemory)
     return [prepared.data.rows]
-
-
-def _same(x: tf.Tensor) -> tf.Tensor:
-    """x itself, in a form that XLA simplifies but TensorFlow does not.
-
-    The arguments of a call pass through the loop by this. If TensorFlow saw that they
-    do not change, XLA would treat them as constants wherever a shape or an index in the
-    user's code depends on them, as in the gradient of tf.vectorized_map. It would then
-    compile again for each call, and keep the program under a key in memory that is
-    overwritten.
-    """
-    return tf.squeeze(tf.expand_dims(x, 0), 0)

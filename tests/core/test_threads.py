@@ -1,7 +1,7 @@
 """Compiled kernels write where they should, also with several threads, as users have them, and are compiled once.
 
 XLA (TensorFlow 2.21, CPUs with AVX-512) compiles the narrowing of uint64 to 32 bits to a store of 8 bytes for the last
-element of a row of 8k + 1, which zeroes what lies behind: see `_multiply_high` in core/random.py. The tests run in
+element of a row of 8k + 1, which zeroes what lies behind: see `multiply_high` in core/xla.py. The tests run in
 processes of their own because this suite runs on one thread, where the next row repairs most of it, and because a loop
 that does not end cannot be interrupted.
 """

@@ -1,0 +1,73 @@
+"""What the package needs of TensorFlow beyond its documented interface, and its ways around what XLA does.
+
+Each has a test in tests/core/test_xla.py, which fails if TensorFlow has changed, or no longer needs a way around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from sgmcmc.core.types import Tree
+
+
+def runtime(concrete: Any) -> Any:
+    """The function of flat lists of tensors behind a traced one, by `call_flat`.
+
+    Calling the traced one binds its signature each time, which takes longer than a short block of iterations.
+    """
+    return concrete.inference_fn
+
+
+def without_graph(function: Any) -> Any:
+    """The same function without its graph, which would keep alive all data of the trace."""
+    children = [without_graph(child) for child in function.children]
+    return type(function)(
+        function.name, function._bound_context, function.function_type, children, function.call_options
+    )
+
+
+def written(made: Callable[[], Tree], never: tf.Tensor, specs: Mapping[str, Any]) -> Tree:
+    """The result of made(), tensors {name: ...} with the shapes and types of `specs`, stored in memory.
+
+    XLA would compute it at each use, and turn a matrix product of a slice into a slow scalar loop. It does not fuse
+    across a switch. It turns a switch between two branches into arithmetic, so there is a third. The two others are
+    never taken: `never` is always false, but XLA cannot know that.
+    """
+
+    def filled(value: int) -> Callable[[], Tree]:
+        return lambda: {name: tf.fill(s.shape, tf.cast(value, s.dtype)) for name, s in specs.items()}
+
+    return tf.switch_case(tf.cast(never, tf.int32), [made, filled(0), filled(1)])
+
+
+def after(read: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+    """x, which XLA has only after `read`: the table that `read` comes from can then be written in place, not copied."""
+    return x + 0.0 * read
+
+
+def carried(x: tf.Tensor) -> tf.Tensor:
+    """x itself, in a form that XLA simplifies but TensorFlow does not, for what a loop carries along unchanged.
+
+    If TensorFlow saw that it does not change, XLA would treat it as a constant wherever a shape or an index in the
+    user's code depends on it, as in the gradient of tf.vectorized_map. It would then compile again for each call, and
+    keep the program under a key in memory that is overwritten.
+    """
+    return tf.squeeze(tf.expand_dims(x, 0), 0)
+
+
+def multiply_high(x: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+    """The high 32 bits of the 64-bit product of two uint32: x scaled to {0, ..., factor - 1}.
+
+    It uses products of 16 bits, since the obvious cast to uint64, shift and cast back was compiled wrongly: for the
+    last element of a row of 8k + 1, XLA (TensorFlow 2.21, CPUs with AVX-512) stored 8 bytes where 4 belong, and so
+    zeroed the 4 bytes behind.
+    """
+    half, sixteen = tf.constant(0xFFFF, tf.uint32), tf.constant(16, tf.uint32)
+    low, high = tf.bitwise.bitwise_and(factor, half), tf.bitwise.right_shift(factor, sixteen)
+    x_low, x_high = tf.bitwise.bitwise_and(x, half), tf.bitwise.right_shift(x, sixteen)
+    middle = x_high * low + tf.bitwise.right_shift(x_low * low, sixteen)
+    other = x_low * high + tf.bitwise.bitwise_and(middle, half)
+    return x_high * high + tf.bitwise.right_shift(middle, sixteen) + tf.bitwise.right_shift(other, sixteen)

@@ -1,0 +1,130 @@
+"""The package's needs of TensorFlow beyond its documented interface, and its ways around what XLA does.
+
+A test that fails after an update of TensorFlow says which function of core/xla.py to look at. Each way around has a
+control without it: if the control fails, the function can go.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sgmcmc.core import xla
+from sgmcmc.core.tracing import trace
+
+U32 = 2**32
+
+
+def optimized(function: Callable, *tensors: tf.Tensor) -> str:
+    """The program that XLA makes of the function, as text."""
+    return tf.function(function, jit_compile=True).experimental_get_compiler_ir(*tensors)(stage="optimized_hlo")
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_runtime_function_gives_the_results_of_the_traced_one(jit_compile: bool) -> None:
+    traced = trace(lambda x, y: [x + y, x * y], tf.TensorSpec([3]), tf.TensorSpec([3]), jit_compile=jit_compile)
+    x, y = tf.constant([1.0, 2.0, 3.0]), tf.constant([4.0, 5.0, 6.0])
+    for function in (xla.runtime(traced), xla.without_graph(xla.runtime(traced))):
+        for result, expected in zip(function.call_flat(x, y), (x + y, x * y), strict=True):
+            np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("is_kept_alive", [True, False])
+def test_a_runtime_function_keeps_its_graph_alive_and_one_without_graph_does_not(is_kept_alive: bool) -> None:
+    traced = trace(lambda x: [tf.exp(x)], tf.TensorSpec([3]), jit_compile=True)
+    function, graph = xla.runtime(traced), weakref.ref(traced.graph)
+    if not is_kept_alive:
+        function = xla.without_graph(function)
+    del traced
+    gc.collect()
+    assert (graph() is not None) == is_kept_alive
+    np.testing.assert_allclose(function.call_flat(tf.zeros([3]))[0], 1.0)
+
+
+def steps_of_regression(cut_apart: bool) -> str:
+    """The program of a loop that takes its data from a block, one slice for each step."""
+
+    def run(block: tf.Tensor, n: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+        def step(k: tf.Tensor, w: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            def cut() -> dict[str, tf.Tensor]:
+                return {"x": tf.reshape(tf.slice(block, [k, 0, 0], [1, 50, 20]), [50, 20])}
+
+            x = (xla.written(cut, k < 0, {"x": tf.TensorSpec([50, 20])}) if cut_apart else cut())["x"]
+            return k + 1, w + tf.linalg.matvec(x, tf.nn.sigmoid(tf.linalg.matvec(x, w)), transpose_a=True)
+
+        return tf.while_loop(lambda k, _: k < n, step, (0, w))[1]
+
+    return optimized(run, tf.zeros([64, 50, 20]), tf.constant(64), tf.zeros([20]))
+
+
+@pytest.mark.parametrize("cut_apart", [True, False])
+def test_a_product_is_a_kernel_of_its_own_only_if_its_slice_is_written(cut_apart: bool) -> None:
+    """A product in a fusion with its slice is a slow scalar loop."""
+    computations = re.split(r"\n(?=%|ENTRY)", steps_of_regression(cut_apart))
+    of_products = [text for text in computations if " dot(" in text]
+    assert of_products
+    assert any("dynamic-slice(" in text for text in of_products) != cut_apart
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_a_table_is_written_in_place_only_after_its_rows_are_read(is_ordered: bool) -> None:
+    """Otherwise XLA copies the table in each step."""
+
+    def run(table: tf.Tensor, places: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
+        def step(k: tf.Tensor, table: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            at = places[k]
+            specs = {"rows": tf.TensorSpec([5, 7])}
+            before = xla.written(lambda: {"rows": tf.gather(table, at)}, k < 0, specs)["rows"]
+            rows = tf.fill([5, 7], tf.cast(k, tf.float32))
+            rows = xla.after(before, rows) if is_ordered else rows
+            return k + 1, tf.tensor_scatter_nd_update(table, at[:, None], rows), total + tf.reduce_sum(before)
+
+        return tf.while_loop(lambda k, *_: k < n, step, (0, table, 0.0))[1:]
+
+    program = optimized(run, tf.zeros([1000, 7]), tf.zeros([4, 5], tf.int32), tf.constant(4))
+    loop, _ = program.split("\nENTRY")
+    assert "f32[1000,7]" in loop
+    assert bool(re.search(r"f32\[1000,7\]\S* copy\(", loop)) != is_ordered
+
+
+@pytest.mark.parametrize("is_carried", [True, False])
+def test_what_a_loop_carries_along_is_no_constant(is_carried: bool) -> None:
+    """A constant would be part of the program, which would be compiled again for each value."""
+
+    def run(x: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
+        def step(k: tf.Tensor, x: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            return k + 1, xla.carried(x) if is_carried else x, total + tf.reduce_sum(tf.zeros(x))
+
+        return tf.while_loop(lambda k, *_: k < n, step, (0, x, 0.0))[2]
+
+    if is_carried:
+        with pytest.raises(ValueError, match="must be a compile-time constant"):
+            optimized(run, tf.constant([3]), tf.constant(2))
+    else:
+        _, arguments = optimized(run, tf.constant([3]), tf.constant(2)).split("entry_computation_layout={(", 1)
+        assert arguments.startswith("s32[])->f32[]")  # n alone, without x
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("width", [1, 8, 9, 17, 25])
+def test_the_high_word_of_a_product_leaves_its_neighbours_alone(width: int, jit_compile: bool) -> None:
+    """The obvious way, in uint64, once wrote beyond the end of rows of 8k + 1."""
+    rng = np.random.default_rng(width)
+    x, factor = rng.integers(0, U32, (4, width), dtype=np.uint32), int(rng.integers(1, U32))
+
+    def rows(x: tf.Tensor) -> tf.Tensor:
+        table = tf.fill([5, width], tf.constant(7, tf.uint32))
+        for k in range(3, -1, -1):
+            row = xla.multiply_high(x[k], tf.constant(factor, tf.uint32))
+            table = tf.tensor_scatter_nd_update(table, [[k]], row[None])
+        return table
+
+    found = tf.function(rows, jit_compile=jit_compile)(tf.constant(x)).numpy()
+    exact = [[int(value) * factor >> 32 for value in row] for row in x]
+    np.testing.assert_array_equal(found, [*exact, [7] * width])
