@@ -4,7 +4,7 @@ from sgmcmc import diagnostics as diagnostics
 from sgmcmc import models as models
 from sgmcmc.core.errors import DivergenceError, ModeSearchError, NoRoomError
 from sgmcmc.core.schedules import cyclical, polynomial
-from sgmcmc.core.types import Batch, Dynamics, Estimate, Given, Gradient, Minibatch, Reducer, Stationary
+from sgmcmc.core.types import Batch, Dynamics, Estimate, Given, Gradient, Minibatch, Reducer, Stationary, Transition
 from sgmcmc.models.dp.dp_mixture import dpMixture
 from sgmcmc.models.lda.lda import lda
 from sgmcmc.output.draws import Draws
@@ -44,6 +44,7 @@ __all__ = [
     "NoRoomError",
     "Reducer",
     "Stationary",
+    "Transition",
     "Tuned",
     "adaptive",
     "badodab",

@@ -182,11 +182,11 @@ def _without_estimates(sampler: Sampler) -> None:
 
     def prepared(*arguments: Any) -> Prepared:
         with_estimates = prepare(*arguments)
-        step = with_estimates.transition.step
-        transition = with_estimates.transition._replace(
+        step = with_estimates.kernel.step
+        kernel = with_estimates.kernel._replace(
             step=lambda *given: step(*given)._replace(log_density=nothing), log_density=lambda state: nothing
         )
-        return replace(with_estimates, transition=transition)
+        return replace(with_estimates, kernel=kernel)
 
     sampler.__dict__["prepare"] = prepared
 

@@ -69,8 +69,8 @@ class Compiled:
             program = self.traced(tensors, jit_compile=False)
             results = program(*tensors)  # an error of the model, not of XLA, is raised again here
             warn_user(
-                "XLA cannot compile this logLik or logPrior, so the plain TensorFlow graph is used, which is slower. "
-                f"XLA's reason: {_first_line(error)}"
+                "XLA cannot compile a function of yours, such as logLik, so the plain TensorFlow graph is used, which "
+                f"is slower. XLA's reason: {_first_line(error)}"
             )
         self._program = program
         return results

@@ -57,6 +57,6 @@ class Coordinates(NamedTuple):
 
 
 def root_of(A: np.ndarray, elements: Mapping[str, Elements], dtype: tf.DType) -> Tree:  # noqa: N803
-    """A as constants of a transition, from [D, D] or its diagonal [D]."""
+    """A as constants of a kernel, from [D, D] or its diagonal [D]."""
     tensor = tf.constant(A, dtype)
     return {DENSE: tensor} if A.ndim == 2 else {DIAGONAL: split(tensor, elements)}

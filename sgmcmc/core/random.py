@@ -47,6 +47,7 @@ class Purpose(enum.IntEnum):
     LATENT = 13
     INFERENCE = 17
     COMPLETION = 18
+    SECOND = 19
 
 
 class Draw(enum.IntEnum):

@@ -1,4 +1,4 @@
-"""The keys of the streams of all chains, as constants of a transition."""
+"""The keys of the streams of all chains, as constants of a kernel."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ OF_CHAINS = (
     Purpose.MONITOR,
     Purpose.GIBBS,
     Purpose.LATENT,
+    Purpose.SECOND,
 )
 
 

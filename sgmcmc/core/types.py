@@ -245,7 +245,10 @@ class Gradient(NamedTuple):
 
 
 class Given(NamedTuple):
-    """The inputs of a dynamics for one step of one parameter.
+    """The inputs of a dynamics for one step of one parameter, or of a transition for one iteration.
+
+    For a transition, `eps` and `noise` are dicts with an entry for each parameter, and `gradient` and `covariance` are
+    not given.
 
     Parameters
     ----------
@@ -259,16 +262,22 @@ class Given(NamedTuple):
     covariance : tf.Tensor
         The covariance of the noise of this gradient, estimated from the same minibatch, if the dynamics asks for it:
         the variance of each element, in the shape of theta, or the matrix [p, p] of the p elements in C order.
+    second : tf.Tensor
+        Further standard normals, independent of `noise`, for a `step` that `wants_second`.
+    seed : tf.Tensor
+        For a transition: two integers, int32 [2], for ``tf.random.stateless_uniform`` and similar functions.
 
     Examples
     --------
     See `sample`.
     """
 
-    eps: tf.Tensor
-    noise: tf.Tensor = None
+    eps: Any
+    noise: Any = None
     gradient: tf.Tensor = None
     covariance: tf.Tensor = None
+    second: tf.Tensor = None
+    seed: tf.Tensor = None
 
 
 class Stationary(NamedTuple):
@@ -330,6 +339,8 @@ class Dynamics(NamedTuple):
         The number of steps in one iteration, each with its own minibatch.
     wants_noise : bool, default True
         Whether `step` uses noise; that of a search for the mode does not.
+    wants_second : bool, default False
+        Whether `step` uses a second noise, `given.second`, of theta's shape.
     by_rows : bool, default False
         Whether only the rows of a parameter that `logLik` gathers for the minibatch may move. Each of these rows
         then has the stepsize m eps and the gradient divided by m, where m is its number of visits in the minibatch, 1
@@ -360,10 +371,78 @@ class Dynamics(NamedTuple):
     stats: Callable[[Memory, Given], dict[str, tf.Tensor]] | None = None
     leaps: int = 1
     wants_noise: bool = True
+    wants_second: bool = False
     by_rows: bool = False
     stationary: Callable[[float, np.ndarray, np.ndarray], Stationary] | None = None
     covariance: str | None = None
     momentum: bool = False
+
+
+class Transition(NamedTuple):
+    """A whole iteration of one chain: how parameters move that no gradient moves, or not a gradient alone.
+
+    The argument `transition` of `sample` takes a function ``f(model) -> Transition`` of your own. The model is that of
+    `Gradient`, with ``log_lik(params, data)``, the log likelihood of these observations, and ``log_prior(params)``; it
+    is None if `logLik` is None.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(params, memory, batch, given) -> (params, memory, value)``, in TensorFlow operations, with a `Batch` of
+        observations. ``given.eps`` and ``given.noise`` have a stepsize and standard normals for each parameter, and
+        ``given.seed`` two integers for other random numbers. The value, a scalar, is an estimate of the log posterior,
+        which is recorded; a run ends if it is NaN or infinite.
+    init : callable, optional
+        ``init(params, given) -> memory``, any nest of tensors, before the first iteration; with `given.noise`. By
+        default there is no memory.
+    stats : callable, optional
+        ``stats(memory) -> {name: tensor}``, recorded with each draw in ``out.sampleStats``.
+    wants_noise : bool, default True
+        Whether `step` uses `given.noise`.
+    vectorized : bool, default True
+        Whether all chains can be stepped at once, by tf.vectorized_map. With loops whose length depends on the data,
+        such as a rejection sampler has, they are stepped one after the other.
+
+    Examples
+    --------
+    The fraction of ones among binary observations, with a conjugate prior, by its logarithm of odds and a random walk
+    that is accepted by all data (a minibatch of N):
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import Transition, sample
+    >>> def logLik(params, dataset):
+    ...     return tf.reduce_sum(dataset["x"] * params["odds"] - tf.nn.softplus(params["odds"]))
+    >>> def logPrior(params):
+    ...     return params["odds"] - 2 * tf.nn.softplus(params["odds"])
+    >>> def metropolis(model):
+    ...     def density(params, batch):
+    ...         return model.log_lik(params, batch.data) + model.log_prior(params)
+    ...     def init(params, given):
+    ...         return {"accepted": tf.zeros([], model.dtype)}
+    ...     def step(params, memory, batch, given):
+    ...         proposal = {"odds": params["odds"] + tf.sqrt(given.eps["odds"]) * given.noise["odds"]}
+    ...         here, there = density(params, batch), density(proposal, batch)
+    ...         accepted = tf.math.log(tf.random.stateless_uniform([], given.seed)) < there - here
+    ...         params = {"odds": tf.where(accepted, proposal["odds"], params["odds"])}
+    ...         return params, {"accepted": tf.cast(accepted, model.dtype)}, tf.where(accepted, there, here)
+    ...     return Transition(step, init=init, stats=lambda memory: memory)
+    >>> dataset = {"x": np.repeat([0.0, 1.0], [30, 70])}
+    >>> out = sample(
+    ...     logLik, dataset, {"odds": 0.8}, stepsize=0.2, logPrior=logPrior, minibatchSize=100, nIters=4000,
+    ...     verbose=False, seed=1, transition=metropolis,
+    ... )
+    >>> bool(abs((1 / (1 + np.exp(-out["odds"]))).mean() - 71 / 102) < 0.01)
+    True
+    >>> bool(0.2 < out.sampleStats["accepted"].mean() < 0.9)
+    True
+    """
+
+    step: Callable[[Tree, Any, Batch, Given], tuple[Tree, Any, tf.Tensor]]
+    init: Callable[[Tree, Given], Any] = lambda params, given: ()
+    stats: Callable[[Any], dict[str, tf.Tensor]] | None = None
+    wants_noise: bool = True
+    vectorized: bool = True
 
 
 class Supply(NamedTuple):
@@ -398,11 +477,11 @@ class Supplied(Protocol):
 
 
 State = Any
-"""A nest of tensors with leaves [C, ...], which only its transition reads."""
+"""A nest of tensors with leaves [C, ...], which only its kernel reads."""
 
 
-class Transition(NamedTuple):
-    """A Markov transition: the interface of an algorithm to the loop, the storage and the output.
+class Kernel(NamedTuple):
+    """A Markov kernel: the interface of an algorithm to the loop, the storage and the output.
 
     Constants, a nested dict of tensors without a chain axis, are passed in, so that programs depend on their shapes
     only.

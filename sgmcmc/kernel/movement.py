@@ -17,7 +17,7 @@ from sgmcmc.kernel.estimation import Estimated
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.supplies import Normals, together
 
-NOISE, REFRESH = "noise", "refresh"  # the uses of standard normals
+NOISE, SECOND, REFRESH = "noise", "second", "refresh"  # the uses of standard normals
 
 
 class Movement:
@@ -38,13 +38,15 @@ class Movement:
         self._refresh = {name: renew for name in elements if (renew := dynamics[name].refresh)}
         self._drift = {name: drift for name in elements if (drift := dynamics[name].drift)}
         ahead, refreshed = _those(elements, noisy - by_rows), _those(elements, self._refresh)
+        doubled = _those(elements, {name for name, one in dynamics.items() if one.wants_second})
         self._noise = Normals(iterations, ahead, NOISE, Purpose.NOISE, iterations.leaps)
+        self._second = Normals(iterations, doubled, SECOND, Purpose.SECOND, iterations.leaps)
         self._renewal = Normals(iterations, refreshed, REFRESH, Purpose.REFRESH, 1)
         self._initial = Normals(iterations, elements, "initial", Purpose.INITIAL, 1)
 
     def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
         """The normals that are drawn ahead."""
-        return together(normals.supply(constants, iterations) for normals in (self._noise, self._renewal))
+        return together(normals.supply(constants, iterations) for normals in (self._noise, self._second, self._renewal))
 
     def begun(self, constants: Tree, params: Tree) -> dict[str, Memory]:
         """The memories of the dynamics before the first iteration."""
@@ -87,9 +89,11 @@ class Movement:
         coordinates = self._coordinates(constants)
         at, grad = coordinates.origin(params), coordinates.of_gradient(estimated.gradient)
         z = self._normals(constants, supplied, leap, grad)
+        second = self._silenced(self._second.of(supplied, leap), supplied.iteration)
         reached, after = {}, {}
         for name in self._iterations.elements:
-            given = {"noise": z.get(name), "gradient": grad[name], "covariance": estimated.covariance.get(name)}
+            given = {"noise": z.get(name), "gradient": grad[name], "second": second.get(name)}
+            given["covariance"] = estimated.covariance.get(name)
             given = {key: value for key, value in given.items() if value is not None}
             move = self._rows if name in self._by_rows else self._whole
             reached[name], after[name] = move(self._dynamics[name], at[name], memory[name], eps[name], given)

@@ -1,4 +1,4 @@
-"""The product: Minibatch x Gradient x Dynamics -> Transition.
+"""The product: Minibatch x Gradient x Dynamics -> Kernel.
 
 Gradients and dynamics are written for one chain. Each part of the product handles the chain axis of what it does: an
 iteration is supplied with minibatches and noise (`supplies.py`), its gradient is estimated (`estimation.py`), and the
@@ -18,7 +18,7 @@ from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.schedules import Schedule, fixed_stepsizes
 from sgmcmc.core.streams import keys_of_chains
-from sgmcmc.core.types import Dynamics, Gradient, Memory, Minibatch, Part, Supplied, Supply, Transition, Tree
+from sgmcmc.core.types import Dynamics, Gradient, Kernel, Memory, Minibatch, Part, Supplied, Supply, Tree
 from sgmcmc.kernel.estimation import Estimation, InParts, Monitor
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.movement import Movement
@@ -40,7 +40,7 @@ class ProductState(NamedTuple):
 
 
 class Product(NamedTuple):
-    """The choices whose product is a transition.
+    """The choices whose product is a kernel.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Product(NamedTuple):
     dynamics : mapping of str to Dynamics
         One for each parameter, all with the same number of leaps.
     schedules : mapping of str to Schedule
-        The stepsizes that change; all others are constants of the transition.
+        The stepsizes that change; all others are constants of the kernel.
     shapes : mapping of str to tuple of int
         The shape of each parameter.
     n_chains : int, default 1
@@ -72,7 +72,7 @@ class Product(NamedTuple):
 
 
 def constants(seed: int, stepsize: Mapping[str, float | Schedule], found: Tree, dtype: tf.DType, chains: range) -> Tree:
-    """The constants of a product's transition; a stepsize that changes is NaN here.
+    """The constants of a product's kernel; a stepsize that changes is NaN here.
 
     `found` has those that were computed before: the constants of the "estimator", the counts of each row in all data
     ("gathered"), those of the "minibatch", and the root of the "preconditioner".
@@ -92,11 +92,12 @@ def moving_by_rows(model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dy
 
 
 def _may_move_by_rows(dynamics: Dynamics) -> bool:
-    return dynamics.by_rows and not (dynamics.drift or dynamics.refresh or dynamics.leaps > 1 or dynamics.covariance)
+    more = dynamics.drift or dynamics.refresh or dynamics.leaps > 1 or dynamics.covariance or dynamics.wants_second
+    return dynamics.by_rows and not more
 
 
-def build(product: Product) -> Transition:
-    """The transition of these choices."""
+def build(product: Product) -> Kernel:
+    """The kernel of these choices."""
     minibatch, gradient, dynamics = product.minibatch, product.gradient, product.dynamics
     (leaps,) = {d.leaps for d in dynamics.values()}
     n_chains, elements = product.n_chains, numbered(product.shapes)
@@ -152,7 +153,7 @@ def build(product: Product) -> Transition:
         assert gradient.renew is not None
         return state._replace(estimator=gradient.renew(state.params))
 
-    return Transition(
+    return Kernel(
         init=init,
         supply=supply,
         step=step,

@@ -52,9 +52,16 @@ def recorded(
             of_chains = over_chains(lambda memory, eps, stats=stats: stats(memory, Given(eps)), n_chains)
             for key, value in of_chains(memory[name], eps[name]).items():
                 told.setdefault(key, {})[name] = value
-    if iterations.schedules:
-        told[STEPSIZE] = eps
     if now := iterations.exploring(last):
         told[EXPLORING] = {name: tf.fill([n_chains], is_exploring) for name, is_exploring in now.items()}
     without = tf.fill([n_chains], tf.constant(np.nan, iterations.dtype))  # for parameters without this statistic
-    return {key: tf.stack([of.get(name, without) for name in iterations.elements], axis=1) for key, of in told.items()}
+    each = {key: tf.stack([of.get(name, without) for name in iterations.elements], axis=1) for key, of in told.items()}
+    return each | of_schedules(iterations, constants, last)
+
+
+def of_schedules(iterations: Iterations, constants: Tree, last: tf.Tensor) -> Tree:
+    """The stepsizes of iteration `last`, if any of them changes, {name: [C, P]}."""
+    if not iterations.schedules:
+        return {}
+    eps = iterations.stepsizes(constants, last)
+    return {STEPSIZE: tf.stack([eps[name] for name in iterations.elements], axis=1)}

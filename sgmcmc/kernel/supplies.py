@@ -14,6 +14,8 @@ from sgmcmc.core.chains import over_chains
 from sgmcmc.core.parameters import Elements, numbered, split
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Batch, Minibatch, Part, Supplied, Supply, Tree
+from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.some import some_rows
 from sgmcmc.kernel.iterations import Iterations
 
 WEIGHTS = " weights"  # after the name of the observations
@@ -41,8 +43,8 @@ class Observations:
         own = () if self._minibatch.scale is not None else supplied.draws(self._name + WEIGHTS, leap)
         return supplied.data(self._name, leap), own, supplied.indices(self._name, leap)
 
-    def over_chains(self, fn: Callable, constants: Tree) -> Callable:
-        """Map `fn(batch, *rest)` over the chain axis of (data, weights, indices, *rest)."""
+    def over_chains(self, fn: Callable, constants: Tree, each: Callable[..., Callable] = over_chains) -> Callable:
+        """Map `fn(batch, *rest)` over the chain axis of (data, weights, indices, *rest), by `each(fn, n_chains)`."""
         scale, n_chains = self._minibatch.scale, self._iterations.n_chains
 
         def of_one(data: Tree, weights: Any, indices: tf.Tensor, *rest: Any) -> Any:
@@ -50,9 +52,9 @@ class Observations:
 
         def of_all(data: Tree, weights: Any, indices: tf.Tensor, *rest: Any) -> Any:
             if self._iterations.n_batches == n_chains:
-                return over_chains(of_one, n_chains)(data, weights, indices, *rest)
+                return each(of_one, n_chains)(data, weights, indices, *rest)
             shared = tf.nest.map_structure(lambda x: x[0], (data, weights, indices))
-            return over_chains(lambda *rest: of_one(*shared, *rest), n_chains)(*rest)
+            return each(lambda *rest: of_one(*shared, *rest), n_chains)(*rest)
 
         return of_all
 
@@ -86,6 +88,13 @@ class Normals:
     def split(self, flat: tf.Tensor) -> Tree:
         """Normals [..., D] by parameter."""
         return split(flat, self._places)
+
+
+def first_batch(data: Data, minibatch: Minibatch, dtype: tf.DType) -> Batch:
+    """A minibatch of n observations for a trial, with the weights of the minibatch, or 1 if they differ."""
+    n = minibatch.size
+    weights = tf.ones([n], dtype) if minibatch.scale is None else minibatch.scale
+    return Batch(some_rows(data, n), weights, tf.range(n))
 
 
 def together(supplies: Iterable[Supply]) -> Supply:

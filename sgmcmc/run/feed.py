@@ -60,10 +60,10 @@ class Feed:
     """
 
     def __init__(self, prepared: Prepared, fetch: Fetch | None = None, length: int | None = None) -> None:
-        transition, constants, data = prepared.transition, prepared.constants, prepared.data
-        self._transition, self._constants, self._data = transition, constants, data
+        kernel, constants, data = prepared.kernel, prepared.constants, prepared.data
+        self._kernel, self._constants, self._data = kernel, constants, data
         self.fetch = choose(data) if fetch is None else fetch
-        one = transition.supply(constants, tf.zeros([1], tf.uint32))
+        one = kernel.supply(constants, tf.zeros([1], tf.uint32))
         self.state_bytes = _n_bytes(tf.nest.flatten(prepared.state))
         self.length = length or _length(one, data.layout.width, self.state_bytes)
         self.specs = _specs(one, self.length, data.layout.width)
@@ -140,7 +140,7 @@ class Feed:
 
     def _drawn(self, first: tf.Tensor, *constants: tf.Tensor) -> list[tf.Tensor]:
         iterations = first + tf.cast(tf.range(self.length), tf.uint32)
-        supply = self._transition.supply(tf.nest.pack_sequence_as(self._constants, constants), iterations)
+        supply = self._kernel.supply(tf.nest.pack_sequence_as(self._constants, constants), iterations)
         draws = [supply.draws[name] for name in self._names[0]]
         indices = [supply.indices[name] for name in self._names[1]]
         if self.fetch is not Fetch.IN_PROGRAM:

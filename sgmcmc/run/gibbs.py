@@ -1,4 +1,4 @@
-"""The user's own Gibbs step after each iteration of another transition.
+"""The user's own Gibbs step after each iteration of another kernel.
 
 If the step draws some parameters from their distribution given the others, the
 posterior is unchanged (thesis section 4.7; Chen, Fox & Guestrin 2014, for the
@@ -15,7 +15,7 @@ import tensorflow as tf
 from sgmcmc.core.chains import one_by_one
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.streams import seeds
-from sgmcmc.core.types import Dynamics, State, Supplied, Supply, Transition, Tree
+from sgmcmc.core.types import Dynamics, Kernel, State, Supplied, Supply, Tree
 from sgmcmc.kernel.estimation import MINIBATCH
 
 SEED = "gibbs"  # the name of the random seeds of the step in the supply
@@ -36,20 +36,20 @@ def at_rest() -> Dynamics:
     return Dynamics(lambda theta, memory, given: (theta, memory), wants_noise=False)
 
 
-def then(transition: Transition, gibbs: GibbsStep, n_chains: int) -> Transition:
-    """The transition, and after each of its iterations the step, with the minibatch of the last gradient."""
+def then(kernel: Kernel, gibbs: GibbsStep, n_chains: int) -> Kernel:
+    """The kernel, and after each of its iterations the step, with the minibatch of the last gradient."""
 
     def supply(constants: Tree, iterations: tf.Tensor) -> Supply:
-        supplied = transition.supply(constants, iterations)
+        supplied = kernel.supply(constants, iterations)
         return supplied._replace(draws=supplied.draws | {SEED: seeds(constants, Purpose.GIBBS, iterations)[:, None]})
 
     def step(constants: Tree, state: State, supplied: Supplied) -> State:
-        state = transition.step(constants, state, supplied)
-        params, data = transition.params(state), supplied.data(MINIBATCH, transition.leaps - 1)
+        state = kernel.step(constants, state, supplied)
+        params, data = kernel.params(state), supplied.data(MINIBATCH, kernel.leaps - 1)
 
         data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in data.items()}
         specs = {name: tf.TensorSpec(params[name].shape[1:], params[name].dtype) for name in gibbs.moves}
         new = one_by_one(gibbs.update, n_chains, specs)(params, data, supplied.draws(SEED))
-        return transition.with_params(state, params | new)
+        return kernel.with_params(state, params | new)
 
-    return transition._replace(supply=supply, step=step)
+    return kernel._replace(supply=supply, step=step)

@@ -157,7 +157,7 @@ def _raced(
     each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(sampler.start)], sampler.dtype)  # [P, C]
     constants, state = prepared.constants | {"stepsize": each}, standing.state
     if state is None:
-        state = prepared.transition.init(constants, prepared.transition.params(prepared.state))
+        state = prepared.kernel.init(constants, prepared.kernel.params(prepared.state))
     prepared = replace(prepared, constants=constants, state=state)
     state, positions, finite = _run(prepared, rung.gradients // group.cost, rung.positions)
     x, s = flattened(positions), gradients_at(sampler, beginning.found, positions, rung.size, seed)
@@ -171,8 +171,8 @@ def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State
     Unlike a normal run, it continues if a chain diverges, since this does not affect
     the others.
     """
-    transition = prepared.transition
-    loop = Loop(prepared, Recorder(lambda constants, state, supplied: {"posterior": transition.params(state)}))
+    kernel = prepared.kernel
+    loop = Loop(prepared, Recorder(lambda constants, state, supplied: {"posterior": kernel.params(state)}))
     thin = n_iterations // 2 // n_positions
     plan, pace = Plan(n_iterations, thin, n_iterations - thin * n_positions), Pace(loop.feed.length, loop.shortest)
     leaves, done, rows = loop.flatten(prepared.state), 0, []

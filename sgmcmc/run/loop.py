@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
 
 class Loop:
-    """Iterations of one transition, compiled on first use.
+    """Iterations of one kernel, compiled on first use.
 
     Between calls the state and the recorder's accumulators are one flat list of leaves,
     which TensorFlow passes much faster than a structure.
@@ -59,10 +59,10 @@ class Loop:
     def __init__(
         self, prepared: Prepared, recorder: Recorder, fetch: Fetch | None = None, block_length: int | None = None
     ) -> None:
-        self._transition, self._recorder, self._data = prepared.transition, recorder, prepared.data
+        self._kernel, self._recorder, self._data = prepared.kernel, recorder, prepared.data
         self._constants, self._flat_constants = prepared.constants, tf.nest.flatten(prepared.constants)
         self._table = _table(prepared)
-        self.leaps = prepared.transition.leaps
+        self.leaps = prepared.kernel.leaps
         self.feed = Feed(prepared, fetch, block_length)
         self._example = (prepared.state, recorder.init())
         self._n_leaves = len(tf.nest.flatten(self._example))
@@ -100,13 +100,11 @@ class Loop:
 
     def params_of_chains(self, leaves: list[tf.Tensor]) -> dict[str, np.ndarray]:
         """The parameters among these leaves, {name: [C, ...]}."""
-        return {name: theta.numpy() for name, theta in self._transition.params(self.unflatten(leaves)[0]).items()}
+        return {name: theta.numpy() for name, theta in self._kernel.params(self.unflatten(leaves)[0]).items()}
 
     def finite(self, leaves: list[tf.Tensor]) -> dict[str, np.ndarray]:
         """Which parameters and their memories are finite, {name: [C]}."""
-        return {
-            name: of_chains.numpy() for name, of_chains in self._transition.finite(self.unflatten(leaves)[0]).items()
-        }
+        return {name: of_chains.numpy() for name, of_chains in self._kernel.finite(self.unflatten(leaves)[0]).items()}
 
     def param_positions(self) -> dict[str, int]:
         """The positions of the parameters among the leaves."""
@@ -114,12 +112,12 @@ class Loop:
 
     def call_end(self, iteration: int) -> int:
         """Where a call must end: at the end of its block, or at a renewal."""
-        ends = [(iteration // every + 1) * every for every in (self.feed.length, self._transition.every) if every]
+        ends = [(iteration // every + 1) * every for every in (self.feed.length, self._kernel.every) if every]
         return min(ends)
 
     def advance(self, leaves: list[tf.Tensor], stretch: Stretch) -> Outcome:
         """Make the iterations of a stretch, which must not cross `call_end`, and record its rows."""
-        if self._transition.renew and stretch.begin % self._transition.every == 0:
+        if self._kernel.renew and stretch.begin % self._kernel.every == 0:
             leaves = self._renewed(leaves)
         number, first = divmod(stretch.begin, self.feed.length)
         last = first + stretch.end - stretch.begin
@@ -134,9 +132,9 @@ class Loop:
         return Outcome(results[:n], results[n:-1], results[-1].numpy())
 
     def _renewed(self, leaves: list[tf.Tensor]) -> list[tf.Tensor]:
-        assert self._transition.renew is not None
+        assert self._kernel.renew is not None
         state, accumulated = self.unflatten(leaves)
-        return self.flatten(self._transition.renew(state), tf.nest.flatten(accumulated))
+        return self.flatten(self._kernel.renew(state), tf.nest.flatten(accumulated))
 
     def _begin(self, leaves: list[tf.Tensor], number: int) -> None:
         """Trace this program while the thread compiles that of the feed."""
@@ -173,8 +171,8 @@ class Loop:
                 return Supplies(k, start + tf.cast(k, tf.uint32), supply, fetched, self._data.layout, table)
 
             def step(k: tf.Tensor, state: State, finite: tf.Tensor) -> tuple[tf.Tensor, State, tf.Tensor]:
-                state = self._transition.step(constants, state, supplied(k))
-                return k + 1, state, finite & tf.math.is_finite(self._transition.log_density(state))
+                state = self._kernel.step(constants, state, supplied(k))
+                return k + 1, state, finite & tf.math.is_finite(self._kernel.log_density(state))
 
             end = tf.minimum(due + r * thin, last)
             _, state, finite = tf.while_loop(lambda k, *_: k < end, step, (k, state, finite))
@@ -185,14 +183,14 @@ class Loop:
             accumulated = tf.nest.map_structure(lambda new, old: tf.where(is_due, new, old), updated, accumulated)
             return end, r + 1, state, finite, accumulated, buffers, [carried(x) for x in given]
 
-        finite = tf.ones(self._transition.log_density(state).shape, tf.bool)
+        finite = tf.ones(self._kernel.log_density(state).shape, tf.bool)
         _, _, state, finite, accumulated, buffers, _ = tf.while_loop(
             lambda k, *_: k < last,
             row,
             (first, tf.constant(0), state, finite, accumulated, buffers, list(arguments[n:])),
         )
-        finite &= tf.reduce_all(tf.stack(list(self._transition.finite(state).values())), axis=0)
-        log_density = tf.where(finite, self._transition.log_density(state), np.nan)
+        finite &= tf.reduce_all(tf.stack(list(self._kernel.finite(state).values())), axis=0)
+        log_density = tf.where(finite, self._kernel.log_density(state), np.nan)
         rows = [buffer.stack() for buffer in tf.nest.flatten(buffers)]
         return [*self.flatten(state, tf.nest.flatten(accumulated)), *rows, log_density]
 
@@ -210,7 +208,7 @@ class Loop:
 
     def _param_positions(self) -> dict[str, int]:
         numbered = tf.nest.pack_sequence_as(self._example, list(range(self._n_leaves)))
-        return dict(self._transition.params(numbered[0]))
+        return dict(self._kernel.params(numbered[0]))
 
     def _with_axis_changed(self, leaves: list[tf.Tensor], change: Any) -> list[tf.Tensor]:
         for position in self._positions.values() if self._without_axis else ():
@@ -264,7 +262,7 @@ class Supplies(NamedTuple):
 
 def _table(prepared: Prepared) -> list[tf.Tensor]:
     """All observations, packed, if the loop needs them."""
-    if not prepared.transition.fetches:
+    if not prepared.kernel.fetches:
         return []
     assert isinstance(prepared.data, InMemory)
     return [prepared.data.rows]

@@ -78,12 +78,12 @@ def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, 
     if minibatch.wants_importance:  # the importance is known only at the mode
         minibatch = without_replacement(model.data.size, minibatch.size)
     model = model.giving_rows(moving_by_rows(model, minibatch, climb))
-    transition = build(Product(model, minibatch, plain(model), climb, {}, shapes))
+    kernel = build(Product(model, minibatch, plain(model), climb, {}, shapes))
     given = constants(
         seed, dict.fromkeys(start, search.stepsize), {"minibatch": minibatch.prepare(None)}, model.dtype, range(1)
     )
-    state = transition.init(given, {name: theta[None] for name, theta in start.items()})
-    loop = Loop(Prepared(transition, given, state, model.data), NOTHING)
+    state = kernel.init(given, {name: theta[None] for name, theta in start.items()})
+    loop = Loop(Prepared(kernel, given, state, model.data), NOTHING)
     plan = Plan(search.n_iterations, thin=None)
     title, storage = "Finding the mode", Memory(0, {}, [])
     leaves = advance.run(loop, loop.flatten(state), plan, storage, title, verbose, failure=ModeSearchError)

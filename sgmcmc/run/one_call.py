@@ -160,7 +160,7 @@ class Run:
         """The statistics to average, since a run without draws does not store them."""
         if self.keep.stores:
             return {}
-        told = prepared.transition.stats(prepared.constants, prepared.state, tf.constant(1, tf.uint32))
+        told = prepared.kernel.stats(prepared.constants, prepared.state, tf.constant(1, tf.uint32))
         if "exploring" in told:  # an exploring chain has no noise, and so no temperature to judge
             return {}
         return {name: told[name].shape[1] for name in tuning.STATISTICS if name in told}
@@ -207,7 +207,7 @@ class Run:
         loop = self.kept.take(self.keep) if prepared is self.kept.prepared else None
         if loop is not None:
             return loop
-        return Loop(prepared, self.keep.recorder(prepared.transition, prepared.chains, self._watched(prepared)))
+        return Loop(prepared, self.keep.recorder(prepared.kernel, prepared.chains, self._watched(prepared)))
 
     def _saved_leaves(self, first: list[tf.Tensor]) -> list[tf.Tensor]:
         assert self.saved is not None

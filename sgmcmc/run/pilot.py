@@ -65,7 +65,7 @@ def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree
     prepared = pilot.prepared(found, mode)
 
     def squares(constants: Tree, state: State, supplied: Supplied) -> Tree:
-        params = prepared.transition.params(state)
+        params = prepared.kernel.params(state)
         each = [(params[name] - mode.params[name]) ** 2 for name in sorted(params)]
         return {"pilot": {"square": sum(tf.reduce_sum(tf.reshape(x, [x.shape[0], -1]), axis=1) for x in each)}}
 

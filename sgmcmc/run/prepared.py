@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.core.types import Mode, State, Transition, Tree
+from sgmcmc.core.types import Kernel, Mode, State, Tree
 from sgmcmc.dataset.data import Data
 
 TUNING = "tuning"  # the key of the tuning among the constants that are computed before a chain begins
@@ -19,9 +19,9 @@ class Prepared:
 
     Parameters
     ----------
-    transition : Transition
+    kernel : Kernel
     constants : Tree
-        The constants of the transition, such as what the gradient estimator computed at
+        The constants of the kernel, such as what the gradient estimator computed at
         the mode.
     state : State
         The state before the first iteration.
@@ -34,7 +34,7 @@ class Prepared:
         The result of stepsize="auto"; else empty.
     """
 
-    transition: Transition
+    kernel: Kernel
     constants: Tree
     state: State
     data: Data

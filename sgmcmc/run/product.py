@@ -14,10 +14,11 @@ from sgmcmc.core.coordinates import Coordinates
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.schedules import first
-from sgmcmc.core.types import FIRST, Batch, Dynamics, Estimate, Gradient, Minibatch, Mode, Tree
+from sgmcmc.core.types import FIRST, Dynamics, Estimate, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.kernel import statistics
 from sgmcmc.kernel.product import Product, build, constants
+from sgmcmc.kernel.supplies import first_batch
 from sgmcmc.minibatch import adaptive
 from sgmcmc.model import Model
 from sgmcmc.run.curvature import Curvature
@@ -124,7 +125,7 @@ class ProductSampler(Sampler):
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin, given the constants that were computed before and the mode."""
         chains = self.chains
-        transition = build(
+        kernel = build(
             Product(
                 self.model,
                 self.minibatch,
@@ -138,14 +139,14 @@ class ProductSampler(Sampler):
             )
         )
         if self.gibbs is not None:
-            transition = then(transition, self.gibbs, len(chains))
+            kernel = then(kernel, self.gibbs, len(chains))
         tuning = found.get(TUNING, {})
         stepsize = dict.fromkeys(self.stepsize, float(tuning["stepsize"])) if tuning else self.stepsize
         given = constants(self.seed, stepsize, found, self.model.dtype, chains)
         centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
-        state = transition.init(given, self.chain_starts(centre if mode is None else mode.params))
+        state = kernel.init(given, self.chain_starts(centre if mode is None else mode.params))
         given["estimator"] = {k: v for k, v in given["estimator"].items() if k != FIRST}
-        prepared = Prepared(transition, given, state, self.model.data, self.n_chains, mode, tuning)
+        prepared = Prepared(kernel, given, state, self.data, self.n_chains, mode, tuning)
         self._warn_of_lost_noise(prepared)
         return prepared
 
@@ -166,8 +167,7 @@ class ProductSampler(Sampler):
     @cached_property
     def functions(self) -> dict[str, Any]:
         """The functions of the user as JSON: their values at the probes and their graphs."""
-        data = self.model.data
-        some = some_rows(data, PROBE_ROWS)
+        some = some_rows(self.data, PROBE_ROWS)
         log_lik = [self.model.log_lik(point, some) for point in self.probes]
         log_prior = [self.model.log_prior(point) for point in self.probes]
         params, rows = (
@@ -176,7 +176,7 @@ class ProductSampler(Sampler):
         gibbs = None
         if self.gibbs is not None:
             seed = tf.constant([1, 2])
-            some = some_rows(data, self.minibatch.size)
+            some = some_rows(self.data, self.minibatch.size)
             updated = [
                 self.gibbs.update(point, some, seed) for point in self.probes[:2]
             ]  # further points may be outside the domain
@@ -203,10 +203,8 @@ def first_estimate(
     model: Model, minibatch: Minibatch, gradient: Gradient, constants: Tree
 ) -> Callable[[Tree], Estimate]:
     """The first estimate of a chain as a function of its position, if the minibatch has the first n observations."""
-    n = minibatch.size
-    weights = tf.ones([n], model.dtype) if minibatch.scale is None else minibatch.scale
-    batch = Batch(some_rows(model.data, n), weights, tf.range(n))
-    rows = {name: tf.zeros([n, width], model.dtype) for name, width in gradient.tables.items()}
+    batch = first_batch(model.data, minibatch, model.dtype)
+    rows = {name: tf.zeros([minibatch.size, width], model.dtype) for name, width in gradient.tables.items()}
 
     def estimate(params: Tree) -> Estimate:
         memory = gradient.init(params, constants)

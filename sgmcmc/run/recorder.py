@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
-from sgmcmc.core.types import Reducer, State, Supplied, Transition, Tree
+from sgmcmc.core.types import Kernel, Reducer, State, Supplied, Tree
 from sgmcmc.run import batch_means
 from sgmcmc.run.identity import summed, told
 
@@ -113,8 +113,8 @@ class Keep:
     def _zeros(self) -> Tree:
         return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self.draw.items()}
 
-    def recorder(self, transition: Transition, n_chains: int, watched: Mapping[str, int] | None = None) -> Recorder:
-        """What the loop does with the states of this transition.
+    def recorder(self, kernel: Kernel, n_chains: int, watched: Mapping[str, int] | None = None) -> Recorder:
+        """What the loop does with the states of this kernel.
 
         `watched` are statistics, {name: how many numbers it has}, whose averages
         accumulate with the reducers.
@@ -122,15 +122,15 @@ class Keep:
         observe = over_chains(self.collect, n_chains) if self.collect else dict
 
         def told(constants: Tree, state: State, supplied: Supplied) -> Tree:
-            return transition.stats(constants, state, supplied.iteration + tf.constant(1, tf.uint32))
+            return kernel.stats(constants, state, supplied.iteration + tf.constant(1, tf.uint32))
 
         def record(constants: Tree, state: State, supplied: Supplied) -> Tree:
             if not self.stores:
                 return {}
-            row = {"posterior": observe(transition.params(state)), "sample_stats": told(constants, state, supplied)}
+            row = {"posterior": observe(kernel.params(state)), "sample_stats": told(constants, state, supplied)}
             if self.gradients:
-                assert transition.gradient is not None
-                row["gradients"] = transition.gradient(constants, state, supplied)
+                assert kernel.gradient is not None
+                row["gradients"] = kernel.gradient(constants, state, supplied)
             return row
 
         def init() -> Any:
@@ -139,7 +139,7 @@ class Keep:
             return Accumulated(of_all, batch_means.begin(watched) if watched else {})
 
         def update(accumulated: Accumulated, constants: Tree, state: State, supplied: Supplied) -> Accumulated:
-            observed = observe(transition.params(state)) if self.reducers else {}
+            observed = observe(kernel.params(state)) if self.reducers else {}
             reduced = {
                 label: over_chains(reducer.update, n_chains)(accumulated.reduced[label], observed)
                 for label, reducer in self.reducers.items()

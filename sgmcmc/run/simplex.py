@@ -13,11 +13,11 @@ import tensorflow as tf
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.dataset.some import some_rows
+from sgmcmc.kernel.simplex import Counts, Simplex, build, constants
 from sgmcmc.run.identity import schedules_told, summed, told
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import PROBE_SCALES, Sampler
 from sgmcmc.simplex.rule import Rule
-from sgmcmc.simplex.transition import Counts, Simplex, build, constants
 
 PROBE_ROWS = 16
 
@@ -57,7 +57,7 @@ class SimplexSampler(Sampler):
         """The same: nothing has to be worked out."""
         chains = self.chains
         alpha = {name: tf.constant(x) for name, x in self.alpha.items()}
-        transition = build(
+        kernel = build(
             Simplex(
                 self.counts,
                 self.rule,
@@ -72,8 +72,8 @@ class SimplexSampler(Sampler):
             )
         )
         given = constants(self.seed, self.stepsize, alpha, chains)
-        state = transition.init(given, self.chain_starts(dict(self.start)))
-        return Prepared(transition, given, state, self.data, self.n_chains)
+        state = kernel.init(given, self.chain_starts(dict(self.start)))
+        return Prepared(kernel, given, state, self.data, self.n_chains)
 
     def _n_counts(self) -> dict[str, tf.Tensor]:
         """The counts of each row in all observations, if not known as a minibatch at the starting point tells them."""

@@ -38,7 +38,7 @@ class Choices(CommonChoices):
     Each is checked on first use.
     """
 
-    logLik: Callable
+    logLik: Callable | None
     logPrior: Callable | None
     preconditioner: Any
     tolerance: float
@@ -112,6 +112,7 @@ class Choices(CommonChoices):
         """The posterior, if the trial shows nothing bad."""
         trial, log_lik, log_prior = self.trial, self.logLik, self.logPrior
         returns = trial.returns
+        assert log_lik is not None
         if (power := self._power) != 1:
             log_lik, log_prior = _times(power, log_lik), log_prior and _times(power, log_prior)
         trial.uses_all_parameters(but=self.moved_by_user)
@@ -130,6 +131,7 @@ class Choices(CommonChoices):
 
     def _require_in_range(self) -> None:
         """Check indices now for data in memory, and for other data when they are read."""
+        assert self.logLik is not None
         attempting = attempt(self.sampler, "logLik", self.logLik, self.start)
         if isinstance(self.data, InMemory):
             require_in_range(attempting, self.data)

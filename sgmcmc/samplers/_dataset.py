@@ -25,6 +25,8 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
     ValueError
         If an entry is invalid; the message names it.
     """
+    if isinstance(dataset, InMemory | Elsewhere):  # of another sampler
+        return dataset
     if isinstance(dataset, tf.data.Dataset | Iterator):
         raise ValueError(
             f"dataset of {of} must be a dict of arrays, or an object with __len__ and take(indices), since minibatches "

@@ -13,13 +13,13 @@ from sgmcmc.core import process
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.schedules import exploring
 from sgmcmc.dataset.entry import described, numeric
+from sgmcmc.kernel.simplex import Counts
 from sgmcmc.run.simplex import SimplexSampler
 from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._suff_stats import SuffStats
 from sgmcmc.simplex.rule import Rule
-from sgmcmc.simplex.transition import Counts
 
 SUM_TO_ONE = 1e-3  # tolerance; probabilities are then divided by their sum
 

@@ -21,9 +21,9 @@ from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.dataset.layout import extremes, may_be_index
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.some import some_of, some_rows
+from sgmcmc.kernel.simplex import Counts
 from sgmcmc.samplers._indices import attempt, require_in_range
 from sgmcmc.samplers._trial import GATHERING, operations, remedy, require_pure
-from sgmcmc.simplex.transition import Counts
 
 LOOKED_AT = 64  # observations on which additivity is checked
 ADDITIVE = 1e-4  # tolerance

@@ -239,8 +239,13 @@ a table of the last gradient of each observation; or an estimator of your own, a
 `Gradient`.""",
     ),
     "dynamics": (
-        "Dynamics or dict of str to Dynamics",
+        "Dynamics or dict of str to Dynamics, optional",
         """The update rule, given the estimated gradient: one for all parameters, or a dict with one for each.""",
+    ),
+    "transition": (
+        "callable, optional",
+        """In place of `dynamics`: a function from the model to a `Transition`, which is all of an iteration. `logLik`
+may then be None, and `stepsize` must be given.""",
     ),
     "optimizer": (
         '{"sgd", "adam"}, default "sgd"',

@@ -1,25 +1,28 @@
-"""Samplers with the user's own update rule: sample and sampleSetup."""
+"""Samplers with the user's own update rule, or whole transition: sample and sampleSetup."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from sgmcmc.core.types import Dynamics
-from sgmcmc.model import LogLik, LogPrior
+from sgmcmc.core.types import Dynamics, Transition
+from sgmcmc.model import LogLik, LogPrior, Model
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import Stepsize
+from sgmcmc.samplers._dynamics import checked_dynamics, probed
 from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
-from sgmcmc.samplers._set_up import checked_dynamics, probed, set_up
+from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers._transition import TransitionChoices
+from sgmcmc.samplers._transition import set_up as set_up_transition
 from sgmcmc.samplers.estimators import Estimator
 from sgmcmc.samplers.subsampling import adaptive
 
 
 @public
 def sample(
-    logLik: LogLik,
+    logLik: LogLik | None,
     dataset: Mapping[str, Any],
     params: Mapping[str, Any],
     stepsize: Stepsize = "auto",
@@ -29,19 +32,21 @@ def sample(
     verbose: bool = True,
     seed: int | None = None,
     *,
-    dynamics: Dynamics | Mapping[str, Dynamics],
+    dynamics: Dynamics | Mapping[str, Dynamics] | None = None,
     gradient: Estimator | None = None,
+    transition: Callable[[Model | None], Transition] | None = None,
     **options: Unpack[Options],
 ) -> Draws:
-    """Sample with an update rule of your own.
+    """Sample with an update rule of your own, or with a whole transition.
 
-    Minibatches, gradients, chains, storage and sessions are those of the other
-    samplers; only the update rule is yours.
+    With `dynamics`, minibatches, gradients, chains, storage and sessions are those of the other samplers; only the
+    update rule is yours. With `transition` there need be no gradient.
 
     See Also
     --------
     sampleSetup : The same, step by step.
     Dynamics : What an update rule consists of.
+    Transition : What a transition consists of.
 
     Examples
     --------
@@ -73,7 +78,7 @@ def sample(
 
 @public
 def sampleSetup(
-    logLik: LogLik,
+    logLik: LogLik | None,
     dataset: Mapping[str, Any],
     params: Mapping[str, Any],
     stepsize: Stepsize = "auto",
@@ -81,8 +86,9 @@ def sampleSetup(
     minibatchSize: float | adaptive = 0.01,
     seed: int | None = None,
     *,
-    dynamics: Dynamics | Mapping[str, Dynamics],
+    dynamics: Dynamics | Mapping[str, Dynamics] | None = None,
     gradient: Estimator | None = None,
+    transition: Callable[[Model | None], Transition] | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up a sampler with an update rule of your own, to run step by step.
@@ -91,6 +97,14 @@ def sampleSetup(
     --------
     See `sample`.
     """
+    if (dynamics is None) == (transition is None):
+        got = "none" if dynamics is None else "both"
+        raise ValueError(f"dynamics of sample must be a Dynamics, or transition a function; got {got} of the two.")
+    if transition is not None:
+        own = TransitionChoices(
+            "sample", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+        )
+        return set_up_transition(own, transition, gradient)
     choices = Choices(
         "sample", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )

@@ -144,8 +144,7 @@ def tune(
         made = setup(logLik, dataset, params, UNKNOWN if steps is None else steps[0], seed=seed, **given)
         group = made._sampler
         seed = group.seed
-        if groups:
-            group.model.data = groups[0].sampler.data  # one copy for all groups
+        dataset = group.data  # one copy for all groups
         tried = _around_rule(group) if steps is None else steps
         groups.append(Group(group, [_of_each(params, eps, given) for eps in tried]))
         candidates += [{"stepsize": eps, **combination} for eps in tried]
@@ -170,6 +169,8 @@ def _require_known(setup: Callable, name: str, arguments: Mapping[str, Any]) -> 
         if isinstance(value, saga | svrg | adaptive):
             why = "its noise depends on the history of the chain, so short chains say little about it"
             raise ValueError(f"{argument} of tune must not be {type(value).__name__}, since {why}; got {value!r}.")
+        if argument == "transition":
+            raise ValueError("transition of tune must be None, since candidates are judged by gradients; got one.")
         if argument not in known:
             raise TypeError(f"tune() got an unexpected keyword argument {argument!r}, which {name} does not have")
 

@@ -39,7 +39,7 @@ class Numbers(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A Markov transition of theta, element by element.
+    """A Markov kernel of theta, element by element.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ class Chain:
         sampler = set_up(name)._sampler
         self.prepared = sampler.prepare(verbose=False, monitored=True)
         specs = {key: tf.TensorSpec(theta.shape, tf.float32) for key, theta in sampler.start.items()}
-        recorder = Keep(specs, gradients=True).recorder(self.prepared.transition, self.prepared.chains)
+        recorder = Keep(specs, gradients=True).recorder(self.prepared.kernel, self.prepared.chains)
         self.loop = Loop(self.prepared, recorder, Fetch.IN_PROGRAM, block_length)
         self.length, self.draw = self.loop.feed.length, None
         assert block_length is None or self.length == block_length

@@ -268,3 +268,160 @@ def test_what_needs_the_noise_of_single_observations_is_refused_without_it():
         ccadl(logLik, DATASET, PARAMS, **RUN, subsampling=systematic)
     with pytest.raises(ValueError, match=r"^gradient of ccadl must have `terms` for a covariance"):
         ccadl(logLik, DATASET, PARAMS, **RUN, gradient=averaged)
+
+
+ONES = {"x": np.repeat([0.0, 1.0], [30, 70]).astype(np.float32)}
+BETA = (71 / 102, np.sqrt(71 * 31 / 102**2 / 103))  # mean and sd of the posterior for a uniform prior
+EXACTLY = {"params": {"p": 0.5}, "stepsize": 1.0, "minibatchSize": 100, "verbose": False, "seed": 1}
+
+
+def beta(model):
+    """Exact draws, by two Gammas: a rejection sampler."""
+
+    def step(params, memory, batch, given):
+        ones = batch.weights * tf.reduce_sum(batch.data["x"])
+        gammas = tf.random.stateless_gamma([2], given.seed, alpha=tf.stack([1 + ones, 1 + 100 - ones]))
+        p = gammas[0] / tf.reduce_sum(gammas)
+        return {"p": p}, memory + 1, ones * tf.math.log(p) + (100 - ones) * tf.math.log1p(-p)
+
+    def init(params, given):
+        return tf.constant(0)
+
+    def stats(memory):
+        return {"made": memory}
+
+    return sgmcmc.Transition(step, init=init, stats=stats, wants_noise=False, vectorized=False)
+
+
+def odds_log_lik(params, dataset):
+    return tf.reduce_sum(dataset["x"] * params["odds"] - tf.nn.softplus(params["odds"]))
+
+
+def odds_log_prior(params):
+    return params["odds"] - 2 * tf.nn.softplus(params["odds"])
+
+
+def metropolis(model, right=True):
+    def step(params, memory, batch, given):
+        moved = {"odds": params["odds"] + tf.sqrt(given.eps["odds"]) * given.noise["odds"]}
+        here, there = (model.log_lik(at, batch.data) + model.log_prior(at) for at in (params, moved))
+        accepted = tf.math.log(tf.random.stateless_uniform([], given.seed)) < there - here
+        accepted = accepted if right else tf.constant(True)
+        return {"odds": tf.where(accepted, moved["odds"], params["odds"])}, memory, tf.where(accepted, there, here)
+
+    return sgmcmc.Transition(step)
+
+
+@pytest.mark.parametrize("chains", [{}, {"nChains": 3}, {"nChains": 3, "sharedMinibatch": True}])
+def test_a_transition_by_rejection_draws_from_the_posterior(chains):
+    """Draws are independent: means of at least 2000 fail a bound of 6 standard errors in fewer than 1 in 10^8 runs."""
+    with pytest.warns(UserWarning, match="XLA cannot compile a function of yours"):
+        out = sgmcmc.sample(None, ONES, **EXACTLY, nIters=2000, transition=beta, **chains)
+    n = out["p"].size
+    assert abs(out["p"].mean() - BETA[0]) < 6 * BETA[1] / np.sqrt(n)
+    assert abs(out["p"].std() / BETA[1] - 1) < 6 / np.sqrt(2 * n)
+    assert np.array_equal(np.unique(out.sampleStats["made"]), np.arange(1, 2001))
+    if chains:
+        assert not (out["p"][0] == out["p"][1]).any()
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_transition_may_use_the_model_and_normals(right):
+    """The chain has some 2000 independent draws; one that accepts everything wanders off."""
+    run = {"stepsize": 0.2, "logPrior": odds_log_prior, "minibatchSize": 100, "verbose": False, "seed": 1}
+    out = sgmcmc.sample(
+        odds_log_lik, ONES, {"odds": 0.8}, **run, nIters=4000, nChains=4, transition=lambda m: metropolis(m, right)
+    )
+    p = 1 / (1 + np.exp(-out["odds"].astype(np.float64)))
+    close = abs(p.mean() - BETA[0]) < 6 * BETA[1] / np.sqrt(2000) and abs(p.std() / BETA[1] - 1) < 6 / np.sqrt(4000)
+    assert close == right
+
+
+def test_a_transition_is_stepped_stored_and_resumed_with_the_same_bits(tmp_path):
+    run = {"stepsize": 0.2, "logPrior": odds_log_prior, "minibatchSize": 10, "seed": 1, "nChains": 2}
+    arguments = (odds_log_lik, ONES, {"odds": 0.8})
+    whole = sgmcmc.sample(*arguments, **run, nIters=300, verbose=False, transition=metropolis)["odds"]
+    sampler = sgmcmc.sampleSetup(*arguments, **run, transition=metropolis)
+    session = sgmcmc.initSess(sampler, verbose=False)
+    for n in (1, 99, 200):
+        sgmcmc.sgmcmcStep(sampler, session, n)
+    assert np.array_equal(sgmcmc.getParams(sampler, session)["odds"], whole[:, -1])
+    stored = {"storage": tmp_path / "own.zarr", "verbose": False, "resume": True}
+    sgmcmc.sample(*arguments, **run, nIters=170, transition=metropolis, **stored)
+    again = sgmcmc.sample(*arguments, **run, nIters=300, transition=metropolis, **stored)["odds"]
+    assert np.array_equal(np.asarray(again), whole)
+    with pytest.raises(ValueError, match="transition of sample must be what it was"):
+        sgmcmc.sample(*arguments, **run, nIters=400, transition=lambda m: metropolis(m, False), **stored)
+
+
+def without_weights(params, memory, batch, given):
+    return params, memory, tf.zeros([2])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"transition": None}, "dynamics of sample must be a Dynamics, or transition a function; got none"),
+        ({"dynamics": sgmcmc.Dynamics(lambda theta, memory, given: (theta, memory))}, "got both of the two"),
+        ({"transition": lambda model: 3}, "transition of sample must return a Transition; got 3"),
+        ({"transition": lambda model: sgmcmc.Transition(without_weights)}, "must keep a value as"),
+        (
+            {"transition": lambda model: sgmcmc.Transition(lambda p, m, b, g: p)},
+            "must return params, memory and a value",
+        ),
+        (
+            {"transition": lambda model: model.log_lik},
+            "transition of sample must be a function in TensorFlow operations",
+        ),
+        ({"stepsize": "auto"}, "stepsize of sample must be given with a transition"),
+        ({"gradient": sgmcmc.svrg()}, "gradient of sample must be None with a transition"),
+        ({"gibbs": lambda *given: {}}, "gibbs of sample must be None with a transition"),
+        ({"preconditioner": [[1.0]]}, "preconditioner of sample must be None with a transition"),
+        ({"minibatchSize": sgmcmc.adaptive()}, "minibatchSize of sample must be a number with a transition"),
+        ({"subsampling": preferential()}, "subsampling of sample must have weights with a transition"),
+        ({"temperature": 2.0}, "logLik of sample must be a function where logPrior or a temperature is given"),
+        ({"gradients": True}, "gradients of sample must be False with a transition"),
+    ],
+)
+def test_bad_transitions_are_refused_before_anything_runs(changed, message):
+    with pytest.raises(ValueError, match=message):
+        sgmcmc.sample(None, ONES, **EXACTLY | {"nIters": 10, "transition": beta} | changed)
+
+
+def test_a_transition_without_a_seed_is_refused_its_random_numbers():
+    def step(params, memory, batch, given):
+        return {"p": tf.random.uniform([])}, memory, tf.zeros([])
+
+    with pytest.raises(ValueError, match="transition of sample must not draw random numbers by itself"):
+        sgmcmc.sample(None, ONES, **EXACTLY, transition=lambda model: sgmcmc.Transition(step))
+
+
+def test_tune_refuses_transitions():
+    with pytest.raises(ValueError, match="transition of tune must be None"):
+        sgmcmc.tune(sgmcmc.sample, odds_log_lik, ONES, {"odds": 0.8}, [0.1, 0.2], transition=metropolis)
+
+
+def test_a_second_noise_is_standard_normal_and_independent_of_the_first():
+    """Moments of 30,000 numbers, with a bound of 6 standard errors: a false alarm in fewer than 1 of 10^8 runs."""
+
+    def step(theta, memory, given):
+        return theta + 0 * given.gradient, {"first": given.noise, "second": given.second}
+
+    def init(theta, given):
+        return {"first": given.noise, "second": given.noise}
+
+    def stats(memory, given):
+        return {"first": tf.reduce_sum(memory["first"][0]), "second": tf.reduce_sum(memory["second"][0])}
+
+    rule = sgmcmc.Dynamics(step, init=init, stats=stats, wants_second=True)
+    params = {"a": np.zeros(2), "b": np.zeros(3)}
+
+    def log_lik(params, dataset):
+        return tf.reduce_sum(dataset["x"]) * (tf.reduce_sum(params["a"]) + tf.reduce_sum(params["b"]))
+
+    run = {"stepsize": 1e-3, "minibatchSize": 10, "nIters": 5000, "nChains": 3, "verbose": False, "seed": 1}
+    out = sgmcmc.sample(log_lik, ONES, params, **run, dynamics=rule)
+    first, second = (np.asarray(out.sampleStats[name], np.float64).ravel() for name in ("first", "second"))
+    of_square = np.sqrt(2.0)
+    for moment, sd in ((first * second, 1), (second, 1), (second**2 - 1, of_square), (first**2 - 1, of_square)):
+        assert abs(moment.mean()) < 6 * sd / np.sqrt(first.size)

@@ -264,7 +264,7 @@ def test_compiled_and_plain_programs_agree(run: Run, monkeypatch: pytest.MonkeyP
         patch.setattr(Compiled, "traced", as_a_graph)
         specs = {name: tf.TensorSpec(np.shape(theta), tf.float32) for name, theta in run.problem.params.items()}
         prepared = sampler.prepared(verbose=False)
-        loop = Loop(prepared, Keep(specs).recorder(prepared.transition, prepared.chains), Fetch.IN_PROGRAM)
+        loop = Loop(prepared, Keep(specs).recorder(prepared.kernel, prepared.chains), Fetch.IN_PROGRAM)
         outcome = loop.advance(loop.flatten(prepared.state), Plan(N_ITERS).stretch(0, N_ITERS, loop.capacity))
     assert len(plain) == 2
 
@@ -305,7 +305,7 @@ def test_seeds() -> None:
 
     def supplied(seed: int | None) -> tuple[bytes, ...]:
         prepared = sgmcmc.sgldSetup(**arguments, seed=seed)._sampler.prepare(verbose=False)
-        supply = prepared.transition.supply(prepared.constants, tf.zeros([1], tf.uint32))
+        supply = prepared.kernel.supply(prepared.constants, tf.zeros([1], tf.uint32))
         return tuple(leaf.numpy().tobytes() for leaf in tf.nest.flatten(supply))
 
     assert supplied(1) == supplied(1)

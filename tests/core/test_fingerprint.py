@@ -502,10 +502,10 @@ def test_a_second_chain_with_other_data_and_another_seed_is_not_compiled(program
         data = InMemory({"x": np.linspace(0, 1, 40) + shift})
         model = Model(log_lik, None, data, Returns.SUM, tf.float64)
         dynamics, shapes = {"theta": sghmc(0.1, 3)}, {"theta": ()}
-        transition = build(Product(model, without_replacement(40, 5), plain(model), dynamics, {}, shapes))
+        kernel = build(Product(model, without_replacement(40, 5), plain(model), dynamics, {}, shapes))
         given = constants(seed, {"theta": stepsize}, {}, tf.float64, range(1))
-        state = transition.init(given, {"theta": tf.zeros([1], tf.float64)})
-        chain = Loop(Prepared(transition, given, state, data), NOTHING, block_length=4)
+        state = kernel.init(given, {"theta": tf.zeros([1], tf.float64)})
+        chain = Loop(Prepared(kernel, given, state, data), NOTHING, block_length=4)
         leaves = chain.advance(chain.flatten(state), Plan(4, thin=None).stretch(0, 4, chain.capacity)).leaves
         chain.feed.close()
         return chain.params_of_chains(leaves)["theta"].tolist()

@@ -44,12 +44,12 @@ def step(theta, memory, given):  # counts how often it is made
 
 
 counting = plain_sghmc._replace(init=init, step=step)
-transition = build(Product(model, with_replacement(90, 9), plain(model), {"theta": counting}, {}, {"theta": ()}, C))
+kernel = build(Product(model, with_replacement(90, 9), plain(model), {"theta": counting}, {}, {"theta": ()}, C))
 given = constants(1, {"theta": 5e-4}, {}, tf.float32, range(C))
-state = transition.init(given, {"theta": tf.zeros([C])})
+state = kernel.init(given, {"theta": tf.zeros([C])})
 record = Recorder(lambda constants, state, supplied: {"posterior": state.params | state.memory["theta"]})
 for fetch in Fetch:
-    loop = Loop(Prepared(transition, given, state, model.data, C), record, fetch, block_length=6)
+    loop = Loop(Prepared(kernel, given, state, model.data, C), record, fetch, block_length=6)
     leaves, plan, calls = loop.flatten(state), Plan(3 * 150), 0
     for begin in range(0, plan.n_iterations, 3):
         leaves = loop.advance(leaves, plan.stretch(begin, begin + 3, loop.capacity)).leaves
@@ -100,10 +100,10 @@ model = Model(lambda p, d: -0.5 * tf.reduce_sum((d["x"] - p["theta"]) ** 2), Non
               tf.float32)
 for n_chains in (1, 3):
     minibatch = weighted(90, 9, tf.float32, np.full(90, 1 / 90))
-    transition = build(Product(model, minibatch, plain(model), {"theta": sgld()}, {}, {"theta": ()}, n_chains))
+    kernel = build(Product(model, minibatch, plain(model), {"theta": sgld()}, {}, {"theta": ()}, n_chains))
     given = constants(1, {"theta": 1e-3}, {"minibatch": minibatch.prepare(None)}, tf.float32, range(n_chains))
-    state = transition.init(given, {"theta": tf.zeros([n_chains])})
-    loop = Loop(Prepared(transition, given, state, model.data, n_chains), NOTHING, Fetch.WHEN_NEEDED, block_length=4)
+    state = kernel.init(given, {"theta": tf.zeros([n_chains])})
+    loop = Loop(Prepared(kernel, given, state, model.data, n_chains), NOTHING, Fetch.WHEN_NEEDED, block_length=4)
     leaves, plan, programs = loop.flatten(state), Plan(40, thin=None), []
     for begin in range(0, plan.n_iterations, 2):
         leaves = loop.advance(leaves, plan.stretch(begin, begin + 2, loop.capacity)).leaves

@@ -49,7 +49,6 @@ FURTHER = {"ccadl": {"a": 0.01}, "baoab": {"alpha": 0.1}, "badodab": {"a": 0.1},
 for _name, _own in FURTHER.items():
     _model = MODEL | ({"stepsize": REQUIRED} if _name in ("psgld", "ccadl") else {})
     POSITIONAL |= {_name: _model | COMMON | _own | RUN, f"{_name}Setup": _model | COMMON | _own | {"seed": None}}
-REQUIRED_BY_NAME = {"sample": ["dynamics"], "sampleSetup": ["dynamics"]}
 SAMPLERS = [name for name in POSITIONAL if "logLik" in POSITIONAL[name]]
 
 # Those on the simplex go by counts in place of a log likelihood.
@@ -72,7 +71,7 @@ def test_positional_arguments_are_those_of_r(name):
 def test_all_other_arguments_are_keyword_only_and_optional(name):
     others = [p for p in parameters_of(name).values() if p.name not in POSITIONAL[name]]
     assert all(p.kind is p.KEYWORD_ONLY for p in others)
-    assert [p.name for p in others if p.default is REQUIRED] == REQUIRED_BY_NAME.get(name, [])
+    assert [p.name for p in others if p.default is REQUIRED] == []
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -99,7 +98,7 @@ def test_control_variates_are_an_argument_or_in_the_name(name):
 @pytest.mark.parametrize("name", SAMPLERS + SIMPLEX)
 def test_an_unknown_argument_is_named_with_its_function(name):
     with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'minibatchsize'"):
-        getattr(sgmcmc, name)(**dict.fromkeys([*POSITIONAL[name], *REQUIRED_BY_NAME.get(name, [])]), minibatchsize=5)
+        getattr(sgmcmc, name)(**dict.fromkeys(POSITIONAL[name]), minibatchsize=5)
 
 
 def test_every_text_of_an_argument_is_used():

@@ -208,14 +208,14 @@ def estimator_of(cv):
 def run(dynamics, minibatch, estimator, given, chains, start, fetch=None, length=3, record=None, **settings):
     """{name: [T, C, ...]} from the package, by these chains in blocks of `length` iterations.
 
-    `record` makes of a transition what is recorded, by default the positions.
+    `record` makes of a kernel what is recorded, by default the positions.
     """
     n_chains, schedules = len(chains), {k: eps for k, eps in STEPSIZE.items() if callable(eps)}
-    transition = build(Product(MODEL, minibatch, estimator, dynamics, schedules, SHAPES, n_chains, **settings))
+    kernel = build(Product(MODEL, minibatch, estimator, dynamics, schedules, SHAPES, n_chains, **settings))
     given = constants(SEED, STEPSIZE, {"estimator": given, "minibatch": minibatch.prepare(None)}, tf.float64, chains)
-    state = transition.init(given, {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES})
-    recorder = Recorder(record(transition) if record else lambda constants, state, supplied: transition.params(state))
-    loop = Loop(Prepared(transition, given, state, MODEL.data, n_chains), recorder, fetch, length)
+    state = kernel.init(given, {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES})
+    recorder = Recorder(record(kernel) if record else lambda constants, state, supplied: kernel.params(state))
+    loop = Loop(Prepared(kernel, given, state, MODEL.data, n_chains), recorder, fetch, length)
     draws = []
     for stretch, outcome in advance.stretches(loop, loop.flatten(state), Plan(T), Pace(loop.feed.length)):
         assert np.isfinite(outcome.log_density).all()
@@ -295,9 +295,9 @@ def test_chains_may_share_their_minibatches(how):
 def test_gradients_at_the_draws_have_minibatches_of_their_own(how, cv, shared):
     """Drawn for another purpose, by the number of the first gradient of their iteration; the chain is the same."""
 
-    def record(transition):
+    def record(kernel):
         def row(constants, state, supplied):
-            return {"theta": transition.params(state), "gradient": transition.gradient(constants, state, supplied)}
+            return {"theta": kernel.params(state), "gradient": kernel.gradient(constants, state, supplied)}
 
         return row
 

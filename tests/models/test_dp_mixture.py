@@ -26,7 +26,7 @@ from sklearn.metrics import adjusted_rand_score
 import sgmcmc
 from sgmcmc import NoRoomError, dpMixture
 from sgmcmc.models import Mixture
-from sgmcmc.models.dp import transition
+from sgmcmc.models.dp import kernel
 from sgmcmc.models.dp.rows import checked_rows, look_like_codes
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 2, 2], [0, 0, 3]])
@@ -141,8 +141,8 @@ def test_the_distribution_over_all_partitions_is_the_posterior(exact_and_found):
 
 
 def test_control_sizes_that_are_off_by_one_are_rejected(monkeypatch):
-    right = transition.counts_of_sticks
-    monkeypatch.setattr(transition, "counts_of_sticks", lambda sizes: right(tf.maximum(sizes - 1, 0)))
+    right = kernel.counts_of_sticks
+    monkeypatch.setattr(kernel, "counts_of_sticks", lambda sizes: right(tf.maximum(sizes - 1, 0)))
     partitions = partition_of(sampled(FIXED, draws=50).assignments)
     assert not accepts(z_of_partitions(Exact(FIXED), partitions))
 

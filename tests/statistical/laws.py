@@ -243,7 +243,7 @@ def begun(
     schedules = {name: h for name, h in eps.items() if callable(h)}
     shapes = {name: tuple(theta.shape[1:]) for name, theta in params.items()}
     n_chains = next(iter(params.values())).shape[0]
-    transition = build(Product(model, minibatch, gradient, dynamics, schedules, shapes, n_chains))
+    kernel = build(Product(model, minibatch, gradient, dynamics, schedules, shapes, n_chains))
     given = constants(
         seed,
         eps,
@@ -251,7 +251,7 @@ def begun(
         model.dtype,
         range(n_chains),
     )
-    return Prepared(transition, given, transition.init(given, params), model.data, n_chains)
+    return Prepared(kernel, given, kernel.init(given, params), model.data, n_chains)
 
 
 def chains(

@@ -252,7 +252,7 @@ def test_gibbs_steps_of_a_hierarchical_model():
         dynamics = {"theta": baoab(0.2), "lam": at_rest()}
         prepared = begun(model, dynamics, without_replacement(size, size), dict.fromkeys(params, eps), params)
         step = GibbsStep(update, frozenset({"lam"}))
-        prepared = replace(prepared, transition=then(prepared.transition, step, n_chains))
+        prepared = replace(prepared, kernel=then(prepared.kernel, step, n_chains))
         draws = simulate(prepared, 1500, 10, lambda state: state.params)
         late = {name: x[30:] for name, x in draws.items()}
         return {

@@ -13,9 +13,9 @@ from sgmcmc.core.streams import keys_of_chains
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.models.dp.allocation import CATEGORIES, COUNTS
+from sgmcmc.models.dp.kernel import MixtureModel, build
 from sgmcmc.models.dp.starts import at_random, counted
 from sgmcmc.models.dp.sticks import log_weights
-from sgmcmc.models.dp.transition import MixtureModel, build
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import Sampler
 
@@ -56,10 +56,10 @@ class MixtureSampler(Sampler):
         constants = keys_of_chains(self.seed, chains) | {
             "stepsize": tf.constant([self.stepsize[name] for name in PARAMETERS], self.dtype)
         }
-        transition = build(self.mixture, self.dtype)
+        kernel = build(self.mixture, self.dtype)
         alpha = tf.fill([len(chains)], tf.constant(self.start["alpha"], self.dtype))
-        state = transition.init(constants, {"alpha": alpha} | {name: tf.constant(x) for name, x in start.items()})
-        return Prepared(transition, constants, state, self.data, self.n_chains)
+        state = kernel.init(constants, {"alpha": alpha} | {name: tf.constant(x) for name, x in start.items()})
+        return Prepared(kernel, constants, state, self.data, self.n_chains)
 
     @property
     def n_stats(self) -> int:

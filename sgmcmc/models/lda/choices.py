@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.kernel.simplex import Counts
 from sgmcmc.samplers._simplex import SimplexChoices
-from sgmcmc.simplex.transition import Counts
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The transition of a simplex sampler: counts from a minibatch, then a rule for each parameter.
+"""The kernel of a simplex sampler: counts from a minibatch, then a rule for each parameter.
 
 The state has the probabilities that the user sees, which may be replaced between
 iterations, and the logarithm of the sum of theta. Their product is theta.
@@ -14,13 +14,16 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
 from sgmcmc.core.parameters import joined, numbered, split
-from sgmcmc.core.random import Purpose, Stream
-from sgmcmc.core.schedules import Schedule, fixed_stepsizes, stepsizes_at
-from sgmcmc.core.streams import key_of, keys_of_chains, seeds
-from sgmcmc.core.types import Minibatch, Supplied, Supply, Transition, Tree
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.schedules import Schedule, fixed_stepsizes
+from sgmcmc.core.streams import keys_of_chains, seeds
+from sgmcmc.core.types import Kernel, Minibatch, Supplied, Supply, Tree
+from sgmcmc.kernel.estimation import MINIBATCH
+from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.kernel.statistics import LOG_DENSITY, of_schedules
+from sgmcmc.kernel.supplies import Observations, together
 from sgmcmc.simplex.rule import Numbers, Rule, expected_counts
 
-MINIBATCH = "minibatch"  # what observations are fetched for
 SEED = "seed"  # what latent variables are drawn from
 
 
@@ -76,7 +79,7 @@ class Simplex(NamedTuple):
 
 
 def constants(seed: int, stepsize: Mapping[str, float | Schedule], alpha: Tree, chains: range) -> Tree:
-    """The inputs of the transition besides the state."""
+    """The inputs of the kernel besides the state."""
     dtype = next(iter(alpha.values())).dtype
     return keys_of_chains(seed, chains) | {
         "stepsize": fixed_stepsizes(stepsize, len(chains), dtype),
@@ -85,12 +88,14 @@ def constants(seed: int, stepsize: Mapping[str, float | Schedule], alpha: Tree, 
     }
 
 
-def build(choices: Simplex) -> Transition:
-    """The transition with these choices."""
+def build(choices: Simplex) -> Kernel:
+    """The kernel with these choices."""
     minibatch, rule, n_chains = choices.minibatch, choices.rule, choices.n_chains
     elements = numbered({name: alpha.shape for name, alpha in choices.alpha.items()})
-    n_elements = max(e.stop for e in elements.values())
+    n_elements, dtype = max(e.stop for e in elements.values()), next(iter(choices.alpha.values())).dtype
     n_batches = 1 if choices.shared_minibatch else n_chains
+    iterations = Iterations(elements, choices.schedules, dtype, n_chains, n_batches, leaps=1)
+    observations = Observations(iterations, minibatch, MINIBATCH, Purpose.MINIBATCH)
     assert minibatch.scale is not None
     scale = minibatch.scale
     specs = {name: tf.TensorSpec(alpha.shape, alpha.dtype) for name, alpha in choices.alpha.items()}
@@ -100,11 +105,9 @@ def build(choices: Simplex) -> Transition:
         else over_chains(choices.counts.of, n_chains)
     )
 
-    def supply(constants: Tree, iterations: tf.Tensor) -> Supply:
-        stream = Stream(key_of(constants, Purpose.MINIBATCH)[:n_batches])
-        indices, _ = minibatch.draw(stream, iterations, constants["minibatch"])
-        draws = {SEED: seeds(constants, Purpose.LATENT, iterations)[:, None]} if choices.counts.takes_seed else {}
-        return Supply({MINIBATCH: indices[:, None]}, draws)
+    def supply(constants: Tree, numbers: tf.Tensor) -> Supply:
+        draws = {SEED: seeds(constants, Purpose.LATENT, numbers)[:, None]} if choices.counts.takes_seed else {}
+        return together([observations.supply(constants, numbers), Supply({}, draws)])
 
     def init(constants: Tree, params: Tree) -> SimplexState:
         unknown = tf.fill([n_chains], tf.constant(np.nan, constants["stepsize"].dtype))
@@ -129,7 +132,7 @@ def build(choices: Simplex) -> Transition:
         return params if choices.log_scale else tf.math.log(tf.maximum(params, smallest))
 
     def step(constants: Tree, state: SimplexState, supplied: Supplied) -> SimplexState:
-        h = stepsizes_at(constants["stepsize"], choices.schedules, list(elements), supplied.iteration)
+        h = iterations.stepsizes(constants, supplied.iteration)
         data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in supplied.data(MINIBATCH).items()}
         seed = (supplied.draws(SEED),) if choices.counts.takes_seed else ()
         counts = mapped(state.params, data, *seed)
@@ -139,7 +142,7 @@ def build(choices: Simplex) -> Transition:
         if choices.normalised:
             expected = {name: expected_counts(omega_of(name, state), scaled[name]) for name in elements}
         alpha = {name: constants["alpha"][name][None] for name in elements}
-        numbers = Numbers(Stream(key_of(constants, Purpose.NOISE)), supplied.iteration, tf.range(n_elements))
+        numbers = Numbers(iterations.stream(constants, Purpose.NOISE), supplied.iteration, tf.range(n_elements))
         eps = tf.concat([tf.repeat(h[name][:, None], e.size, axis=1) for name, e in elements.items()], axis=1)
         # The rule works on elements, so one program draws for all parameters.
         flat = rule.step(numbers, joined(theta), joined(alpha), joined(scaled), joined(expected), eps)
@@ -153,17 +156,13 @@ def build(choices: Simplex) -> Transition:
         return SimplexState(params, totals, log_density)
 
     def stats(constants: Tree, state: SimplexState, iteration: tf.Tensor) -> Tree:
-        told = {"lp": state.log_density}
-        if choices.schedules:
-            before = iteration - tf.constant(1, tf.uint32)
-            h = stepsizes_at(constants["stepsize"], choices.schedules, list(elements), before)
-            told["step_size"] = tf.stack([h[name] for name in elements], axis=1)
-        return told
+        last = iteration - tf.constant(1, tf.uint32)
+        return {LOG_DENSITY: state.log_density} | of_schedules(iterations, constants, last)
 
     def finite(state: SimplexState) -> Tree:
         return {name: finite_chains((theta, state.log_total.get(name, theta))) for name, theta in state.params.items()}
 
-    return Transition(
+    return Kernel(
         init=init,
         supply=supply,
         step=step,

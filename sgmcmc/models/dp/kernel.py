@@ -34,7 +34,7 @@ from sgmcmc.core.chains import finite_chains
 from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.rows import of_table, put
 from sgmcmc.core.streams import key_of
-from sgmcmc.core.types import Minibatch, Supplied, Supply, Transition, Tree
+from sgmcmc.core.types import Kernel, Minibatch, Supplied, Supply, Tree
 from sgmcmc.models.dp.allocation import added, chosen, log_likelihoods
 from sgmcmc.models.dp.moves import Both, drawn, moved_by, scaled, upto
 from sgmcmc.models.dp.sticks import concentration, counts_of_sticks, last_occupied, log_weights, prior_of_sticks
@@ -59,7 +59,7 @@ class MixtureState(NamedTuple):
 
 
 class MixtureModel(NamedTuple):
-    """The parts of a transition.
+    """The parts of a kernel.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ class MixtureModel(NamedTuple):
     rule: Rule | None = None
 
 
-def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
-    """The transition of this mixture."""
+def build(mixture: MixtureModel, dtype: tf.DType) -> Kernel:
+    """The kernel of this mixture."""
     minibatch, rule = mixture.minibatch, mixture.rule
     scale = tf.constant(minibatch.scale, dtype)
 
@@ -179,7 +179,7 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Transition:
         floats = {"alpha": state.alpha, "log_theta": state.log_theta, "sticks": state.sticks}
         return {name: finite_chains(x) for name, x in floats.items()}
 
-    return Transition(
+    return Kernel(
         init=init,
         supply=supply,
         step=step,

@@ -1,0 +1,110 @@
+"""The kernel of a transition of the user's own: the same for all chains, with minibatches, normals and stepsizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
+from sgmcmc.core.parameters import numbered
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.streams import seeds
+from sgmcmc.core.types import Batch, Given, Kernel, Minibatch, Supplied, Supply, Transition, Tree
+from sgmcmc.kernel.estimation import MINIBATCH
+from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.kernel.movement import NOISE
+from sgmcmc.kernel.statistics import LOG_DENSITY, of_schedules
+from sgmcmc.kernel.supplies import Normals, Observations, together
+
+SEED = "seed"  # the name of the seeds of a step in the supply
+
+
+class OwnState(NamedTuple):
+    """Every leaf has a leading chain axis [C, ...]."""
+
+    params: Tree
+    memory: Any
+    log_density: tf.Tensor
+
+
+class Own(NamedTuple):
+    """The choices.
+
+    Parameters
+    ----------
+    transition : Transition
+    minibatch : Minibatch
+    schedules : mapping of str to Schedule
+        The stepsizes that change.
+    shapes : mapping of str to tuple of int
+        The shape of each parameter.
+    dtype : tf.DType
+    n_chains : int
+    shared_minibatch : bool
+        Whether all chains use the same observations.
+    """
+
+    transition: Transition
+    minibatch: Minibatch
+    schedules: Mapping[str, Schedule]
+    shapes: Mapping[str, tuple[int, ...]]
+    dtype: tf.DType
+    n_chains: int
+    shared_minibatch: bool
+
+
+def build(own: Own) -> Kernel:
+    """The kernel of these choices."""
+    transition, n_chains, elements = own.transition, own.n_chains, numbered(own.shapes)
+    iterations = Iterations(
+        elements, own.schedules, own.dtype, n_chains, 1 if own.shared_minibatch else n_chains, leaps=1
+    )
+    observations = Observations(iterations, own.minibatch, MINIBATCH, Purpose.MINIBATCH)
+    normals = Normals(iterations, elements if transition.wants_noise else {}, NOISE, Purpose.NOISE, 1)
+    initial = Normals(iterations, elements, "initial", Purpose.INITIAL, 1)
+
+    def supply(constants: Tree, numbers: tf.Tensor) -> Supply:
+        drawn = {SEED: seeds(constants, Purpose.LATENT, numbers)[:, None]}
+        return together(
+            [observations.supply(constants, numbers), normals.supply(constants, numbers), Supply({}, drawn)]
+        )
+
+    def init(constants: Tree, params: Tree) -> OwnState:
+        first = tf.constant(0, tf.uint32)
+        eps, z = iterations.stepsizes(constants, first), initial.split(initial.drawn(constants, first[None])[0])
+        memory = over_chains(lambda params, *given: transition.init(params, Given(*given)), n_chains)(params, eps, z)
+        return OwnState(params, memory, tf.fill([n_chains], tf.constant(np.nan, own.dtype)))
+
+    def step(constants: Tree, state: OwnState, supplied: Supplied) -> OwnState:
+        def of_one(batch: Batch, params: Tree, memory: Any, given: Tree) -> tuple:
+            return transition.step(params, memory, batch, Given(**given))
+
+        def one_after_the_other(fn: Callable, n_chains: int) -> Callable:
+            specs = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape[1:], x.dtype), tuple(state))
+            return one_by_one(fn, n_chains, specs)
+
+        eps, z = iterations.stepsizes(constants, supplied.iteration), normals.of(supplied)
+        given = {"eps": eps, "noise": z, "seed": supplied.draws(SEED)}
+        each = over_chains if transition.vectorized else one_after_the_other
+        mapped = observations.over_chains(of_one, constants, each)
+        return OwnState(*mapped(*observations.of(supplied), state.params, state.memory, given))
+
+    def stats(constants: Tree, state: OwnState, iteration: tf.Tensor) -> Tree:
+        last = iteration - tf.constant(1, tf.uint32)
+        told = {} if transition.stats is None else over_chains(transition.stats, n_chains)(state.memory)
+        return {LOG_DENSITY: state.log_density} | of_schedules(iterations, constants, last) | told
+
+    return Kernel(
+        init=init,
+        supply=supply,
+        step=step,
+        params=lambda state: state.params,
+        with_params=lambda state, params: state._replace(params=params),
+        log_density=lambda state: state.log_density,
+        finite=lambda state: {name: finite_chains(theta) for name, theta in state.params.items()},
+        stats=stats,
+    )

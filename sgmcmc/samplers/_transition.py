@@ -1,0 +1,96 @@
+"""The argument `transition` of `sample`: an iteration of the user's own, after a trial on abstract tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from sgmcmc.core.tracing import trace
+from sgmcmc.core.types import Transition, Tree
+from sgmcmc.dataset.entry import described
+from sgmcmc.model import Model
+from sgmcmc.run.own import OwnSampler
+from sgmcmc.samplers._checks import attempted, require_flag
+from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._common import CommonChoices
+from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.samplers._trial import require_pure
+
+
+class TransitionChoices(Choices):
+    """The choices with a transition: those of gradients are not used."""
+
+    stepsizes = CommonChoices.stepsizes
+
+
+def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any], gradient: Any) -> Sgmcmc:
+    """The sampler with a transition of the user's own."""
+    for name, value in (("gradient", gradient), ("gibbs", choices.gibbs)):
+        if value is not None:
+            raise choices.refuse(name, "be None with a transition, which is all of an iteration", described(value))
+    if choices.automatic:
+        raise choices.refuse("stepsize", "be given with a transition, of which no variance is known", "'auto'")
+    if choices.curvature.preconditioner is not None:
+        raise choices.refuse("preconditioner", "be None with a transition", described(choices.preconditioner))
+    minibatch = choices.minibatches.minibatch
+    if minibatch.parts:
+        raise choices.refuse("minibatchSize", "be a number with a transition", "adaptive")
+    if minibatch.wants_importance:
+        raise choices.refuse("subsampling", "have weights with a transition, which has no mode", "preferential()")
+    model = None if choices.logLik is None else choices.model
+    if model is None and (choices.logPrior is not None or choices.temperature != 1):
+        raise choices.refuse("logLik", "be a function where logPrior or a temperature is given", "None")
+    own = _checked(choices.sampler, attempted(f"transition of {choices.sampler}", lambda: transition(model)))
+    sampler = OwnSampler(
+        name=choices.sampler,
+        data=choices.data,
+        dtype=choices.float_type,
+        minibatch=minibatch,
+        stepsize=choices.stepsizes,
+        start=choices.start,
+        seed=choices.random_seed,
+        n_chains=choices.n_chains,
+        starts=choices.chain_starts,
+        shared_minibatch=choices.shared_minibatch,
+        settings=choices.settings,
+        transition=own,
+    )
+    _try(sampler)
+    return Sgmcmc(sampler, {}, choices.dataset, seeded=choices.seed is not None)
+
+
+def _checked(of: str, own: Any) -> Transition:
+    if not isinstance(own, Transition):
+        raise ValueError(f"transition of {of} must return a Transition; got {described(own)}.")
+    require_flag("wants_noise of transition", of, own.wants_noise)
+    require_flag("vectorized of transition", of, own.vectorized)
+    return own
+
+
+def _try(sampler: OwnSampler) -> None:
+    """Refuse steps that do not keep shapes and types, or that draw random numbers of their own."""
+    label = f"transition of {sampler.name}"
+    start = {name: tf.TensorSpec(shape, sampler.dtype) for name, shape in sampler.shapes.items()}
+    step = sampler.first_step()
+
+    def trial(params: Tree) -> Any:
+        memory, made = sampler.first_memory(params), step(params)
+        if not isinstance(made, tuple) or len(made) != 3:
+            raise ValueError(f"{label} must return params, memory and a value from `step`; got {described(made)}.")
+        for what, before, after in (
+            ("params", params, made[0]),
+            ("memory", memory, made[1]),
+            ("a value", tf.zeros([], sampler.dtype), made[2]),
+        ):
+            if _specs(before) != _specs(after):
+                raise ValueError(f"{label} must keep {what} as {_specs(before)} in `step`; got {_specs(after)}.")
+        return made, sampler.transition.stats(memory) if sampler.transition.stats else {}
+
+    traced = attempted(label, lambda: trace(trial, start))
+    require_pure(label, traced.graph, "Use given.noise, or given.seed with tf.random.stateless_normal and the like.")
+
+
+def _specs(tree: Any) -> Any:
+    return tf.nest.map_structure(lambda x: (x.dtype.name, tuple(x.shape)), tree)
