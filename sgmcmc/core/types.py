@@ -334,7 +334,8 @@ class Dynamics(NamedTuple):
         ``drift(theta, memory) -> theta``: a move before each step, to the position where its gradient is evaluated.
     stats : callable, optional
         ``stats(memory, given) -> {name: scalar}``, recorded with each draw in ``out.sampleStats``. The averages of
-        "kinetic_temperature" and "variance_ratio" should be 1; they are in ``out.summary()``, and a run warns if not.
+        "kinetic_temperature" and "variance_ratio" should be `temperature` and 1; they are in ``out.summary()``, and a
+        run warns if not.
     leaps : int, default 1
         The number of steps in one iteration, each with its own minibatch.
     wants_noise : bool, default True
@@ -358,6 +359,11 @@ class Dynamics(NamedTuple):
     momentum : bool, default False
         Whether the stepsize is the variance of a momentum, and not of a noise of theta: for `tune`, which tries around
         a first guess.
+    temperature : float, default 1.0
+        What the average of "kinetic_temperature" should be, for a small stepsize and gradients without noise.
+    variance : (float, float), optional
+        (a, b), if for a small stepsize the variance of the chain on a Gaussian is a + b T times the posterior's, with T
+        the average of "kinetic_temperature". Without it, and without a "variance_ratio", nothing is known of it.
 
     Examples
     --------
@@ -376,6 +382,8 @@ class Dynamics(NamedTuple):
     stationary: Callable[[float, np.ndarray, np.ndarray], Stationary] | None = None
     covariance: str | None = None
     momentum: bool = False
+    temperature: float = 1.0
+    variance: tuple[float, float] | None = None
 
 
 class Transition(NamedTuple):

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Averages = Mapping[str, np.ndarray]
 STATISTICS = ("kinetic_temperature", "thermostat", "variance_ratio")
+TEMPERATURE, VARIANCE = (
+    "kineticTemperature",
+    "varianceOfTemperature",
+)  # what dynamics say of themselves, in the settings
 BATCHES = 20
 TOO_HOT = 0.1  # the largest relative error of the kinetic temperature without a warning
 SURE = 1.6  # half widths of the 99% band, which a right average exceeds at most once in 10,000 times
@@ -70,52 +74,24 @@ def temperatures(averages: Averages, settings: Mapping[str, Any]) -> dict[str, B
 def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str, Band]:
     """The chain's variance divided by the posterior's, for each parameter.
 
-    It is exact for a Gaussian as the stepsize tends to 0. The dynamics records it; for
-    SGHMC `_ratio_of_leaps` computes it. Empty for a dynamics without either, and for
-    reshuffled minibatches: their noise depends on the earlier minibatches of the epoch,
-    and most of it cancels.
+    It is exact for a Gaussian as the stepsize tends to 0. The dynamics records it, or says how it follows from the
+    temperature. Empty for a dynamics without either, and for reshuffled minibatches: their noise depends on the earlier
+    minibatches of the epoch, and most of it cancels.
     """
-    temperature = averages.get("kinetic_temperature")
+    temperature, linear = averages.get("kinetic_temperature"), settings.get(VARIANCE, {})
     if settings.get("subsampling") == "reshuffled":
         return {}
     if "variance_ratio" in averages:
         return _bands(averages["variance_ratio"], settings)
-    if temperature is not None and settings.get("L", 1) > 1 and temperature.shape[1] == len(settings["parameters"]):
-        frictions = [settings["alpha"][name] for name in settings["parameters"]]
-        ratios = [_ratio_of_leaps(temperature[:, k], alpha, settings["L"]) for k, alpha in enumerate(frictions)]
-        return _bands(np.stack(ratios, axis=1), settings)
+    if temperature is not None and temperature.shape[1] == len(settings["parameters"]) and linear:
+        a, b = np.transpose([linear.get(name, (np.nan, np.nan)) for name in settings["parameters"]])
+        return _bands(a + b * temperature, settings)
     return {}
 
 
 def right_temperature(settings: Mapping[str, Any], name: str) -> float:
-    """The kinetic temperature for a small stepsize and gradients without noise.
-
-    It is 1 for a thermostat. For SGHMC it begins each iteration at 1, and each leap
-    makes it T' = (1 - alpha)^2 T + 2 alpha, which tends to 1/(1 - alpha/2).
-    """
-    if "L" not in settings:
-        return 1.0
-    alpha = settings["alpha"][name]
-    return (1 - alpha / 2 * (1 - alpha) ** (2 * settings["L"])) / (1 - alpha / 2)
-
-
-def _ratio_of_leaps(temperature: np.ndarray, alpha: float, L: int) -> np.ndarray:
-    """The variance ratio of SGHMC for a small stepsize, by its temperature.
-
-    `temperature` is that after the last of L leaps.
-
-    A change of the momentum in leap j moves theta by w_j = sum_{i < L - j}
-    (1 - alpha)^i times that change by the end of the iteration. Let s eps be the
-    variance that friction and gradient add to the momentum in a leap. The temperature
-    is then q + s (1 - q)/(alpha (2 - alpha)) with q = (1 - alpha)^(2 L). An iteration
-    leaves E (theta - m)^2 unchanged if
-
-        2 curvature Var sum_{j = 1}^{L - 1} w_j = w_0^2 + s sum_{j = 1}^{L - 1} w_j^2.
-    """
-    w = (1 - (1 - alpha) ** np.arange(L, 0, -1)) / alpha
-    q = (1 - alpha) ** (2 * L)
-    s = (temperature - q) * alpha * (2 - alpha) / (1 - q)
-    return (w[0] ** 2 + s * np.sum(w[1:] ** 2)) / (2 * np.sum(w[1:]))
+    """The kinetic temperature of a parameter for a small stepsize and gradients without noise."""
+    return settings.get(TEMPERATURE, {}).get(name, 1.0)
 
 
 def _bands(values: np.ndarray | None, settings: Mapping[str, Any]) -> dict[str, Band]:

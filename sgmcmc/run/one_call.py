@@ -96,7 +96,7 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """What the user chose, by R's names and as JSON."""
-        return dict(self.sampler.settings) | self.keep.settings | {"nIters": self.n_iterations}
+        return dict(self.sampler.settings) | self.sampler.facts | self.keep.settings | {"nIters": self.n_iterations}
 
     @cached_property
     def identity(self) -> dict[str, Any]:

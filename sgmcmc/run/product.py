@@ -21,6 +21,7 @@ from sgmcmc.kernel.product import Product, build, constants
 from sgmcmc.kernel.supplies import first_batch
 from sgmcmc.minibatch import adaptive
 from sgmcmc.model import Model
+from sgmcmc.output import tuning
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.gibbs import GibbsStep, then
 from sgmcmc.run.identity import schedules_told, summed, told
@@ -78,6 +79,15 @@ class ProductSampler(Sampler):
     def wants_mode(self) -> bool:
         """Whether the gradient estimator uses the mode."""
         return self.gradient.wants_mode
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The right temperature of each parameter, and how its variance follows from its temperature."""
+        variances = {name: list(one.variance) for name, one in self.dynamics.items() if one.variance}
+        return {
+            tuning.TEMPERATURE: {name: one.temperature for name, one in self.dynamics.items()},
+            **({tuning.VARIANCE: variances} if variances else {}),
+        }
 
     @property
     def n_stats(self) -> int:
@@ -140,13 +150,13 @@ class ProductSampler(Sampler):
         )
         if self.gibbs is not None:
             kernel = then(kernel, self.gibbs, len(chains))
-        tuning = found.get(TUNING, {})
-        stepsize = dict.fromkeys(self.stepsize, float(tuning["stepsize"])) if tuning else self.stepsize
+        tuned = found.get(TUNING, {})
+        stepsize = dict.fromkeys(self.stepsize, float(tuned["stepsize"])) if tuned else self.stepsize
         given = constants(self.seed, stepsize, found, self.model.dtype, chains)
         centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
         state = kernel.init(given, self.chain_starts(centre if mode is None else mode.params))
         given["estimator"] = {k: v for k, v in given["estimator"].items() if k != FIRST}
-        prepared = Prepared(kernel, given, state, self.data, self.n_chains, mode, tuning)
+        prepared = Prepared(kernel, given, state, self.data, self.n_chains, mode, tuned)
         self._warn_of_lost_noise(prepared)
         return prepared
 

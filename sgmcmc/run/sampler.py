@@ -113,6 +113,11 @@ class Sampler(ABC):
         """Whether the mode is a public field of the sampler."""
         return False
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What its dynamics say of themselves, as JSON, for the judgement of draws; it does not identify a chain."""
+        return {}
+
     def first_positions(self) -> dict[str, np.ndarray]:
         """Where the chains begin, as far as known without a search, in the shape of a draw."""
         if self.n_chains is None:

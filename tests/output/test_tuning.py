@@ -193,6 +193,31 @@ def test_what_some_parameters_tell_is_left_out() -> None:
     assert message.startswith("the kinetic temperature of 'b' is 2 (99% band 2 to 2), not 1 as in a well-tuned sample;")
 
 
+def test_a_rule_says_itself_which_temperature_is_right() -> None:
+    """A momentum of variance 2 eps, on purpose, is not blamed, and one of eps is; its variance follows as it says."""
+
+    def run(temperature: float, nIters: int = 1500) -> tuple[sgmcmc.Draws, list[str]]:
+        def step(theta: tf.Tensor, memory: Any, given: sgmcmc.Given) -> tuple[tf.Tensor, Any]:
+            return theta + 0.5 * given.eps * given.gradient + tf.sqrt(given.eps) * given.noise, {"u": given.noise}
+
+        rule = sgmcmc.Dynamics(
+            step,
+            init=lambda theta, given: {"u": given.noise},
+            stats=lambda memory, given: {"kinetic_temperature": 2 * tf.reduce_mean(memory["u"] ** 2)},
+            temperature=temperature,
+            variance=(0.5, 0.25),
+        )
+        given = LOGISTIC | {"minibatchSize": 200, "stepsize": NARROWEST / 100, "nIters": nIters}
+        return messages_of(sgmcmc.sample, **given, dynamics=rule)
+
+    out, messages = run(2.0)
+    assert messages == []
+    summary = out.summary()
+    assert (summary["temperature_right"] == 2.0).all() and np.allclose(summary["variance_ratio"], 1.0, atol=0.05)
+    _, messages = run(1.0)
+    assert len(messages) == 1 and "not 1 as in a well-tuned sample" in messages[0]
+
+
 # --- the diffusion factor of SGNHT ------------------------------------------------------------------------------------
 
 

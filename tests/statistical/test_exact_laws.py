@@ -609,7 +609,7 @@ def test_the_public_sghmc_has_the_law_of_its_minibatch_size():
 
 
 def test_the_temperature_of_sghmc_where_the_positions_are_right():
-    """1/(1 - alpha/2) without a refresh, and what `right_temperature` says with it, as the stepsize falls.
+    """1/(1 - alpha/2) without a refresh, and what the dynamics says with it, as the stepsize falls.
 
     At every stepsize, E theta'^2 = E theta^2 gives E[theta' nu] = eps T/2, and then the equation of nu times theta'
     gives a Var = T (1 - alpha/2): positions are right at T = 1/(1 - alpha/2), whatever brought the temperature there.
@@ -622,13 +622,13 @@ def test_the_temperature_of_sghmc_where_the_positions_are_right():
         np.testing.assert_allclose(cold[1, 1] / 1e-6, 1 / (1 - alpha / 2), rtol=1e-5)
         np.testing.assert_allclose(cold[0, 0], 1.0, rtol=1e-5)  # and not at the temperature 1
         for L in (1, 2, 5, 400):
-            settings = {"alpha": {"theta": alpha}, "L": L}
+            right = sghmc(alpha, L).temperature
             if L == 1:  # moves before it sees a gradient: its positions have no law, but its momentum has
                 momentum = (1 - alpha) ** 2 + 2 * alpha
             else:
                 momentum = sghmc_iteration(1e-8, 1.0, 0.0, alpha, L).stationary_covariance()[1, 1] / 1e-8
-            np.testing.assert_allclose(tuning.right_temperature(settings, "theta"), momentum, rtol=1e-4)
-        np.testing.assert_allclose(tuning.right_temperature(settings, "theta"), 1 / (1 - alpha / 2), rtol=1e-3)
+            np.testing.assert_allclose(right, momentum, rtol=1e-4)
+        np.testing.assert_allclose(right, 1 / (1 - alpha / 2), rtol=1e-3)
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.3, 0.01])
@@ -639,10 +639,10 @@ def test_the_variance_of_sghmc_follows_from_its_temperature(alpha, L):
     for noise in (0.0, 0.1 / h, 1.0 / h):
         covariance = sghmc_iteration(h, 1.0, noise, alpha, L).stationary_covariance()
         averages = {"kinetic_temperature": np.full((20, 1), covariance[1, 1] / h)}
-        settings = {"alpha": {"theta": alpha}, "L": L, "parameters": ["theta"]}
+        settings = {tuning.VARIANCE: {"theta": sghmc(alpha, L).variance}, "parameters": ["theta"]}
         band = tuning.variance_ratios(averages, settings)["theta"]
         np.testing.assert_allclose(band.mean, covariance[0, 0], rtol=1e-3)
-    assert tuning.variance_ratios({"kinetic_temperature": np.ones((20, 1))}, settings | {"L": 1}) == {}
+    assert sghmc(alpha, 1).variance is None
 
 
 # --- SGNHT: its thermostat is not linear, but its conditional moments and its stationary identities are exact ---------
