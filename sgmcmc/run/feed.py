@@ -24,9 +24,11 @@ from sgmcmc.dataset.layout import aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.run.prepared import Prepared
 
-BLOCK_BYTES = 2**22  # fits into a processor's caches with the rest
-SHORT_BLOCK, SHORT_BLOCK_BYTES = 8, 2**24  # calling a program costs as much as some iterations: blocks need several
-LONGEST_BLOCK = 1024
+# A block costs half a millisecond beyond its iterations, in which what it calls comes back into the caches: long blocks
+# are faster, even if they are larger than a cache. Of data on disk, the first block of a run should not take long.
+BLOCK_BYTES, BLOCK_BYTES_ELSEWHERE = 2**24, 2**22
+SHORT_BLOCK = 8  # iterations; a block of data on disk may be larger if it has fewer
+LONGEST_BLOCK = 4096
 SHORTEST_BLOCK = 2  # a block of one is not sliced, so XLA would fuse, and round, the next operations differently
 AHEAD = 2  # blocks
 
@@ -55,8 +57,8 @@ class Feed:
     prepared : Prepared
     fetch : Fetch, optional
     length : int, optional
-        Iterations in a block. By default a block takes about 4 MB, or half the size of
-        the state, which each call of the loop copies.
+        Iterations in a block. By default a block takes about 16 MB, of data on disk 4 MB, or half the size of the
+        state, which each call of the loop copies.
     """
 
     def __init__(self, prepared: Prepared, fetch: Fetch | None = None, length: int | None = None) -> None:
@@ -65,7 +67,8 @@ class Feed:
         self.fetch = choose(data) if fetch is None else fetch
         one = kernel.supply(constants, tf.zeros([1], tf.uint32))
         self.state_bytes = _n_bytes(tf.nest.flatten(prepared.state))
-        self.length = length or _length(one, data.layout.width, self.state_bytes)
+        most = BLOCK_BYTES if isinstance(data, InMemory) else BLOCK_BYTES_ELSEWHERE
+        self.length = length or _length(one, data.layout.width, self.state_bytes, most)
         self.specs = _specs(one, self.length, data.layout.width)
         self._names = (sorted(one.draws), sorted(one.indices))
         self._draw = Compiled(self._drawn)
@@ -166,11 +169,12 @@ def _specs(one: Supply, length: int, width: int) -> list[tf.TensorSpec]:
     return [*specs, *(tf.TensorSpec([length, *x.shape[1:], width], tf.int64) for x in indices)]
 
 
-def _length(one: Supply, width: int, state_bytes: int) -> int:
+def _length(one: Supply, width: int, state_bytes: int, most: int) -> int:
     """The number of iterations in a block, a power of two."""
     of_iteration = max(_n_bytes(_specs(one, 1, width)), 1)
-    limits = (max(BLOCK_BYTES, state_bytes // 2), SHORT_BLOCK_BYTES)
-    usual, short = (2 ** int(np.log2(max(limit / of_iteration, 1))) for limit in limits)
+    usual, short = (
+        2 ** int(np.log2(max(limit / of_iteration, 1))) for limit in (max(most, state_bytes // 2), BLOCK_BYTES)
+    )
     return max(min(max(usual, min(SHORT_BLOCK, short)), LONGEST_BLOCK), SHORTEST_BLOCK)
 
 

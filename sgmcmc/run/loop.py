@@ -20,11 +20,12 @@ from sgmcmc.core.xla import carried, written
 from sgmcmc.dataset.layout import Layout, aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.run.feed import Feed, Fetch
+from sgmcmc.run.packing import Packing
 from sgmcmc.run.plan import Stretch
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Recorder
 
-MAX_ROWS = 1024
+MAX_ROWS = 4096
 MAX_BYTES = 2**22
 N_ORDERS = 5
 LARGE_STATE = 2**24  # bytes
@@ -69,6 +70,7 @@ class Loop:
         self._positions = self._param_positions()
         self._without_axis = prepared.n_chains is None
         self.row_specs = self._row_specs()  # {group: {name: [C, ...]}}
+        self._packing = Packing(tf.nest.flatten(self.row_specs))
         row_bytes = sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(self.row_specs))
         self.capacity = int(np.clip(MAX_BYTES // max(row_bytes, 1), 1, min(MAX_ROWS, self.feed.length)))
         self._compiled, self._begun = Compiled(self._advance), False
@@ -148,9 +150,7 @@ class Loop:
         n, c, n_rows = self._n_leaves, len(self._flat_constants), self.capacity + 1
         state, accumulated = self.unflatten(list(arguments[:n]))
         first, last, *_ = tf.unstack(tf.cast(arguments[-1][0], tf.int32))
-        buffers = tf.nest.map_structure(
-            lambda s: tf.TensorArray(s.dtype, size=n_rows, element_shape=s.shape), self.row_specs
-        )
+        buffers = [tf.TensorArray(s.dtype, size=n_rows, element_shape=s.shape) for s in self._packing.specs]
 
         def row(
             k: tf.Tensor,
@@ -158,7 +158,7 @@ class Loop:
             state: State,
             finite: tf.Tensor,
             accumulated: Any,
-            buffers: Tree,
+            buffers: list[tf.TensorArray],
             given: list[tf.Tensor],
         ) -> tuple:
             constants = tf.nest.pack_sequence_as(self._constants, given[:c])
@@ -177,7 +177,7 @@ class Loop:
             end = tf.minimum(due + r * thin, last)
             _, state, finite = tf.while_loop(lambda k, *_: k < end, step, (k, state, finite))
             record = self._recorder.record(constants, state, supplied(end - 1))
-            buffers = tf.nest.map_structure(lambda buffer, x: buffer.write(r, x), buffers, record)
+            buffers = [buffer.write(r, x) for buffer, x in zip(buffers, self._packing.packed(record), strict=True)]
             is_due = tf.equal(end, due + r * thin)
             updated = self._recorder.update(accumulated, constants, state, supplied(end - 1))
             accumulated = tf.nest.map_structure(lambda new, old: tf.where(is_due, new, old), updated, accumulated)
@@ -191,7 +191,7 @@ class Loop:
         )
         finite &= tf.reduce_all(tf.stack(list(self._kernel.finite(state).values())), axis=0)
         log_density = tf.where(finite, self._kernel.log_density(state), np.nan)
-        rows = [buffer.stack() for buffer in tf.nest.flatten(buffers)]
+        rows = self._packing.unpacked([buffer.stack() for buffer in buffers])
         return [*self.flatten(state, tf.nest.flatten(accumulated)), *rows, log_density]
 
     def _row_specs(self) -> Tree:
