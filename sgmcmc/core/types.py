@@ -502,18 +502,18 @@ class Kernel(NamedTuple):
         ``supply(constants, iterations) -> Supply``, with iterations uint32 [K].
     step : callable
         ``step(constants, state, supplied) -> state``: one iteration.
-    params : callable
-        ``params(state) -> {name: [C, ...]}``; they are leaves of the state.
-    with_params : callable
-        ``with_params(state, params) -> state``: the state with other parameters, as a user's Gibbs step draws them.
-    log_density : callable
-        ``log_density(state) -> [C]``: the last estimate of the log posterior. It is checked after each iteration; NaN
-        or infinity is a divergence.
     finite : callable
         ``finite(state) -> {name: [C]}``: whether all numbers of each parameter and of its memory are finite.
     stats : callable
         ``stats(constants, state, iteration) -> {name: [C, ...]}``: the statistics of a draw, after
         `iteration` iterations.
+    params : callable
+        ``params(state) -> {name: [C, ...]}``; they are leaves of the state, by default ``state.params``.
+    with_params : callable
+        ``with_params(state, params) -> state``: the state with other parameters, as a user's Gibbs step draws them.
+    log_density : callable
+        ``log_density(state) -> [C]``: the last estimate of the log posterior. It is checked after each iteration; NaN
+        or infinity is a divergence. By default ``state.log_density``.
     gradient : callable, optional
         ``gradient(constants, state, supplied) -> {name: [C, *shape]}``: the estimated gradient at a draw.
     leaps : int
@@ -528,11 +528,11 @@ class Kernel(NamedTuple):
     init: Callable[[Tree, Tree], State]
     supply: Callable[[Tree, tf.Tensor], Supply]
     step: Callable[[Tree, State, Supplied], State]
-    params: Callable[[State], Tree]
-    with_params: Callable[[State, Tree], State]
-    log_density: Callable[[State], tf.Tensor]
     finite: Callable[[State], Tree]
     stats: Callable[[Tree, State, tf.Tensor], Tree]
+    params: Callable[[State], Tree] = lambda state: state.params
+    with_params: Callable[[State, Tree], State] = lambda state, params: state._replace(params=params)
+    log_density: Callable[[State], tf.Tensor] = lambda state: state.log_density
     gradient: Callable[[Tree, State, Supplied], Tree] | None = None
     leaps: int = 1
     fetches: bool = False

@@ -102,9 +102,6 @@ def build(own: Own) -> Kernel:
         init=init,
         supply=supply,
         step=step,
-        params=lambda state: state.params,
-        with_params=lambda state, params: state._replace(params=params),
-        log_density=lambda state: state.log_density,
         finite=lambda state: {name: finite_chains(theta) for name, theta in state.params.items()},
         stats=stats,
     )

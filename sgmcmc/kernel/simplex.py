@@ -166,9 +166,6 @@ def build(choices: Simplex) -> Kernel:
         init=init,
         supply=supply,
         step=step,
-        params=lambda state: state.params,
-        with_params=lambda state, params: state._replace(params=params),
-        log_density=lambda state: state.log_density,
         finite=finite,
         stats=stats,
     )

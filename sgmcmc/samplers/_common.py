@@ -201,6 +201,22 @@ class CommonChoices:
         return checked_minibatches(self.sampler, self.minibatchSize, self.subsampling, self.data.size, self.float_type)
 
     @property
+    def of_sampler(self) -> dict[str, Any]:
+        """The fields that all samplers have: reading them checks all common arguments, in this order."""
+        return {
+            "name": self.sampler,
+            "data": self.data,
+            "dtype": self.float_type,
+            "minibatch": self.minibatches.minibatch,
+            "stepsize": self.stepsizes,
+            "start": self.start,
+            "seed": self.random_seed,
+            "n_chains": self.n_chains,
+            "starts": self.chain_starts,
+            "shared_minibatch": self.shared_minibatch,
+        }
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What the user chose, by R's names and as JSON."""
         starts = self.chain_starts

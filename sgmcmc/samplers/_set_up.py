@@ -36,9 +36,9 @@ def set_up(
     """
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     each |= dict.fromkeys(choices.moved_by_user, at_rest()._replace(leaps=next(iter(each.values())).leaps))
-    own, eps = dict(settings or {}), choices.stepsizes
+    own, fields = dict(settings or {}), choices.of_sampler
     chosen = chosen_gradient(choices, gradient, next(iter(each.values())).leaps)
-    seed, minibatch, model = choices.random_seed, choices.minibatches.minibatch, choices.model
+    minibatch, model = choices.minibatches.minibatch, choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}
     curvature = choices.curvature
     may = chosen.by_rows and curvature.preconditioner is None and not minibatch.parts
@@ -75,23 +75,14 @@ def set_up(
     else:
         warn_unless_sum(choices.sampler, sums)
     sampler = ProductSampler(
-        name=choices.sampler,
-        data=choices.data,
-        dtype=choices.float_type,
+        **fields,
         model=model,
-        minibatch=minibatch,
         gradient=estimator,
         own_gradient=chosen.own,
         dynamics=each,
-        stepsize=eps,
-        start=choices.start,
-        seed=seed,
         search=search,
         curvature=curvature,
-        n_chains=choices.n_chains,
-        starts=choices.chain_starts,
-        shared_minibatch=choices.shared_minibatch,
-        sizing=choices.minibatches.sizing,
+        sizing=sizing,
         gibbs=choices.step_of_user,
         settings=choices.settings | own | chosen.settings | dict(told_apart or {}),
     )

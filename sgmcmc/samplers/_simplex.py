@@ -116,24 +116,15 @@ class SimplexChoices(CommonChoices):
 
 def set_up(choices: SimplexChoices, rule: Rule) -> Sgmcmc:
     """The sampler with these choices."""
-    start, alphas, stepsize = choices.start, choices.alphas, choices.stepsizes
-    for schedule in exploring(stepsize).values():
+    fields, alphas = choices.of_sampler, choices.alphas
+    for schedule in exploring(choices.stepsizes).values():
         raise choices.refuse("stepsize", "have explorationFraction=0, since there is no noise to leave out", schedule)
     if choices.minibatches.minibatch.parts:
         raise choices.refuse("minibatchSize", "be a number", "adaptive")
     if choices.minibatches.minibatch.scale is None:
         raise choices.refuse("subsampling", "be uniform, since suffStats knows no weights", "weights")
     sampler = SimplexSampler(
-        name=choices.sampler,
-        data=choices.data,
-        dtype=choices.float_type,
-        minibatch=choices.minibatches.minibatch,
-        stepsize=stepsize,
-        start=start,
-        seed=choices.random_seed,
-        n_chains=choices.n_chains,
-        starts=choices.chain_starts,
-        shared_minibatch=choices.shared_minibatch,
+        **fields,
         settings=choices.settings,
         counts=choices.counts,
         rule=rule,

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from sgmcmc.core.schedules import exploring
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Transition, Tree
 from sgmcmc.dataset.entry import described
@@ -34,7 +35,9 @@ def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any]
         raise choices.refuse("stepsize", "be given with a transition, of which no variance is known", "'auto'")
     if choices.curvature.preconditioner is not None:
         raise choices.refuse("preconditioner", "be None with a transition", described(choices.preconditioner))
-    minibatch = choices.minibatches.minibatch
+    for schedule in exploring(choices.stepsizes).values():
+        raise choices.refuse("stepsize", "have explorationFraction=0 with a transition", schedule)
+    fields, minibatch = choices.of_sampler, choices.minibatches.minibatch
     if minibatch.parts:
         raise choices.refuse("minibatchSize", "be a number with a transition", "adaptive")
     if minibatch.wants_importance:
@@ -43,20 +46,7 @@ def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any]
     if model is None and (choices.logPrior is not None or choices.temperature != 1):
         raise choices.refuse("logLik", "be a function where logPrior or a temperature is given", "None")
     own = _checked(choices.sampler, attempted(f"transition of {choices.sampler}", lambda: transition(model)))
-    sampler = OwnSampler(
-        name=choices.sampler,
-        data=choices.data,
-        dtype=choices.float_type,
-        minibatch=minibatch,
-        stepsize=choices.stepsizes,
-        start=choices.start,
-        seed=choices.random_seed,
-        n_chains=choices.n_chains,
-        starts=choices.chain_starts,
-        shared_minibatch=choices.shared_minibatch,
-        settings=choices.settings,
-        transition=own,
-    )
+    sampler = OwnSampler(**fields, settings=choices.settings, transition=own)
     _try(sampler)
     return Sgmcmc(sampler, {}, choices.dataset, seeded=choices.seed is not None)
 

@@ -374,6 +374,7 @@ def without_weights(params, memory, batch, given):
             "transition of sample must be a function in TensorFlow operations",
         ),
         ({"stepsize": "auto"}, "stepsize of sample must be given with a transition"),
+        ({"stepsize": sgmcmc.cyclical(1.0, 10, 0.5)}, "stepsize of sample must have explorationFraction=0"),
         ({"gradient": sgmcmc.svrg()}, "gradient of sample must be None with a transition"),
         ({"gibbs": lambda *given: {}}, "gibbs of sample must be None with a transition"),
         ({"preconditioner": [[1.0]]}, "preconditioner of sample must be None with a transition"),
