@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 Averages = Mapping[str, np.ndarray]
 STATISTICS = ("kinetic_temperature", "thermostat", "variance_ratio")
-TEMPERATURE, VARIANCE = (
-    "kineticTemperature",
-    "varianceOfTemperature",
-)  # what dynamics say of themselves, in the settings
+# What dynamics say of themselves, in the settings of draws.
+TEMPERATURE, VARIANCE = "kineticTemperature", "varianceOfTemperature"
 BATCHES = 20
 TOO_HOT = 0.1  # the largest relative error of the kinetic temperature without a warning
 SURE = 1.6  # half widths of the 99% band, which a right average exceeds at most once in 10,000 times

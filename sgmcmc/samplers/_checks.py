@@ -88,3 +88,8 @@ def attempted(label: str, function: Callable[[], Any]) -> Any:
             raise
         told = f"{type(error).__name__}: {error}"
         raise ValueError(f"{label} must be a function in TensorFlow operations; it raised {told}") from error
+
+
+def types_and_shapes(tree: Any) -> Any:
+    """Those of each tensor of a nest, to compare what goes into a function of the user's with what comes out."""
+    return tf.nest.map_structure(lambda x: (x.dtype.name, tuple(x.shape)), tree)

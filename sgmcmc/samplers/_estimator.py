@@ -11,7 +11,7 @@ from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Batch, Estimate, Gradient, Tree
 from sgmcmc.model import Model
 from sgmcmc.run.product import first_estimate
-from sgmcmc.samplers._checks import attempted
+from sgmcmc.samplers._checks import attempted, types_and_shapes
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._trial import require_pure
 
@@ -39,10 +39,10 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
             raise ValueError(f"{label} must return an Estimate; got {type(made).__name__}.")
         scalar = tf.zeros([], model.dtype)
         for before, after in ((scalar, made.value), (params, made.gradient), (memory, made.memory)):
-            if _specs(before) != _specs(after):
+            if types_and_shapes(before) != types_and_shapes(after):
                 raise ValueError(
                     f"{label} must return a scalar, gradients like params, and a memory like that before, here "
-                    f"{_specs(before)}; got {_specs(after)}."
+                    f"{types_and_shapes(before)}; got {types_and_shapes(after)}."
                 )
         return made
 
@@ -53,7 +53,3 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
         traced = attempted(label, lambda: trace(trial, params))
         require_pure(label, traced.graph, "The noise of an estimate must come from its minibatch.")
     return checked
-
-
-def _specs(tree: Any) -> Any:
-    return tf.nest.map_structure(lambda x: (x.dtype.name, tuple(x.shape)), tree)

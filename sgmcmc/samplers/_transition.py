@@ -13,7 +13,7 @@ from sgmcmc.core.types import Transition, Tree
 from sgmcmc.dataset.entry import described
 from sgmcmc.model import Model
 from sgmcmc.run.own import OwnSampler
-from sgmcmc.samplers._checks import attempted, require_flag
+from sgmcmc.samplers._checks import attempted, require_flag, types_and_shapes
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._sgmcmc import Sgmcmc
@@ -74,13 +74,11 @@ def _try(sampler: OwnSampler) -> None:
             ("memory", memory, made[1]),
             ("a value", tf.zeros([], sampler.dtype), made[2]),
         ):
-            if _specs(before) != _specs(after):
-                raise ValueError(f"{label} must keep {what} as {_specs(before)} in `step`; got {_specs(after)}.")
+            if types_and_shapes(before) != types_and_shapes(after):
+                raise ValueError(
+                    f"{label} must keep {what} as {types_and_shapes(before)} in `step`; got {types_and_shapes(after)}."
+                )
         return made, sampler.transition.stats(memory) if sampler.transition.stats else {}
 
     traced = attempted(label, lambda: trace(trial, start))
     require_pure(label, traced.graph, "Use given.noise, or given.seed with tf.random.stateless_normal and the like.")
-
-
-def _specs(tree: Any) -> Any:
-    return tf.nest.map_structure(lambda x: (x.dtype.name, tuple(x.shape)), tree)
