@@ -1,4 +1,4 @@
-"""What all parts of a product know of an iteration: its number, its random numbers and its stepsizes.
+"""What all parts of a kernel know of an iteration: its number, its random numbers and its stepsizes.
 
 An iteration makes L leaps, each with its own gradient. Gradients are counted through all
 iterations, and their number is the counter of their random numbers.
@@ -7,15 +7,28 @@ iterations, and their number is the counter of their random numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from sgmcmc.core.parameters import Elements
+from sgmcmc.core.parameters import Elements, numbered
 from sgmcmc.core.random import Purpose, Stream
-from sgmcmc.core.schedules import Schedule, exploring, stepsizes_at
-from sgmcmc.core.streams import key_of
+from sgmcmc.core.schedules import Schedule, exploring, fixed_stepsizes, stepsizes_at
+from sgmcmc.core.streams import key_of, keys_of_chains
 from sgmcmc.core.types import Part, Tree
+
+FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # computed before the first iteration
+
+
+def constants(seed: int, stepsize: Mapping[str, float | Schedule], found: Tree, dtype: tf.DType, chains: range) -> Tree:
+    """The constants of a kernel; a stepsize that changes is NaN here.
+
+    `found` has those that were computed before: the constants of the "estimator", the counts of each row in all data
+    ("gathered"), those of the "minibatch", and the root of the "preconditioner".
+    """
+    found = {key: found.get(key, {}) for key in FOUND}
+    return found | keys_of_chains(seed, chains) | {"stepsize": fixed_stepsizes(stepsize, len(chains), dtype)}
 
 
 class Iterations(NamedTuple):
@@ -23,22 +36,33 @@ class Iterations(NamedTuple):
 
     Parameters
     ----------
-    elements : mapping of str to Elements
+    shapes : mapping of str to tuple of int
+        The shape of each parameter.
+    dtype : tf.DType
     schedules : mapping of str to Schedule
         The stepsizes that change.
-    dtype : tf.DType
     n_chains : int
-    n_batches : int
-        How many minibatches a gradient takes: one for each chain, or 1 if they share it.
+    shared_minibatch : bool
+        Whether all chains use the same observations, or each draws its own.
     leaps : int
     """
 
-    elements: Mapping[str, Elements]
-    schedules: Mapping[str, Schedule]
+    shapes: Mapping[str, tuple[int, ...]]
     dtype: tf.DType
-    n_chains: int
-    n_batches: int
-    leaps: int
+    schedules: Mapping[str, Schedule] = MappingProxyType({})
+    n_chains: int = 1
+    shared_minibatch: bool = False
+    leaps: int = 1
+
+    @property
+    def elements(self) -> dict[str, Elements]:
+        """The numbers of each parameter's elements, by which their random numbers are drawn."""
+        return numbered(self.shapes)
+
+    @property
+    def n_batches(self) -> int:
+        """How many minibatches a gradient takes: one for each chain, or 1 if they share it."""
+        return 1 if self.shared_minibatch else self.n_chains
 
     def stream(self, constants: Tree, purpose: Purpose) -> Stream:
         """The random numbers of all chains, or of all minibatches."""
@@ -55,7 +79,7 @@ class Iterations(NamedTuple):
 
     def stepsizes(self, constants: Tree, iteration: tf.Tensor) -> Tree:
         """The stepsize of each parameter, {name: [C]}."""
-        return stepsizes_at(constants["stepsize"], self.schedules, list(self.elements), iteration)
+        return stepsizes_at(constants["stepsize"], self.schedules, sorted(self.shapes), iteration)
 
     def exploring(self, iteration: tf.Tensor) -> Tree:
         """For the parameters whose schedule explores, 1 while no noise is added, and else 0."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
-from sgmcmc.core.parameters import numbered
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.streams import seeds
 from sgmcmc.core.types import Batch, Given, Kernel, Minibatch, Supplied, Supply, Transition, Tree
 from sgmcmc.kernel.estimation import MINIBATCH
@@ -38,31 +36,18 @@ class Own(NamedTuple):
     ----------
     transition : Transition
     minibatch : Minibatch
-    schedules : mapping of str to Schedule
-        The stepsizes that change.
-    shapes : mapping of str to tuple of int
-        The shape of each parameter.
-    dtype : tf.DType
-    n_chains : int
-    shared_minibatch : bool
-        Whether all chains use the same observations.
+    iterations : Iterations
     """
 
     transition: Transition
     minibatch: Minibatch
-    schedules: Mapping[str, Schedule]
-    shapes: Mapping[str, tuple[int, ...]]
-    dtype: tf.DType
-    n_chains: int
-    shared_minibatch: bool
+    iterations: Iterations
 
 
 def build(own: Own) -> Kernel:
     """The kernel of these choices."""
-    transition, n_chains, elements = own.transition, own.n_chains, numbered(own.shapes)
-    iterations = Iterations(
-        elements, own.schedules, own.dtype, n_chains, 1 if own.shared_minibatch else n_chains, leaps=1
-    )
+    transition, iterations, n_chains = own.transition, own.iterations, own.iterations.n_chains
+    elements = iterations.elements
     observations = Observations(iterations, own.minibatch, MINIBATCH, Purpose.MINIBATCH)
     normals = Normals(iterations, elements if transition.wants_noise else {}, NOISE, Purpose.NOISE, 1)
     initial = Normals(iterations, elements, "initial", Purpose.INITIAL, 1)
@@ -77,7 +62,7 @@ def build(own: Own) -> Kernel:
         first = tf.constant(0, tf.uint32)
         eps, z = iterations.stepsizes(constants, first), initial.split(initial.drawn(constants, first[None])[0])
         memory = over_chains(lambda params, *given: transition.init(params, Given(*given)), n_chains)(params, eps, z)
-        return OwnState(params, memory, tf.fill([n_chains], tf.constant(np.nan, own.dtype)))
+        return OwnState(params, memory, tf.fill([n_chains], tf.constant(np.nan, iterations.dtype)))
 
     def step(constants: Tree, state: OwnState, supplied: Supplied) -> OwnState:
         def of_one(batch: Batch, params: Tree, memory: Any, given: Tree) -> tuple:

@@ -15,9 +15,6 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains
 from sgmcmc.core.covariance import Covariance
-from sgmcmc.core.parameters import numbered
-from sgmcmc.core.schedules import Schedule, fixed_stepsizes
-from sgmcmc.core.streams import keys_of_chains
 from sgmcmc.core.types import Dynamics, Gradient, Kernel, Memory, Minibatch, Part, Supplied, Supply, Tree
 from sgmcmc.kernel.estimation import Estimation, InParts, Monitor
 from sgmcmc.kernel.iterations import Iterations
@@ -25,8 +22,6 @@ from sgmcmc.kernel.movement import Movement
 from sgmcmc.kernel.statistics import LAST, LOG_DENSITY, recorded
 from sgmcmc.kernel.supplies import together
 from sgmcmc.model import Model
-
-FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # computed before the first iteration
 
 
 class ProductState(NamedTuple):
@@ -49,36 +44,17 @@ class Product(NamedTuple):
     gradient : Gradient
     dynamics : mapping of str to Dynamics
         One for each parameter, all with the same number of leaps.
-    schedules : mapping of str to Schedule
-        The stepsizes that change; all others are constants of the kernel.
-    shapes : mapping of str to tuple of int
-        The shape of each parameter.
-    n_chains : int, default 1
-    shared_minibatch : bool, default False
-        Whether all chains use the same observations in each step, which makes them dependent.
-    monitored : bool, default False
-        Whether to estimate gradients at the draws, each from its own minibatch.
+    iterations : Iterations
+    monitored : bool
+        Whether the gradient at a draw can be estimated, each from its own minibatch.
     """
 
     model: Model
     minibatch: Minibatch
     gradient: Gradient
     dynamics: Mapping[str, Dynamics]
-    schedules: Mapping[str, Schedule]
-    shapes: Mapping[str, tuple[int, ...]]
-    n_chains: int = 1
-    shared_minibatch: bool = False
+    iterations: Iterations
     monitored: bool = False
-
-
-def constants(seed: int, stepsize: Mapping[str, float | Schedule], found: Tree, dtype: tf.DType, chains: range) -> Tree:
-    """The constants of a product's kernel; a stepsize that changes is NaN here.
-
-    `found` has those that were computed before: the constants of the "estimator", the counts of each row in all data
-    ("gathered"), those of the "minibatch", and the root of the "preconditioner".
-    """
-    found = {key: found.get(key, {}) for key in FOUND}
-    return found | keys_of_chains(seed, chains) | {"stepsize": fixed_stepsizes(stepsize, len(chains), dtype)}
 
 
 def moving_by_rows(model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics]) -> frozenset[str]:
@@ -100,10 +76,8 @@ def build(product: Product) -> Kernel:
     """The kernel of these choices."""
     minibatch, gradient, dynamics = product.minibatch, product.gradient, product.dynamics
     (leaps,) = {d.leaps for d in dynamics.values()}
-    n_chains, elements = product.n_chains, numbered(product.shapes)
-    n_batches = 1 if product.shared_minibatch else n_chains
-    iterations = Iterations(elements, product.schedules, product.model.dtype, n_chains, n_batches, leaps)
-    covariances = {name: Covariance(how) for name in elements if (how := dynamics[name].covariance)}
+    iterations = product.iterations._replace(leaps=leaps)
+    covariances = {name: Covariance(how) for name in sorted(dynamics) if (how := dynamics[name].covariance)}
     estimator = InParts if minibatch.parts else Estimation
     estimation = estimator(iterations, minibatch, gradient, product.model.data.size, covariances)
     movement = Movement(iterations, dynamics, product.model.by_rows)
@@ -114,7 +88,7 @@ def build(product: Product) -> Kernel:
         return together(part.supply(constants, numbers) for part in parts)
 
     def init(constants: Tree, params: Tree) -> ProductState:
-        unknown = tf.fill([n_chains], tf.constant(np.nan, iterations.dtype))
+        unknown = tf.fill([iterations.n_chains], tf.constant(np.nan, iterations.dtype))
         memory, estimator = movement.begun(constants, params), estimation.begun(constants, params)
         return ProductState(params, memory, estimator, unknown, estimation.counts())
 

@@ -13,16 +13,16 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
-from sgmcmc.core.parameters import joined, numbered, split
+from sgmcmc.core.parameters import joined, split
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.schedules import Schedule, fixed_stepsizes
-from sgmcmc.core.streams import keys_of_chains, seeds
+from sgmcmc.core.streams import seeds
 from sgmcmc.core.types import Kernel, Minibatch, Supplied, Supply, Tree
 from sgmcmc.kernel.estimation import MINIBATCH
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.statistics import LOG_DENSITY, of_schedules
 from sgmcmc.kernel.supplies import Observations, together
 from sgmcmc.simplex.rule import Numbers, Rule, expected_counts
+from sgmcmc.simplex.scale import Scale
 
 SEED = "seed"  # what latent variables are drawn from
 
@@ -53,51 +53,30 @@ class Simplex(NamedTuple):
     minibatch : Minibatch
     alpha : mapping of str to tf.Tensor
         In the shape of each parameter.
-    schedules : mapping of str to Schedule
-        The stepsizes that change.
     n_counts : mapping of str to tf.Tensor
         About how many counts there are in all observations, for each row of each parameter.
-    n_chains : int
-    shared_minibatch : bool
-        Whether all chains use the same observations.
-    normalised : bool
-        Whether parameters are omega = theta / sum(theta), or theta.
-    log_scale : bool
-        Whether they are logarithms.
+    iterations : Iterations
+    scale : Scale
+        What parameters are.
     """
 
     counts: Counts
     rule: Rule
     minibatch: Minibatch
     alpha: Mapping[str, tf.Tensor]
-    schedules: Mapping[str, Schedule]
     n_counts: Mapping[str, tf.Tensor]
-    n_chains: int
-    shared_minibatch: bool
-    normalised: bool
-    log_scale: bool
-
-
-def constants(seed: int, stepsize: Mapping[str, float | Schedule], alpha: Tree, chains: range) -> Tree:
-    """The inputs of the kernel besides the state."""
-    dtype = next(iter(alpha.values())).dtype
-    return keys_of_chains(seed, chains) | {
-        "stepsize": fixed_stepsizes(stepsize, len(chains), dtype),
-        "alpha": dict(alpha),
-        "minibatch": {},
-    }
+    iterations: Iterations
+    scale: Scale
 
 
 def build(choices: Simplex) -> Kernel:
     """The kernel with these choices."""
-    minibatch, rule, n_chains = choices.minibatch, choices.rule, choices.n_chains
-    elements = numbered({name: alpha.shape for name, alpha in choices.alpha.items()})
-    n_elements, dtype = max(e.stop for e in elements.values()), next(iter(choices.alpha.values())).dtype
-    n_batches = 1 if choices.shared_minibatch else n_chains
-    iterations = Iterations(elements, choices.schedules, dtype, n_chains, n_batches, leaps=1)
+    minibatch, rule, iterations = choices.minibatch, choices.rule, choices.iterations
+    n_chains, elements = iterations.n_chains, iterations.elements
+    n_elements = max(e.stop for e in elements.values())
     observations = Observations(iterations, minibatch, MINIBATCH, Purpose.MINIBATCH)
-    assert minibatch.scale is not None
-    scale = minibatch.scale
+    weight, scale = minibatch.scale, choices.scale
+    assert weight is not None
     specs = {name: tf.TensorSpec(alpha.shape, alpha.dtype) for name, alpha in choices.alpha.items()}
     mapped = (
         one_by_one(choices.counts.of, n_chains, specs)
@@ -110,37 +89,23 @@ def build(choices: Simplex) -> Kernel:
         return together([observations.supply(constants, numbers), Supply({}, draws)])
 
     def init(constants: Tree, params: Tree) -> SimplexState:
-        unknown = tf.fill([n_chains], tf.constant(np.nan, constants["stepsize"].dtype))
+        unknown = tf.fill([n_chains], tf.constant(np.nan, iterations.dtype))
         totals = {}
-        for name, alpha in constants["alpha"].items() if choices.normalised else ():
+        for name, alpha in constants["alpha"].items() if scale.normalised else ():
             log_total = tf.math.log(rule.total(alpha, choices.n_counts[name]))
             totals[name] = tf.tile(log_total[None], [n_chains] + [1] * (alpha.shape.rank - 1))
         return SimplexState(params, totals, unknown)
-
-    def omega_of(name: str, state: SimplexState) -> tf.Tensor:
-        return tf.exp(state.params[name]) if choices.log_scale else state.params[name]
-
-    def theta_of(name: str, state: SimplexState) -> tf.Tensor:
-        params = state.params[name]
-        if not choices.normalised:
-            return tf.exp(params) if choices.log_scale else params
-        log_total = state.log_total[name][..., None]
-        return tf.exp(params + log_total) if choices.log_scale else params * tf.exp(log_total)
-
-    def log_of(params: tf.Tensor) -> tf.Tensor:
-        smallest = np.finfo(params.dtype.as_numpy_dtype).tiny
-        return params if choices.log_scale else tf.math.log(tf.maximum(params, smallest))
 
     def step(constants: Tree, state: SimplexState, supplied: Supplied) -> SimplexState:
         h = iterations.stepsizes(constants, supplied.iteration)
         data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in supplied.data(MINIBATCH).items()}
         seed = (supplied.draws(SEED),) if choices.counts.takes_seed else ()
         counts = mapped(state.params, data, *seed)
-        theta = {name: theta_of(name, state) for name in elements}
-        scaled = {name: scale * counts[name] for name in elements}
+        theta = {name: scale.theta(state.params[name], state.log_total.get(name)) for name in elements}
+        scaled = {name: weight * counts[name] for name in elements}
         expected = {name: tf.zeros_like(x) for name, x in theta.items()}
-        if choices.normalised:
-            expected = {name: expected_counts(omega_of(name, state), scaled[name]) for name in elements}
+        if scale.normalised:
+            expected = {name: expected_counts(scale.natural(state.params[name]), scaled[name]) for name in elements}
         alpha = {name: constants["alpha"][name][None] for name in elements}
         numbers = Numbers(iterations.stream(constants, Purpose.NOISE), supplied.iteration, tf.range(n_elements))
         eps = tf.concat([tf.repeat(h[name][:, None], e.size, axis=1) for name, e in elements.items()], axis=1)
@@ -148,11 +113,11 @@ def build(choices: Simplex) -> Kernel:
         flat = rule.step(numbers, joined(theta), joined(alpha), joined(scaled), joined(expected), eps)
         params, totals, log_density = {}, {}, tf.zeros_like(state.log_density)
         for name, log_theta in split(flat, elements).items():
-            log_density += _log_density(alpha[name] + scaled[name], log_of(state.params[name]), choices.normalised)
-            if choices.normalised:
+            log_density += scale.log_density(alpha[name] + scaled[name], state.params[name])
+            if scale.normalised:
                 totals[name] = tf.reduce_logsumexp(log_theta, axis=-1)
                 log_theta -= totals[name][..., None]
-            params[name] = log_theta if choices.log_scale else tf.exp(log_theta)
+            params[name] = scale.of_log(log_theta)
         return SimplexState(params, totals, log_density)
 
     def stats(constants: Tree, state: SimplexState, iteration: tf.Tensor) -> Tree:
@@ -169,11 +134,3 @@ def build(choices: Simplex) -> Kernel:
         finite=finite,
         stats=stats,
     )
-
-
-def _log_density(shape: tf.Tensor, log_params: tf.Tensor, normalised: bool) -> tf.Tensor:
-    """The Dirichlet or Gamma log density with the estimated counts, unnormalised, [C]."""
-    terms = (shape - 1) * log_params
-    if not normalised:
-        terms -= tf.exp(log_params)
-    return tf.reduce_sum(tf.reshape(terms, [terms.shape[0], -1]), axis=1)

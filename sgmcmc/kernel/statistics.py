@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
-from sgmcmc.core.schedules import Schedule, exploring
-from sgmcmc.core.types import Dynamics, Given, Memory, Minibatch, Tree
+from sgmcmc.core.types import Dynamics, Given, Memory, Tree
 from sgmcmc.kernel.iterations import Iterations
 
 LOG_DENSITY, STEPSIZE, EXPLORING = "lp", "step_size", "exploring"
@@ -22,19 +21,6 @@ def of_dynamics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> 
         return frozenset()
     given = Given(tf.ones([], dtype), tf.zeros(shape, dtype))
     return frozenset(dynamics.stats(dynamics.init(given.noise, given), Given(given.eps)))
-
-
-def count(
-    dynamics: Mapping[str, Dynamics],
-    shapes: Mapping[str, tuple[int, ...]],
-    schedules: Mapping[str, Schedule],
-    minibatch: Minibatch,
-    dtype: tf.DType,
-) -> int:
-    """How many numbers `recorded` has for a chain."""
-    by_parameter = set().union(*(of_dynamics(one, shapes[name], dtype) for name, one in dynamics.items()))
-    by_parameter |= ({STEPSIZE} if schedules else set()) | ({EXPLORING} if exploring(schedules) else set())
-    return 1 + (2 if minibatch.parts else 0) + len(by_parameter) * len(shapes)
 
 
 def recorded(

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from sgmcmc.core.tree import from_paths, with_paths
 from sgmcmc.core.types import Mode, Tree
-from sgmcmc.kernel.product import FOUND
+from sgmcmc.kernel.iterations import FOUND
 from sgmcmc.run.prepared import TUNING, Prepared
 
 FORMAT = 1
@@ -77,7 +77,7 @@ class Beginning(NamedTuple):
     @classmethod
     def of(cls, settings: dict[str, Any], prepared: Prepared) -> Beginning:
         """The beginning of these chains."""
-        found = {key: prepared.constants.get(key, {}) for key in FOUND} | {TUNING: prepared.tuning}
+        found = {key: prepared.constants[key] for key in FOUND} | {TUNING: prepared.tuning}
         return cls(settings, found, prepared.mode)
 
     def encode(self) -> bytes:

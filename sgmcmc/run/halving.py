@@ -22,7 +22,7 @@ from sgmcmc.core.progress import Progress
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import State, Tree
 from sgmcmc.dataset.data import block_size
-from sgmcmc.kernel.product import FOUND
+from sgmcmc.kernel.iterations import FOUND
 from sgmcmc.output.tuned import Judged
 from sgmcmc.run.checkpoint import Beginning
 from sgmcmc.run.judge import discrepancies, flattened, gradients_at

@@ -13,7 +13,8 @@ from sgmcmc.core.errors import ModeSearchError
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Dynamics, Minibatch, Mode, Tree
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel.product import Product, build, constants, moving_by_rows
+from sgmcmc.kernel.iterations import Iterations, constants
+from sgmcmc.kernel.product import Product, build, moving_by_rows
 from sgmcmc.laplace import search as automatic
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.trouble import warn_if_far
@@ -78,7 +79,7 @@ def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, 
     if minibatch.wants_importance:  # the importance is known only at the mode
         minibatch = without_replacement(model.data.size, minibatch.size)
     model = model.giving_rows(moving_by_rows(model, minibatch, climb))
-    kernel = build(Product(model, minibatch, plain(model), climb, {}, shapes))
+    kernel = build(Product(model, minibatch, plain(model), climb, Iterations(shapes, model.dtype)))
     given = constants(
         seed, dict.fromkeys(start, search.stepsize), {"minibatch": minibatch.prepare(None)}, model.dtype, range(1)
     )

@@ -9,8 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from sgmcmc.core.schedules import fixed_stepsizes
-from sgmcmc.core.streams import keys_of_chains
 from sgmcmc.core.types import Given, Mode, Transition, Tree
 from sgmcmc.kernel.own import Own, build
 from sgmcmc.kernel.supplies import first_batch
@@ -30,40 +28,14 @@ class OwnSampler(Sampler):
 
     transition: Transition
 
-    @property
-    def n_stats(self) -> int:
-        """How many numbers are recorded beside each draw of a chain."""
-        start = {name: tf.constant(theta) for name, theta in self.start.items()}
-        stats = self.transition.stats(self.first_memory(start)) if self.transition.stats else {}
-        return 1 + (len(start) if self.schedules else 0) + sum(int(tf.size(x)) for x in stats.values())
-
-    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
-        """Chains about to begin."""
+    def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
+        """Chains about to begin: nothing has to be worked out."""
         if monitored:
             raise ValueError(
                 f"gradients of {self.name} must be False with a transition, which estimates none; got True."
             )
-        return self.prepared({}, None)
-
-    def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """The same: nothing has to be worked out."""
-        chains = self.chains
-        kernel = build(
-            Own(
-                self.transition,
-                self.minibatch,
-                self.schedules,
-                self.shapes,
-                self.dtype,
-                len(chains),
-                self.shared_minibatch,
-            )
-        )
-        given = keys_of_chains(self.seed, chains) | {
-            "stepsize": fixed_stepsizes(self.stepsize, len(chains), self.dtype),
-            "minibatch": self.minibatch.prepare(None),
-            "gathered": {},
-        }
+        kernel = build(Own(self.transition, self.minibatch, self.iterations))
+        given = self.constants({"minibatch": self.minibatch.prepare(None)})
         state = kernel.init(given, self.chain_starts({name: tf.constant(x) for name, x in self.start.items()}))
         return Prepared(kernel, given, state, self.data, self.n_chains)
 

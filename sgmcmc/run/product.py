@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,7 @@ from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.schedules import first
 from sgmcmc.core.types import FIRST, Dynamics, Estimate, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.some import some_rows
-from sgmcmc.kernel import statistics
-from sgmcmc.kernel.product import Product, build, constants
+from sgmcmc.kernel.product import Product, build
 from sgmcmc.kernel.supplies import first_batch
 from sgmcmc.minibatch import adaptive
 from sgmcmc.model import Model
@@ -89,11 +88,6 @@ class ProductSampler(Sampler):
             **({tuning.VARIANCE: variances} if variances else {}),
         }
 
-    @property
-    def n_stats(self) -> int:
-        """How many statistics are recorded with each draw of a chain."""
-        return statistics.count(self.dynamics, self.shapes, self.schedules, self.minibatch, self.dtype)
-
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
         """Chains about to begin. If the mode is needed, this searches for it, and they begin at or around it.
 
@@ -134,25 +128,12 @@ class ProductSampler(Sampler):
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin, given the constants that were computed before and the mode."""
-        chains = self.chains
-        kernel = build(
-            Product(
-                self.model,
-                self.minibatch,
-                self.gradient,
-                self.dynamics,
-                self.schedules,
-                self.shapes,
-                len(chains),
-                self.shared_minibatch,
-                monitored,
-            )
-        )
+        kernel = build(Product(self.model, self.minibatch, self.gradient, self.dynamics, self.iterations, monitored))
         if self.gibbs is not None:
-            kernel = then(kernel, self.gibbs, len(chains))
+            kernel = then(kernel, self.gibbs, len(self.chains))
         tuned = found.get(TUNING, {})
         stepsize = dict.fromkeys(self.stepsize, float(tuned["stepsize"])) if tuned else self.stepsize
-        given = constants(self.seed, stepsize, found, self.model.dtype, chains)
+        given = replace(self, stepsize=stepsize).constants(found)
         centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
         state = kernel.init(given, self.chain_starts(centre if mode is None else mode.params))
         given["estimator"] = {k: v for k, v in given["estimator"].items() if k != FIRST}

@@ -19,6 +19,7 @@ from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.types import Minibatch, Mode, Tree
 from sgmcmc.dataset.data import Data
+from sgmcmc.kernel.iterations import Iterations, constants
 from sgmcmc.run.prepared import Prepared
 
 PROBE_SCALES = (0.0, 0.1, 1.0, 10.0)
@@ -65,18 +66,16 @@ class Sampler(ABC):
     shared_minibatch: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    @abstractmethod
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
-        """Chains about to begin; `monitored` ones can estimate the gradient at a draw."""
+        """Chains about to begin; `monitored` ones can estimate the gradient at a draw.
+
+        What has to be computed before the first iteration is computed here.
+        """
+        return self.prepared({}, None, monitored)
 
     @abstractmethod
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """The same, from what `prepare` has computed."""
-
-    @property
-    @abstractmethod
-    def n_stats(self) -> int:
-        """How many statistics are recorded with each draw of a chain."""
 
     @property
     @abstractmethod
@@ -102,6 +101,15 @@ class Sampler(ABC):
     def leaps(self) -> int:
         """The number of minibatches in one iteration."""
         return 1
+
+    @property
+    def iterations(self) -> Iterations:
+        """What the parts of a kernel know of an iteration."""
+        return Iterations(self.shapes, self.dtype, self.schedules, len(self.chains), self.shared_minibatch, self.leaps)
+
+    def constants(self, found: Tree) -> Tree:
+        """The constants of the kernel, with those that were computed before."""
+        return constants(self.seed, self.stepsize, found, self.dtype, self.chains)
 
     @property
     def searches(self) -> bool:

@@ -13,11 +13,12 @@ import tensorflow as tf
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.dataset.some import some_rows
-from sgmcmc.kernel.simplex import Counts, Simplex, build, constants
+from sgmcmc.kernel.simplex import Counts, Simplex, build
 from sgmcmc.run.identity import schedules_told, summed, told
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import PROBE_SCALES, Sampler
 from sgmcmc.simplex.rule import Rule
+from sgmcmc.simplex.scale import Scale
 
 PROBE_ROWS = 16
 
@@ -32,46 +33,21 @@ class SimplexSampler(Sampler):
     rule : Rule
     alpha : mapping of str to numpy.ndarray
         The prior's parameters, in the shape of each parameter.
-    normalised : bool
-        Whether parameters are probabilities, with the Dirichlet distribution, or positive numbers, with the Gamma's.
-    log_scale : bool
-        Whether parameters are logarithms of these.
+    scale : Scale
+        What parameters are.
     """
 
     counts: Counts
     rule: Rule
     alpha: Mapping[str, np.ndarray]
-    normalised: bool = True
-    log_scale: bool = False
-
-    @property
-    def n_stats(self) -> int:
-        """How many numbers are recorded beside each draw of a chain."""
-        return 1 + (len(self.start) if self.schedules else 0)
-
-    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
-        """Chains about to begin."""
-        return self.prepared({}, None)
+    scale: Scale
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """The same: nothing has to be worked out."""
-        chains = self.chains
+        """Chains about to begin: nothing has to be worked out."""
         alpha = {name: tf.constant(x) for name, x in self.alpha.items()}
-        kernel = build(
-            Simplex(
-                self.counts,
-                self.rule,
-                self.minibatch,
-                alpha,
-                self.schedules,
-                self._n_counts(),
-                len(chains),
-                self.shared_minibatch,
-                self.normalised,
-                self.log_scale,
-            )
-        )
-        given = constants(self.seed, self.stepsize, alpha, chains)
+        choices = Simplex(self.counts, self.rule, self.minibatch, alpha, self._n_counts(), self.iterations, self.scale)
+        kernel = build(choices)
+        given = self.constants({}) | {"alpha": alpha}
         state = kernel.init(given, self.chain_starts(dict(self.start)))
         return Prepared(kernel, given, state, self.data, self.n_chains)
 
@@ -96,10 +72,10 @@ class SimplexSampler(Sampler):
         ]
 
     def _moved(self, params: np.ndarray, by: np.ndarray) -> tf.Tensor:
-        log_theta = (params if self.log_scale else np.log(np.maximum(params, np.finfo(params.dtype).tiny))) + by
-        if self.normalised:
+        log_theta = (params if self.scale.log else np.log(np.maximum(params, np.finfo(params.dtype).tiny))) + by
+        if self.scale.normalised:
             log_theta = log_theta - np.logaddexp.reduce(log_theta, axis=-1, keepdims=True)
-        return tf.constant(log_theta if self.log_scale else np.exp(log_theta), params.dtype)
+        return tf.constant(log_theta if self.scale.log else np.exp(log_theta), params.dtype)
 
     @cached_property
     def functions(self) -> dict[str, Any]:

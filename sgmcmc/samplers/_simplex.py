@@ -20,6 +20,7 @@ from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._suff_stats import SuffStats
 from sgmcmc.simplex.rule import Rule
+from sgmcmc.simplex.scale import Scale
 
 SUM_TO_ONE = 1e-3  # tolerance; probabilities are then divided by their sum
 
@@ -129,8 +130,7 @@ def set_up(choices: SimplexChoices, rule: Rule) -> Sgmcmc:
         counts=choices.counts,
         rule=rule,
         alpha=alphas,
-        normalised=choices.normalised,
-        log_scale=choices.log_scale,
+        scale=Scale(choices.normalised, choices.log_scale),
     )
     own = {"alpha": choices.given_alphas}
     return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)

@@ -21,7 +21,8 @@ from sgmcmc.core.fingerprint import fingerprint
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel.product import Product, build, constants
+from sgmcmc.kernel.iterations import Iterations, constants
+from sgmcmc.kernel.product import Product, build
 from sgmcmc.minibatch.uniform import without_replacement
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.loop import Loop
@@ -501,8 +502,8 @@ def test_a_second_chain_with_other_data_and_another_seed_is_not_compiled(program
     def end_of(seed, shift, stepsize):
         data = InMemory({"x": np.linspace(0, 1, 40) + shift})
         model = Model(log_lik, None, data, Returns.SUM, tf.float64)
-        dynamics, shapes = {"theta": sghmc(0.1, 3)}, {"theta": ()}
-        kernel = build(Product(model, without_replacement(40, 5), plain(model), dynamics, {}, shapes))
+        dynamics, iterations = {"theta": sghmc(0.1, 3)}, Iterations({"theta": ()}, tf.float64)
+        kernel = build(Product(model, without_replacement(40, 5), plain(model), dynamics, iterations))
         given = constants(seed, {"theta": stepsize}, {}, tf.float64, range(1))
         state = kernel.init(given, {"theta": tf.zeros([1], tf.float64)})
         chain = Loop(Prepared(kernel, given, state, data), NOTHING, block_length=4)

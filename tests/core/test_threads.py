@@ -18,7 +18,8 @@ import numpy as np, tensorflow as tf
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel.product import Product, build, constants
+from sgmcmc.kernel.iterations import Iterations, constants
+from sgmcmc.kernel.product import Product, build
 from sgmcmc.minibatch.uniform import with_replacement
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.feed import Fetch
@@ -44,7 +45,8 @@ def step(theta, memory, given):  # counts how often it is made
 
 
 counting = plain_sghmc._replace(init=init, step=step)
-kernel = build(Product(model, with_replacement(90, 9), plain(model), {"theta": counting}, {}, {"theta": ()}, C))
+iterations = Iterations({"theta": ()}, tf.float32, n_chains=C)
+kernel = build(Product(model, with_replacement(90, 9), plain(model), {"theta": counting}, iterations))
 given = constants(1, {"theta": 5e-4}, {}, tf.float32, range(C))
 state = kernel.init(given, {"theta": tf.zeros([C])})
 record = Recorder(lambda constants, state, supplied: {"posterior": state.params | state.memory["theta"]})
@@ -86,7 +88,8 @@ import numpy as np, tensorflow as tf
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel.product import Product, build, constants
+from sgmcmc.kernel.iterations import Iterations, constants
+from sgmcmc.kernel.product import Product, build
 from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.feed import Fetch
@@ -100,7 +103,8 @@ model = Model(lambda p, d: -0.5 * tf.reduce_sum((d["x"] - p["theta"]) ** 2), Non
               tf.float32)
 for n_chains in (1, 3):
     minibatch = weighted(90, 9, tf.float32, np.full(90, 1 / 90))
-    kernel = build(Product(model, minibatch, plain(model), {"theta": sgld()}, {}, {"theta": ()}, n_chains))
+    iterations = Iterations({"theta": ()}, tf.float32, n_chains=n_chains)
+    kernel = build(Product(model, minibatch, plain(model), {"theta": sgld()}, iterations))
     given = constants(1, {"theta": 1e-3}, {"minibatch": minibatch.prepare(None)}, tf.float32, range(n_chains))
     state = kernel.init(given, {"theta": tf.zeros([n_chains])})
     loop = Loop(Prepared(kernel, given, state, model.data, n_chains), NOTHING, Fetch.WHEN_NEEDED, block_length=4)

@@ -23,7 +23,8 @@ from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel.product import Product, build, constants
+from sgmcmc.kernel.iterations import Iterations, constants
+from sgmcmc.kernel.product import Product, build
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import probabilities_of, weighted
@@ -205,13 +206,26 @@ def estimator_of(cv):
     )
 
 
-def run(dynamics, minibatch, estimator, given, chains, start, fetch=None, length=3, record=None, **settings):
+def run(
+    dynamics,
+    minibatch,
+    estimator,
+    given,
+    chains,
+    start,
+    fetch=None,
+    length=3,
+    record=None,
+    monitored=False,
+    shared=False,
+):
     """{name: [T, C, ...]} from the package, by these chains in blocks of `length` iterations.
 
     `record` makes of a kernel what is recorded, by default the positions.
     """
     n_chains, schedules = len(chains), {k: eps for k, eps in STEPSIZE.items() if callable(eps)}
-    kernel = build(Product(MODEL, minibatch, estimator, dynamics, schedules, SHAPES, n_chains, **settings))
+    iterations = Iterations(SHAPES, tf.float64, schedules, n_chains, shared)
+    kernel = build(Product(MODEL, minibatch, estimator, dynamics, iterations, monitored))
     given = constants(SEED, STEPSIZE, {"estimator": given, "minibatch": minibatch.prepare(None)}, tf.float64, chains)
     state = kernel.init(given, {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES})
     recorder = Recorder(record(kernel) if record else lambda constants, state, supplied: kernel.params(state))
@@ -285,7 +299,7 @@ def test_chains_may_begin_with_a_later_one():
 @pytest.mark.parametrize("how", ["weighted", "reshuffled"])
 def test_chains_may_share_their_minibatches(how):
     start = starts(2)
-    draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], *estimator_of(True), range(2), start, shared_minibatch=True)
+    draws = run(CHAINS["sghmc"][1], MINIBATCHES[how], *estimator_of(True), range(2), start, shared=True)
     for chain in range(2):
         expected = sghmc_chain(Reference(how, 2, chain, True, shared=True), start[chain])
         assert_same_chain(of_chain(draws, chain), expected)
@@ -309,7 +323,7 @@ def test_gradients_at_the_draws_have_minibatches_of_their_own(how, cv, shared):
         range(2),
         start,
         record=record,
-        shared_minibatch=shared,
+        shared=shared,
         monitored=True,
     )
     for chain in range(2):

@@ -40,7 +40,8 @@ from sgmcmc.core.types import Dynamics, Given, Gradient, Memory, Minibatch, Mode
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel.product import Product, ProductState, build, constants
+from sgmcmc.kernel.iterations import Iterations, constants
+from sgmcmc.kernel.product import Product, ProductState, build
 from sgmcmc.model import Model, Returns
 from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
@@ -243,7 +244,8 @@ def begun(
     schedules = {name: h for name, h in eps.items() if callable(h)}
     shapes = {name: tuple(theta.shape[1:]) for name, theta in params.items()}
     n_chains = next(iter(params.values())).shape[0]
-    kernel = build(Product(model, minibatch, gradient, dynamics, schedules, shapes, n_chains))
+    iterations = Iterations(shapes, model.dtype, schedules, n_chains)
+    kernel = build(Product(model, minibatch, gradient, dynamics, iterations))
     given = constants(
         seed,
         eps,

@@ -277,7 +277,7 @@ class _Arguments:
             data=common.data,
             dtype=common.float_type,
             minibatch=mixture.minibatch,
-            stepsize=common.stepsizes,
+            stepsize={} if rule is None else common.stepsizes,
             start={
                 "alpha": np.array(alpha, float_type),
                 "assignments": np.zeros(len(self.rows.counts), np.int32),

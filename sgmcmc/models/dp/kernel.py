@@ -31,16 +31,17 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains
-from sgmcmc.core.random import Purpose, Stream
+from sgmcmc.core.random import Purpose
 from sgmcmc.core.rows import of_table, put
-from sgmcmc.core.streams import key_of
-from sgmcmc.core.types import Kernel, Minibatch, Supplied, Supply, Tree
+from sgmcmc.core.types import Kernel, Minibatch, Supplied, Tree
+from sgmcmc.kernel.estimation import MINIBATCH
+from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.kernel.supplies import Observations
 from sgmcmc.models.dp.allocation import added, chosen, log_likelihoods
 from sgmcmc.models.dp.moves import Both, drawn, moved_by, scaled, upto
 from sgmcmc.models.dp.sticks import concentration, counts_of_sticks, last_occupied, log_weights, prior_of_sticks
 from sgmcmc.simplex.rule import Numbers, Rule
 
-MINIBATCH = "minibatch"  # what observations are fetched for
 PARAMS = ("alpha", "assignments", "components", "log_theta", "sticks")
 
 
@@ -79,33 +80,15 @@ class MixtureModel(NamedTuple):
     rule: Rule | None = None
 
 
-def build(mixture: MixtureModel, dtype: tf.DType) -> Kernel:
+def build(mixture: MixtureModel, iterations: Iterations) -> Kernel:
     """The kernel of this mixture."""
-    minibatch, rule = mixture.minibatch, mixture.rule
-    scale = tf.constant(minibatch.scale, dtype)
-
-    def stream(constants: Tree, purpose: Purpose) -> Stream:
-        return Stream(key_of(constants, purpose))
-
-    def prior(alpha: tf.Tensor, shape: tf.TensorShape) -> Both:
-        """The shapes of the Gammas before there are data, for components [C, K, d]."""
-        return Both(prior_of_sticks(alpha, shape[1]), tf.fill(shape, tf.constant(mixture.a, dtype)))
-
-    def of(sizes: tf.Tensor, counts: tf.Tensor) -> Both:
-        """What counts add to these shapes."""
-        return Both(tf.cast(counts_of_sticks(sizes), dtype), tf.cast(counts, dtype))
-
-    def supply(constants: Tree, iterations: tf.Tensor) -> Supply:
-        indices, _ = minibatch.draw(stream(constants, Purpose.MINIBATCH), iterations, {})
-        return Supply({MINIBATCH: indices[:, None]}, {})
+    draws, dtype = Draws(mixture, iterations), iterations.dtype
+    observations = Observations(iterations, mixture.minibatch, MINIBATCH, Purpose.MINIBATCH)
 
     def init(constants: Tree, start: Tree) -> MixtureState:
         """From alpha, the assignments, and the counts that go with them; sticks and components given these."""
         alpha, sizes, counts = start["alpha"], start["sizes"], start["counts"]
-        shapes = posterior(prior(alpha, counts.shape), of(sizes, counts))
-        begun = drawn(stream(constants, Purpose.INITIAL), tf.constant(0, tf.uint32), shapes)
-        if rule is not None:
-            begun = scaled(rule, begun, prior(alpha, counts.shape), of(sizes, counts))
+        begun = draws.first(constants, alpha, sizes, counts)
         return MixtureState(
             alpha=alpha,
             assignments=start["assignments"],
@@ -122,43 +105,11 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Kernel:
         rows, data = supplied.indices(MINIBATCH), supplied.data(MINIBATCH)  # [C, n], {name: [C, n, longest]}
         before = of_table(state.assignments, rows)
         last = last_occupied(state.sizes)
-        latent = stream(constants, Purpose.LATENT)
-        n, n_components = before.shape[1], state.sizes.shape[1]
-
-        # 1. sticks and components
-        numbers, shapes = stream(constants, Purpose.NOISE), prior(state.alpha, state.counts.shape)
-        if rule is None:
-            exactly = posterior(shapes, of(state.sizes, state.counts))
-            sticks, theta = drawn(numbers, supplied.iteration, exactly)
-        else:
-            own = of(*added(tf.zeros_like(state.sizes), tf.zeros_like(state.counts), before, data, 1))
-            estimated = Both(*(scale * x for x in own))
-            at, h = Both(state.sticks, state.log_theta), Both(*tf.unstack(constants["stepsize"]))
-            sticks, theta = moved_by(rule, numbers, supplied.iteration, at, shapes, estimated, h, last)
-
-        # 2. the concentration, and the sticks behind Z* with it
-        alpha = state.alpha
-        if mixture.alpha_prior is not None:
-            shape, rate = concentration(sticks, last, mixture.alpha_prior)
-            of_alpha = Numbers(latent, supplied.iteration, tf.constant([2 * n_components]))
-            alpha = tf.exp(of_alpha.log_gamma(shape)) / rate
-            behind = Numbers(latent, supplied.iteration, tf.range(2 * n_components))
-            anew = behind.log_gamma(prior_of_sticks(alpha, n_components))
-            sticks = tf.where(upto(last, sticks), sticks, anew)
-
-        # 3. slices and assignments
-        log_w, log_rest = log_weights(sticks)
-        uniforms = latent.uniform(supplied.iteration[None], tf.range(2 * n))[0]
-        uniforms = tf.cast(uniforms, dtype)  # [C, 2 n], in (0, 1]
-        log_u = tf.gather(log_w, before, batch_dims=1) + tf.math.log(uniforms[:, :n])
-        log_lik = log_likelihoods(tf.nn.log_softmax(theta), data)  # [C, n, K]
-        among = chosen(log_lik, log_w[:, None] >= log_u[:, :, None], uniforms[:, n:])
-        is_certain = log_u > log_rest[:, None]
-        after = tf.where(is_certain, among, before)
-
+        sticks, theta = draws.sticks_and_components(constants, state, supplied.iteration, before, data, last)
+        alpha, sticks = draws.concentration(constants, state.alpha, supplied.iteration, sticks, last)
+        after, is_certain, log_lik = draws.assignments(constants, supplied.iteration, sticks, theta, before, data)
         sizes, counts = added(state.sizes, state.counts, before, data, -1)
         sizes, counts = added(sizes, counts, after, data, 1)
-        of_rows = tf.reduce_logsumexp(log_w[:, None] + log_lik, axis=2)
         is_room = tf.equal(sizes[:, -1], 0)
         return MixtureState(
             alpha=alpha,
@@ -169,11 +120,8 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Kernel:
             sizes=sizes,
             counts=counts,
             kept=1 - tf.reduce_mean(tf.cast(is_certain, dtype), axis=1),
-            log_lik=tf.where(is_room, scale * tf.reduce_sum(of_rows, axis=1), tf.constant(np.nan, dtype)),
+            log_lik=tf.where(is_room, log_lik, tf.constant(np.nan, dtype)),
         )
-
-    def params(state: MixtureState) -> Tree:
-        return {name: getattr(state, name) for name in PARAMS}
 
     def finite(state: MixtureState) -> Tree:
         floats = {"alpha": state.alpha, "log_theta": state.log_theta, "sticks": state.sticks}
@@ -181,14 +129,90 @@ def build(mixture: MixtureModel, dtype: tf.DType) -> Kernel:
 
     return Kernel(
         init=init,
-        supply=supply,
+        supply=observations.supply,
         step=step,
-        params=params,
+        params=lambda state: {name: getattr(state, name) for name in PARAMS},
         with_params=lambda state, params: state._replace(**params),
         log_density=lambda state: state.log_lik,
         finite=finite,
         stats=lambda constants, state, iteration: {"log_lik": state.log_lik, "kept": state.kept},
     )
+
+
+class Draws:
+    """The draws of an iteration, each given the rest of the state."""
+
+    def __init__(self, mixture: MixtureModel, iterations: Iterations) -> None:
+        self._mixture, self._iterations = mixture, iterations
+        self._scale = tf.constant(mixture.minibatch.scale, iterations.dtype)
+
+    def first(self, constants: Tree, alpha: tf.Tensor, sizes: tf.Tensor, counts: tf.Tensor) -> Both:
+        """Sticks and components before the first iteration."""
+        prior, observed = self._prior(alpha, counts.shape), self._observed(sizes, counts)
+        stream = self._iterations.stream(constants, Purpose.INITIAL)
+        exactly = drawn(stream, tf.constant(0, tf.uint32), posterior(prior, observed))
+        return exactly if self._mixture.rule is None else scaled(self._mixture.rule, exactly, prior, observed)
+
+    def sticks_and_components(
+        self, constants: Tree, state: MixtureState, iteration: tf.Tensor, before: tf.Tensor, data: Tree, last: tf.Tensor
+    ) -> Both:
+        """The first: exactly, or by the rule from the counts of the minibatch, whose components are `before`."""
+        numbers = self._iterations.stream(constants, Purpose.NOISE)
+        prior, rule = self._prior(state.alpha, state.counts.shape), self._mixture.rule
+        if rule is None:
+            return drawn(numbers, iteration, posterior(prior, self._observed(state.sizes, state.counts)))
+        of_batch = added(tf.zeros_like(state.sizes), tf.zeros_like(state.counts), before, data, 1)
+        estimated = Both(*(self._scale * x for x in self._observed(*of_batch)))
+        eps = self._iterations.stepsizes(constants, iteration)
+        h = Both(*(eps[name][:, None, None] for name in ("weights", "theta")))
+        return moved_by(rule, numbers, iteration, Both(state.sticks, state.log_theta), prior, estimated, h, last)
+
+    def concentration(
+        self, constants: Tree, alpha: tf.Tensor, iteration: tf.Tensor, sticks: tf.Tensor, last: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The second: alpha, and with it the sticks behind the last component that has observations."""
+        if self._mixture.alpha_prior is None:
+            return alpha, sticks
+        stream, n_components = self._iterations.stream(constants, Purpose.LATENT), sticks.shape[1]
+        shape, rate = concentration(sticks, last, self._mixture.alpha_prior)
+        alpha = tf.exp(Numbers(stream, iteration, tf.constant([2 * n_components])).log_gamma(shape)) / rate
+        behind = Numbers(stream, iteration, tf.range(2 * n_components))
+        anew = behind.log_gamma(prior_of_sticks(alpha, n_components))
+        return alpha, tf.where(upto(last, sticks), sticks, anew)
+
+    def assignments(
+        self,
+        constants: Tree,
+        iteration: tf.Tensor,
+        sticks: tf.Tensor,
+        theta: tf.Tensor,
+        before: tf.Tensor,
+        data: Tree,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The third: slices and components of the minibatch, [C, n].
+
+        With them, which were certain to have room, and the estimated log likelihood of all observations, [C].
+        """
+        dtype, n = self._iterations.dtype, before.shape[1]
+        log_w, log_rest = log_weights(sticks)
+        stream = self._iterations.stream(constants, Purpose.LATENT)
+        uniforms = tf.cast(stream.uniform(iteration[None], tf.range(2 * n))[0], dtype)  # [C, 2 n], in (0, 1]
+        log_u = tf.gather(log_w, before, batch_dims=1) + tf.math.log(uniforms[:, :n])
+        log_lik = log_likelihoods(tf.nn.log_softmax(theta), data)  # [C, n, K]
+        among = chosen(log_lik, log_w[:, None] >= log_u[:, :, None], uniforms[:, n:])
+        is_certain = log_u > log_rest[:, None]
+        of_rows = tf.reduce_logsumexp(log_w[:, None] + log_lik, axis=2)
+        return tf.where(is_certain, among, before), is_certain, self._scale * tf.reduce_sum(of_rows, axis=1)
+
+    def _prior(self, alpha: tf.Tensor, shape: tf.TensorShape) -> Both:
+        """The shapes of the Gammas before there are data, for components [C, K, d]."""
+        of_components = tf.fill(shape, tf.constant(self._mixture.a, self._iterations.dtype))
+        return Both(prior_of_sticks(alpha, shape[1]), of_components)
+
+    def _observed(self, sizes: tf.Tensor, counts: tf.Tensor) -> Both:
+        """What counts add to these shapes."""
+        dtype = self._iterations.dtype
+        return Both(tf.cast(counts_of_sticks(sizes), dtype), tf.cast(counts, dtype))
 
 
 def occupied(sizes: tf.Tensor) -> tf.Tensor:

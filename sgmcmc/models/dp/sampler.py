@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.errors import DivergenceError, NoRoomError
-from sgmcmc.core.streams import keys_of_chains
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.models.dp.allocation import CATEGORIES, COUNTS
 from sgmcmc.models.dp.kernel import MixtureModel, build
 from sgmcmc.models.dp.starts import at_random, counted
@@ -19,7 +19,7 @@ from sgmcmc.models.dp.sticks import log_weights
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import Sampler
 
-PARAMETERS = ("weights", "theta")  # that a stepsize is for, in the order of `Both`
+PARAMETERS = ("weights", "theta")  # that a stepsize is for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +39,14 @@ class MixtureSampler(Sampler):
     mixture: MixtureModel
     begin: int | np.ndarray
 
-    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
-        """Chains about to begin."""
-        return self.prepared({}, None)
+    @property
+    def iterations(self) -> Iterations:
+        """Those of sticks and components."""
+        n_components, width = self.start["log_theta"].shape
+        return super().iterations._replace(shapes={"theta": (n_components, width), "weights": (n_components, 2)})
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """The same: nothing has to be computed before."""
+        """Chains about to begin: nothing has to be worked out."""
         assert isinstance(self.data, InMemory)
         chains = self.chains
         assignments = self.begin
@@ -53,18 +55,10 @@ class MixtureSampler(Sampler):
         rows = self.data.arrays()
         sizes, counts = counted(assignments, rows[CATEGORIES], rows[COUNTS], self.start["log_theta"].shape)
         start = {"assignments": assignments, "sizes": sizes, "counts": counts}
-        constants = keys_of_chains(self.seed, chains) | {
-            "stepsize": tf.constant([self.stepsize[name] for name in PARAMETERS], self.dtype)
-        }
-        kernel = build(self.mixture, self.dtype)
+        constants, kernel = self.constants({}), build(self.mixture, self.iterations)
         alpha = tf.fill([len(chains)], tf.constant(self.start["alpha"], self.dtype))
         state = kernel.init(constants, {"alpha": alpha} | {name: tf.constant(x) for name, x in start.items()})
         return Prepared(kernel, constants, state, self.data, self.n_chains)
-
-    @property
-    def n_stats(self) -> int:
-        """How many numbers are recorded beside each draw of a chain."""
-        return 2
 
     @property
     def functions(self) -> dict[str, Any]:
