@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sgmcmc.core.checks import require_count
 from sgmcmc.core.parameters import numbered
 from sgmcmc.dataset.entry import first_non_finite, numeric
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import require_count
 
 PLAIN = ""  # the name of an array that was given without one
 

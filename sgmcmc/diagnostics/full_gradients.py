@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.core.checks import require_flag
 from sgmcmc.core.progress import Progress
 from sgmcmc.diagnostics._per_draw import read, require_finite
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._options import SETUP_DEFAULTS
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.core.checks import require_flag
 from sgmcmc.dataset.entry import first_non_finite, numeric
-from sgmcmc.samplers._checks import require_flag
 
 NAME = "logLoss"
 SUM_TOLERANCE = 1e-3  # the largest allowed distance of the sum over the classes from 1

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.core.checks import require_flag
 from sgmcmc.diagnostics._per_draw import paired
 from sgmcmc.output.stein import of_arrays
-from sgmcmc.samplers._checks import POSITIVE, require_flag, require_number
+from sgmcmc.samplers._checks import POSITIVE, require_number
 
 
 def ksd(

@@ -10,15 +10,12 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.streams import seeds
 from sgmcmc.core.types import Batch, Given, Kernel, Minibatch, Supplied, Supply, Transition, Tree
 from sgmcmc.kernel.estimation import MINIBATCH
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.movement import NOISE
 from sgmcmc.kernel.statistics import LOG_DENSITY, of_schedules
-from sgmcmc.kernel.supplies import Normals, Observations, together
-
-SEED = "seed"  # the name of the seeds of a step in the supply
+from sgmcmc.kernel.supplies import Normals, Observations, Seeds, together
 
 
 class OwnState(NamedTuple):
@@ -29,34 +26,17 @@ class OwnState(NamedTuple):
     log_density: tf.Tensor
 
 
-class Own(NamedTuple):
-    """The choices.
-
-    Parameters
-    ----------
-    transition : Transition
-    minibatch : Minibatch
-    iterations : Iterations
-    """
-
-    transition: Transition
-    minibatch: Minibatch
-    iterations: Iterations
-
-
-def build(own: Own) -> Kernel:
-    """The kernel of these choices."""
-    transition, iterations, n_chains = own.transition, own.iterations, own.iterations.n_chains
+def build(transition: Transition, minibatch: Minibatch, iterations: Iterations) -> Kernel:
+    """The kernel of this transition."""
+    n_chains = iterations.n_chains
     elements = iterations.elements
-    observations = Observations(iterations, own.minibatch, MINIBATCH, Purpose.MINIBATCH)
+    observations = Observations(iterations, minibatch, MINIBATCH, Purpose.MINIBATCH)
     normals = Normals(iterations, elements if transition.wants_noise else {}, NOISE, Purpose.NOISE, 1)
+    random_seeds = Seeds("seed", Purpose.LATENT)
     initial = Normals(iterations, elements, "initial", Purpose.INITIAL, 1)
 
     def supply(constants: Tree, numbers: tf.Tensor) -> Supply:
-        drawn = {SEED: seeds(constants, Purpose.LATENT, numbers)[:, None]}
-        return together(
-            [observations.supply(constants, numbers), normals.supply(constants, numbers), Supply({}, drawn)]
-        )
+        return together(part.supply(constants, numbers) for part in (observations, normals, random_seeds))
 
     def init(constants: Tree, params: Tree) -> OwnState:
         first = tf.constant(0, tf.uint32)
@@ -73,7 +53,7 @@ def build(own: Own) -> Kernel:
             return one_by_one(fn, n_chains, specs)
 
         eps, z = iterations.stepsizes(constants, supplied.iteration), normals.of(supplied)
-        given = {"eps": eps, "noise": z, "seed": supplied.draws(SEED)}
+        given = {"eps": eps, "noise": z, "seed": random_seeds.of(supplied)}
         each = over_chains if transition.vectorized else one_after_the_other
         mapped = observations.over_chains(of_one, constants, each)
         return OwnState(*mapped(*observations.of(supplied), state.params, state.memory, given))

@@ -15,16 +15,13 @@ import tensorflow as tf
 from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
 from sgmcmc.core.parameters import joined, split
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.streams import seeds
 from sgmcmc.core.types import Kernel, Minibatch, Supplied, Supply, Tree
 from sgmcmc.kernel.estimation import MINIBATCH
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.statistics import LOG_DENSITY, of_schedules
-from sgmcmc.kernel.supplies import Observations, together
+from sgmcmc.kernel.supplies import Observations, Seeds, together
 from sgmcmc.simplex.rule import Numbers, Rule, expected_counts
 from sgmcmc.simplex.scale import Scale
-
-SEED = "seed"  # what latent variables are drawn from
 
 
 class Counts(NamedTuple):
@@ -75,6 +72,8 @@ def build(choices: Simplex) -> Kernel:
     n_chains, elements = iterations.n_chains, iterations.elements
     n_elements = max(e.stop for e in elements.values())
     observations = Observations(iterations, minibatch, MINIBATCH, Purpose.MINIBATCH)
+    random_seeds = Seeds("seed", Purpose.LATENT)  # of latent variables
+    parts = (observations, random_seeds) if choices.counts.takes_seed else (observations,)
     weight, scale = minibatch.scale, choices.scale
     assert weight is not None
     specs = {name: tf.TensorSpec(alpha.shape, alpha.dtype) for name, alpha in choices.alpha.items()}
@@ -85,8 +84,7 @@ def build(choices: Simplex) -> Kernel:
     )
 
     def supply(constants: Tree, numbers: tf.Tensor) -> Supply:
-        draws = {SEED: seeds(constants, Purpose.LATENT, numbers)[:, None]} if choices.counts.takes_seed else {}
-        return together([observations.supply(constants, numbers), Supply({}, draws)])
+        return together(part.supply(constants, numbers) for part in parts)
 
     def init(constants: Tree, params: Tree) -> SimplexState:
         unknown = tf.fill([n_chains], tf.constant(np.nan, iterations.dtype))
@@ -99,7 +97,7 @@ def build(choices: Simplex) -> Kernel:
     def step(constants: Tree, state: SimplexState, supplied: Supplied) -> SimplexState:
         h = iterations.stepsizes(constants, supplied.iteration)
         data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in supplied.data(MINIBATCH).items()}
-        seed = (supplied.draws(SEED),) if choices.counts.takes_seed else ()
+        seed = (random_seeds.of(supplied),) if choices.counts.takes_seed else ()
         counts = mapped(state.params, data, *seed)
         theta = {name: scale.theta(state.params[name], state.log_total.get(name)) for name in elements}
         scaled = {name: weight * counts[name] for name in elements}

@@ -8,10 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
+from sgmcmc.core.schedules import exploring
 from sgmcmc.core.types import Dynamics, Given, Memory, Tree
 from sgmcmc.kernel.iterations import Iterations
 
 LOG_DENSITY, STEPSIZE, EXPLORING = "lp", "step_size", "exploring"
+RESERVED = frozenset({"lp", "step_size", "exploring", "minibatch_size", "observations"})  # for the package's own
 LAST, ALL = "minibatch_size", "observations"  # in an iteration, and in all iterations so far
 
 
@@ -21,6 +23,15 @@ def of_dynamics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> 
         return frozenset()
     given = Given(tf.ones([], dtype), tf.zeros(shape, dtype))
     return frozenset(dynamics.stats(dynamics.init(given.noise, given), Given(given.eps)))
+
+
+def count(iterations: Iterations, dynamics: Mapping[str, Dynamics], adaptive: bool) -> int:
+    """How many numbers are recorded beside each draw of a chain, the log density and `recorded` together."""
+    shapes, dtype = iterations.shapes, iterations.dtype
+    by_parameter = set().union(*(of_dynamics(one, shapes[name], dtype) for name, one in dynamics.items()))
+    by_parameter |= {STEPSIZE} if iterations.schedules else set()
+    by_parameter |= {EXPLORING} if exploring(iterations.schedules) else set()
+    return 1 + (2 if adaptive else 0) + len(by_parameter) * len(shapes)
 
 
 def recorded(

@@ -13,6 +13,7 @@ import tensorflow as tf
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.parameters import Elements, numbered, split
 from sgmcmc.core.random import Purpose
+from sgmcmc.core.streams import seeds
 from sgmcmc.core.types import Batch, Minibatch, Part, Supplied, Supply, Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.some import some_rows
@@ -88,6 +89,21 @@ class Normals:
     def split(self, flat: tf.Tensor) -> Tree:
         """Normals [..., D] by parameter."""
         return split(flat, self._places)
+
+
+class Seeds:
+    """The seeds of a function of the user's, two integers for each iteration and chain."""
+
+    def __init__(self, name: str, purpose: Purpose) -> None:
+        self._name, self._purpose = name, purpose
+
+    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+        """The seeds, int32 [K, 1, C, 2]."""
+        return Supply({}, {self._name: seeds(constants, self._purpose, iterations)[:, None]})
+
+    def of(self, supplied: Supplied) -> tf.Tensor:
+        """Those of an iteration, [C, 2]."""
+        return supplied.draws(self._name)
 
 
 def first_batch(data: Data, minibatch: Minibatch, dtype: tf.DType) -> Batch:

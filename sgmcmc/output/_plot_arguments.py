@@ -48,21 +48,6 @@ def one_quantity(values: Any, name: str | None, iterations: Any) -> tuple[Elemen
     return quantity, at
 
 
-def require_burn_in(function: str, burn_in: Any) -> None:
-    """Refuse a burn-in that is not a number of iterations."""
-    if isinstance(burn_in, bool) or not isinstance(burn_in, int | np.integer) or burn_in < 0:
-        raise ValueError(
-            f"burnIn of {function} must be a number of iterations, an integer of at least 0; got {burn_in!r}."
-        )
-
-
-def require_limit(function: str, limit: Any) -> int:
-    """`maxPanels`: the largest number of elements to show."""
-    if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
-        raise ValueError(f"maxPanels of {function} must be an integer of at least 1; got {limit!r}.")
-    return int(limit)
-
-
 def require_kind(function: str, kind: Any, known: tuple[str, str]) -> None:
     """Refuse a `kind` that is not one of two words."""
     if kind not in known:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import process
+from sgmcmc.core.checks import attempted
 from sgmcmc.core.tracing import trace
 from sgmcmc.dataset.entry import converted
 
@@ -86,10 +87,7 @@ def _compiled(function: Any, specs: dict[str, tf.TensorSpec], given: tuple) -> t
     must = f"function of predict must be one of {'(params, dataset)' if given else 'params'} in TensorFlow operations"
     if not callable(function):
         raise ValueError(f"{must}; got {function!r}.")
-    try:
-        output = trace(of_one, specs).structured_outputs
-    except Exception as error:
-        raise ValueError(f"{must}; it raised {type(error).__name__}: {error}") from error
+    output = attempted(must, lambda: trace(of_one, specs)).structured_outputs
     if not output.shape.is_fully_defined():
         raise ValueError(f"{must}, with a result of one shape; got shape {output.shape}.")
 

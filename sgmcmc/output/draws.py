@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sgmcmc.core.checks import require_count
 from sgmcmc.core.errors import reason
 from sgmcmc.core.files import write_whole
 from sgmcmc.core.tree import from_paths, with_paths
@@ -254,8 +255,7 @@ class Draws(dict[str, Any]):
         -------
         Draws
         """
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
-            raise ValueError(f"k of burnIn must be a number of iterations, an integer of at least 0; got {k!r}.")
+        k = require_count("k", "burnIn", k, 0)
         return self[int(np.searchsorted(self.iterations, k, side="right")) :]
 
     def summary(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sgmcmc.core.checks import require_flag
 from sgmcmc.output import tuning
 from sgmcmc.output._elements import label
 from sgmcmc.output._table import table
@@ -25,8 +26,7 @@ def summary(
 ) -> pd.DataFrame:
     """The table described in `Draws.summary`."""
     for argument, value in (("diagnostics", diagnosed), ("weighted", weighted)):
-        if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"{argument} of summary must be True or False; got {value!r}.")
+        require_flag(argument, "summary", value)
     if not draws:
         raise ValueError(
             "summary needs draws, but none are stored: reduce= keeps only sums, in out.reduced. Add collect= to store "

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sgmcmc.core import coordinates, random
 from sgmcmc.core.coordinates import DENSE, DIAGONAL
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.types import Dynamics, Gradient, Minibatch, Mode, Tree
+from sgmcmc.core.types import Mode, Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.laplace.importance import importance
 from sgmcmc.laplace.newton import distance
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.trouble import require_curvature, warn_if_far
-from sgmcmc.laplace.tuning import tuned
+from sgmcmc.laplace.tuning import Tuning, tuned
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.model import Model
+
+if TYPE_CHECKING:
+    from sgmcmc.run.product import ProductSampler
 
 
 class Found(NamedTuple):
@@ -59,39 +61,20 @@ class Curvature:
         """Whether the mode is needed."""
         return isinstance(self.preconditioner, str) or self.tolerance is not None or self.weighs
 
-    def worked_out(
-        self,
-        of: str,
-        model: Model,
-        shapes: Mapping[str, tuple[int, ...]],
-        mode: Mode | None,
-        gradient: Gradient,
-        estimator: Tree,
-        dynamics: Dynamics,
-        minibatch: Minibatch,
-        seed: int,
-        verbose: bool,
-    ) -> Found:
-        """Compute what is needed."""
-        posterior, seed = Posterior(model, shapes), random.child_seed(seed, Purpose.CURVATURE)
+    def found(self, sampler: ProductSampler, mode: Mode | None, estimator: Tree, verbose: bool) -> Found:
+        """Compute what is needed; `estimator` has the constants of the gradient estimator."""
+        model, minibatch, gradient = sampler.model, sampler.minibatch, sampler.gradient
+        posterior, seed = Posterior(model, sampler.shapes), random.child_seed(sampler.seed, Purpose.CURVATURE)
         if not self.at_mode:
             given = self.preconditioner
             known = coordinates.root_of(given, posterior.elements, model.dtype) if isinstance(given, np.ndarray) else {}
             return Found(known, minibatch.prepare(None), {})
         assert mode is not None
-        at = posterior.flat(mode.params)
-        gradient_at = posterior.flat(mode.gradient)
-        if mode.precision is None:
-            precision = curvature(posterior, at, seed)
-            warn_if_far(of, posterior, at, gradient_at, precision)
-        else:
-            precision = mode.precision
-        if self.tolerance is not None or isinstance(self.preconditioner, str):
-            require_curvature(of, posterior, at, precision, seed)
+        at, precision = posterior.flat(mode.params), self._precision(sampler.name, posterior, mode, seed)
         white = whitening(precision, model.dtype)
-        _warn(of, posterior, white)
+        _warn_unless_concave(sampler.name, posterior, white)
         root = self._root(model, precision, white)
-        constants = (
+        preconditioner = (
             {} if self.preconditioner is None else coordinates.root_of(root.root, posterior.elements, model.dtype)
         )
 
@@ -99,21 +82,19 @@ class Curvature:
             assert gradient.terms is not None
             return gradient.terms(params, data, estimator, None)
 
-        weights = (
-            importance(posterior, of_terms, gradient.centred, at, white, root, seed, verbose)
-            if minibatch.wants_importance
-            else None
-        )
+        weights = None
+        if minibatch.wants_importance:
+            weights = importance(posterior, of_terms, gradient.centred, at, white, root, seed, verbose)
         of_minibatch = minibatch.prepare(weights)
         if self.tolerance is None:
-            return Found(constants, of_minibatch, {})
+            return Found(preconditioner, of_minibatch, {})
         tuning = tuned(
             posterior,
             at,
             precision,
             root,
             of_terms,
-            dynamics,
+            next(iter(sampler.dynamics.values())),
             minibatch.size,
             minibatch.without_replacement,
             self.tolerance,
@@ -121,19 +102,19 @@ class Curvature:
             probabilities_of(of_minibatch),
             gradient.by_themselves,
         )
-        if tuning.error > self.tolerance:
-            warn_user(
-                f"no stepsize of {of} keeps tolerance={self.tolerance}: with its other settings the expected error of "
-                f"an sd is up to {tuning.error:.0%}, and hardly smaller with a smaller stepsize. For sghmc use more "
-                "leaps, such as L=20, for sgnht and ccadl a smaller a."
-            )
-        if minibatch.size > LARGE * max(tuning.minibatch_size, WORTH):
-            warn_user(
-                f"minibatches of {of} have {minibatch.size} observations, more than make the stepsize larger: with "
-                f"minibatchSize={max(tuning.minibatch_size, WORTH)}, an iteration costs less and moves about as far."
-            )
-        far = distance(white, gradient_at)
-        return Found(constants, of_minibatch, tuning.as_tree(posterior) | {"distance": far})
+        _warn_of_tuning(sampler.name, tuning, self.tolerance, minibatch.size)
+        far = distance(white, posterior.flat(mode.gradient))
+        return Found(preconditioner, of_minibatch, tuning.as_tree(posterior) | {"distance": far})
+
+    def _precision(self, of: str, posterior: Posterior, mode: Mode, seed: int) -> np.ndarray:
+        """The curvature at the mode, if it can be used."""
+        at, precision = posterior.flat(mode.params), mode.precision
+        if precision is None:
+            precision = curvature(posterior, at, seed)
+            warn_if_far(of, posterior, at, posterior.flat(mode.gradient), precision)
+        if self.tolerance is not None or isinstance(self.preconditioner, str):
+            require_curvature(of, posterior, at, precision, seed)
+        return precision
 
     def _root(self, model: Model, precision: np.ndarray, white: Whitening) -> Whitening:
         if self.preconditioner is None:
@@ -143,7 +124,21 @@ class Curvature:
         return Whitening(self.preconditioner)
 
 
-def _warn(of: str, posterior: Posterior, white: Whitening) -> None:
+def _warn_of_tuning(of: str, tuning: Tuning, tolerance: float, minibatch_size: int) -> None:
+    if tuning.error > tolerance:
+        warn_user(
+            f"no stepsize of {of} keeps tolerance={tolerance}: with its other settings the expected error of "
+            f"an sd is up to {tuning.error:.0%}, and hardly smaller with a smaller stepsize. For sghmc use more "
+            "leaps, such as L=20, for sgnht and ccadl a smaller a."
+        )
+    if minibatch_size > LARGE * max(tuning.minibatch_size, WORTH):
+        warn_user(
+            f"minibatches of {of} have {minibatch_size} observations, more than make the stepsize larger: with "
+            f"minibatchSize={max(tuning.minibatch_size, WORTH)}, an iteration costs less and moves about as far."
+        )
+
+
+def _warn_unless_concave(of: str, posterior: Posterior, white: Whitening) -> None:
     if white.not_concave:
         warn_user(
             f"the log posterior is not concave at the mode that {of} found, or is flat, in {white.not_concave} of "

@@ -14,11 +14,9 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import one_by_one
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.streams import seeds
 from sgmcmc.core.types import Dynamics, Kernel, State, Supplied, Supply, Tree
 from sgmcmc.kernel.estimation import MINIBATCH
-
-SEED = "gibbs"  # the name of the random seeds of the step in the supply
+from sgmcmc.kernel.supplies import Seeds, together
 
 
 class GibbsStep(NamedTuple):
@@ -38,10 +36,10 @@ def at_rest() -> Dynamics:
 
 def then(kernel: Kernel, gibbs: GibbsStep, n_chains: int) -> Kernel:
     """The kernel, and after each of its iterations the step, with the minibatch of the last gradient."""
+    random_seeds = Seeds("gibbs", Purpose.GIBBS)
 
     def supply(constants: Tree, iterations: tf.Tensor) -> Supply:
-        supplied = kernel.supply(constants, iterations)
-        return supplied._replace(draws=supplied.draws | {SEED: seeds(constants, Purpose.GIBBS, iterations)[:, None]})
+        return together((kernel.supply(constants, iterations), random_seeds.supply(constants, iterations)))
 
     def step(constants: Tree, state: State, supplied: Supplied) -> State:
         state = kernel.step(constants, state, supplied)
@@ -49,7 +47,7 @@ def then(kernel: Kernel, gibbs: GibbsStep, n_chains: int) -> Kernel:
 
         data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in data.items()}
         specs = {name: tf.TensorSpec(params[name].shape[1:], params[name].dtype) for name in gibbs.moves}
-        new = one_by_one(gibbs.update, n_chains, specs)(params, data, supplied.draws(SEED))
+        new = one_by_one(gibbs.update, n_chains, specs)(params, data, random_seeds.of(supplied))
         return kernel.with_params(state, params | new)
 
     return kernel._replace(supply=supply, step=step)

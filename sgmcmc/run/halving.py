@@ -153,14 +153,17 @@ def _raced(
     stepsizes = [group.stepsizes[member] for member in standing.members]
     # They use the same observations, which is faster and favours none.
     sampler = replace(group.sampler, n_chains=len(stepsizes), starts=None, shared_minibatch=True, seed=seed)
-    prepared = sampler.prepared(beginning.found, beginning.mode)
+    found = beginning.found
+    if not sampler.minibatch.wants_importance:  # that of the observations is the same for any size
+        found = found | {"minibatch": sampler.minibatch.prepare(None)}
+    prepared = sampler.prepared(found, beginning.mode)
     each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(sampler.start)], sampler.dtype)  # [P, C]
     constants, state = prepared.constants | {"stepsize": each}, standing.state
     if state is None:
         state = prepared.kernel.init(constants, prepared.kernel.params(prepared.state))
     prepared = replace(prepared, constants=constants, state=state)
     state, positions, finite = _run(prepared, rung.gradients // group.cost, rung.positions)
-    x, s = flattened(positions), gradients_at(sampler, beginning.found, positions, rung.size, seed)
+    x, s = flattened(positions), gradients_at(sampler, found, positions, rung.size, seed)
     x[:, ~finite] = np.nan
     return Standing(standing.members, state), [(x[:, c], s[:, c]) for c in range(len(stepsizes))]
 

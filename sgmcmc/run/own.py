@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from sgmcmc.core.types import Given, Mode, Transition, Tree
-from sgmcmc.kernel.own import Own, build
+from sgmcmc.kernel.own import build
 from sgmcmc.kernel.supplies import first_batch
 from sgmcmc.run.identity import schedules_told, summed, told
 from sgmcmc.run.prepared import Prepared
@@ -34,7 +34,7 @@ class OwnSampler(Sampler):
             raise ValueError(
                 f"gradients of {self.name} must be False with a transition, which estimates none; got True."
             )
-        kernel = build(Own(self.transition, self.minibatch, self.iterations))
+        kernel = build(self.transition, self.minibatch, self.iterations)
         given = self.constants({"minibatch": self.minibatch.prepare(None)})
         state = kernel.init(given, self.chain_starts({name: tf.constant(x) for name, x in self.start.items()}))
         return Prepared(kernel, given, state, self.data, self.n_chains)
@@ -60,6 +60,12 @@ class OwnSampler(Sampler):
     @cached_property
     def functions(self) -> dict[str, Any]:
         """The transition as JSON: its first step at the start, and its graph."""
-        step, specs = self.first_step(), {name: tf.TensorSpec(x.shape, x.dtype) for name, x in self.probes[0].items()}
-        values = [x for point in self.probes[:2] for x in summed(step(point))]  # others may be outside of the domain
-        return {"transition": told(values, step, specs), **schedules_told(self.stepsize, self.dtype)}
+        step, stats = self.first_step(), self.transition.stats
+
+        def first(params: Tree) -> tuple:
+            made = step(params)
+            return made, stats(made[1]) if stats else {}
+
+        specs = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in self.probes[0].items()}
+        values = [x for point in self.probes[:2] for x in summed(first(point))]  # others may be outside of the domain
+        return {"transition": told(values, first, specs), **schedules_told(self.stepsize, self.dtype)}

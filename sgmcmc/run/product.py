@@ -16,6 +16,7 @@ from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.schedules import first
 from sgmcmc.core.types import FIRST, Dynamics, Estimate, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.some import some_rows
+from sgmcmc.kernel import statistics
 from sgmcmc.kernel.product import Product, build
 from sgmcmc.kernel.supplies import first_batch
 from sgmcmc.minibatch import adaptive
@@ -88,6 +89,11 @@ class ProductSampler(Sampler):
             **({tuning.VARIANCE: variances} if variances else {}),
         }
 
+    @property
+    def n_stats(self) -> int:
+        """How many numbers are recorded beside each draw of a chain."""
+        return statistics.count(self.iterations, self.dynamics, adaptive=self.minibatch.parts is not None)
+
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
         """Chains about to begin. If the mode is needed, this searches for it, and they begin at or around it.
 
@@ -99,25 +105,14 @@ class ProductSampler(Sampler):
             mode = find_mode(self.name, self.model, fixed, self.search, self.start, self.seed, verbose)
         begin = mode or Mode({name: tf.constant(theta) for name, theta in self.start.items()}, {})
         estimator = self.gradient.prepare(begin, verbose)
-        worked_out = self.curvature.worked_out(
-            self.name,
-            self.model,
-            self.shapes,
-            mode,
-            self.gradient,
-            estimator,
-            next(iter(self.dynamics.values())),
-            self.minibatch,
-            self.seed,
-            verbose,
-        )
+        at_mode = self.curvature.found(self, mode, estimator, verbose)
         gathered = counted(self.model, self.start, verbose)
         found = {
             "estimator": estimator,
             "gathered": gathered,
-            "minibatch": worked_out.minibatch,
-            "preconditioner": worked_out.preconditioner,
-            TUNING: worked_out.tuning,
+            "minibatch": at_mode.minibatch,
+            "preconditioner": at_mode.preconditioner,
+            TUNING: at_mode.tuning,
         }
         mode = mode and mode._replace(precision=None)
         if self.sizing is not None:
@@ -181,13 +176,24 @@ class ProductSampler(Sampler):
         }
 
     def _estimator(self) -> dict[str, Any]:
-        """The user's estimator as JSON: estimates at the start, and their graph."""
+        """The user's estimator as JSON: what it gives at the start, and the graph of all its functions."""
         start = {name: tf.constant(theta) for name, theta in self.start.items()}
-        nothing = {name: tf.zeros_like(theta) for name, theta in start.items()}
-        given = self.gradient.prepare(Mode(start, nothing), False)
-        estimate = first_estimate(self.model, self.minibatch, self.gradient, given)
-        values = [x for point in self.probes[:2] for x in summed(estimate(point))]
-        return told(values, estimate, {name: tf.TensorSpec(x.shape, x.dtype) for name, x in start.items()})
+        nothing, gradient = {name: tf.zeros_like(theta) for name, theta in start.items()}, self.gradient
+        given = gradient.prepare(Mode(start, nothing), False)
+        estimate = first_estimate(self.model, self.minibatch, gradient, given)
+        some = some_rows(self.data, self.minibatch.size)
+
+        def values(params: Tree) -> tuple:
+            of_chain = {name: theta[None] for name, theta in params.items()}
+            return estimate(params), gradient.renew(of_chain) if gradient.renew else {}
+
+        def everything(params: Tree) -> tuple:
+            memory = first_memory(self.model, self.minibatch, gradient, params, given)
+            return values(params), gradient.terms(params, some, given, memory) if gradient.terms else {}
+
+        specs = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in start.items()}
+        numbers = [x for point in self.probes[:2] for x in summed(values(point))]
+        return {"every": gradient.every, "values": told(numbers, everything, specs)}
 
 
 def first_estimate(
@@ -195,10 +201,15 @@ def first_estimate(
 ) -> Callable[[Tree], Estimate]:
     """The first estimate of a chain as a function of its position, if the minibatch has the first n observations."""
     batch = first_batch(model.data, minibatch, model.dtype)
-    rows = {name: tf.zeros([minibatch.size, width], model.dtype) for name, width in gradient.tables.items()}
 
     def estimate(params: Tree) -> Estimate:
-        memory = gradient.init(params, constants)
-        return gradient.estimate(params, batch, constants, memory | rows if rows else memory)
+        return gradient.estimate(params, batch, constants, first_memory(model, minibatch, gradient, params, constants))
 
     return estimate
+
+
+def first_memory(model: Model, minibatch: Minibatch, gradient: Gradient, params: Tree, constants: Tree) -> Any:
+    """The memory of the estimator of a chain that begins at `params`, with rows of zeros from its tables."""
+    rows = {name: tf.zeros([minibatch.size, width], model.dtype) for name, width in gradient.tables.items()}
+    memory = gradient.init(params, constants)
+    return memory | rows if rows else memory

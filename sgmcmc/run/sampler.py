@@ -78,6 +78,11 @@ class Sampler(ABC):
         """The same, from what `prepare` has computed."""
 
     @property
+    def n_stats(self) -> int:
+        """About how many numbers are recorded beside each draw of a chain."""
+        return 1 + (len(self.start) if self.schedules else 0)
+
+    @property
     @abstractmethod
     def functions(self) -> dict[str, Any]:
         """The functions of the user as JSON: their values at the probes and their graphs."""

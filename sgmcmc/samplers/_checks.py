@@ -1,24 +1,22 @@
-"""Checks of single arguments.
-
-All errors have one shape: *argument* of *function* must be *what would work*; got *what came*.
-"""
+"""Checks of numbers: which are allowed, and how a message says so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.checks import is_integer
 from sgmcmc.dataset.entry import described, n_masked
 
 LAST_STEP = 2**32
 EXACT = 2**53  # up to here a float is one integer
 
 Rule = tuple[Callable[[float], bool], str]
-"""Which numbers are allowed, and how a message says so."""
+"""Whether a number is allowed, and what a message says of those that are."""
 
 POSITIVE: Rule = (lambda x: x > 0, "a positive number")
 STEPSIZE: Rule = (lambda eps: eps > 0, "a positive number or a schedule such as polynomial(h, a, b)")
@@ -41,26 +39,6 @@ def require_number(label: str, of: str, value: Any, rule: Rule) -> float:
     return number
 
 
-def require_flag(argument: str, of: str, value: Any) -> bool:
-    """The value as a bool, if it is a Python or NumPy bool."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{argument} of {of} must be True or False; got {value!r}.")
-    return bool(value)
-
-
-def is_integer(value: Any) -> bool:
-    """Whether the value has a Python or NumPy integer type."""
-    return isinstance(value, Integral | np.integer) and not isinstance(value, bool)
-
-
-def require_count(argument: str, of: str, value: Any, at_least: int, why: str = "") -> int:
-    """The value as an int; whole floats such as 1e4 are allowed."""
-    whole = is_integer(value) or (isinstance(value, float) and np.isfinite(value) and value == int(value))
-    if not whole or value < at_least:
-        raise ValueError(f"{argument} of {of} must be an integer of at least {at_least}{why}; got {value!r}.")
-    return int(value)
-
-
 def require_seed(of: str, seed: Any) -> int:
     """A seed that is given; R's numbers are doubles."""
     if not (is_integer(seed) and 0 <= seed < 2**64) and not (
@@ -77,19 +55,3 @@ def require_counter(argument: str, of: str, n_iterations: int, leaps: int) -> No
             f"{argument} of {of} must make fewer than 2**32 steps in all, since random numbers would repeat; "
             f"got {n_iterations} iterations of {leaps}."
         )
-
-
-def attempted(label: str, function: Callable[[], Any]) -> Any:
-    """What a function of the user's returns; its errors become those of the argument `label`."""
-    try:
-        return function()
-    except Exception as error:
-        if str(error).startswith(label):
-            raise
-        told = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{label} must be a function in TensorFlow operations; it raised {told}") from error
-
-
-def types_and_shapes(tree: Any) -> Any:
-    """Those of each tensor of a nest, to compare what goes into a function of the user's with what comes out."""
-    return tf.nest.map_structure(lambda x: (x.dtype.name, tuple(x.shape)), tree)

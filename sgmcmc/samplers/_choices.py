@@ -19,10 +19,7 @@ from sgmcmc.dataset.memory import InMemory
 from sgmcmc.model import Model
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.gibbs import GibbsStep
-from sgmcmc.samplers._checks import (
-    POSITIVE,
-    require_number,
-)
+from sgmcmc.samplers._checks import POSITIVE, require_number
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._gibbs import checked_gibbs
 from sgmcmc.samplers._indices import attempt, require_in_range

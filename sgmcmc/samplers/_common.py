@@ -12,13 +12,14 @@ import psutil
 import tensorflow as tf
 
 from sgmcmc.core import random
+from sgmcmc.core.checks import attempted, require_count, require_flag
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.precision import require_held
 from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.core.tracing import trace
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
-from sgmcmc.samplers._checks import STEPSIZE, Rule, require_count, require_flag, require_number, require_seed
+from sgmcmc.samplers._checks import STEPSIZE, Rule, require_number, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches
 from sgmcmc.samplers.subsampling import adaptive
@@ -131,15 +132,15 @@ class CommonChoices:
     def _try_schedule(self, label: str, schedule: Schedule) -> None:
         """Try a schedule at iteration 0, as the compiled loop calls it; later values are not checked."""
         allowed, must = STEPSIZE
-        iteration = tf.TensorSpec([], self.float_type)
-        try:
-            traced = trace(lambda k: tf.convert_to_tensor(schedule(k), dtype_hint=self.float_type), iteration)
-            value = np.asarray(traced(tf.constant(0, self.float_type)), np.float64)
-        except Exception as error:
-            raise ValueError(
-                f"{label} of {self.sampler} must be {must}, in TensorFlow operations of the iteration; it raised "
-                f"{type(error).__name__}: {error}"
-            ) from error
+
+        def value_at(iteration: tf.Tensor) -> tf.Tensor:
+            return tf.convert_to_tensor(schedule(iteration), dtype_hint=self.float_type)
+
+        def first() -> np.ndarray:
+            traced = trace(value_at, tf.TensorSpec([], self.float_type))
+            return np.asarray(traced(tf.constant(0, self.float_type)), np.float64)
+
+        value = attempted(f"{label} of {self.sampler} must be {must}, in TensorFlow operations of the iteration", first)
         if value.shape != () or not np.isfinite(value) or not allowed(float(value)):
             raise self.refuse(label, f"be {must}", f"a schedule that begins with {value}")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.checks import attempted
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry, Takes, is_on_disk
 from sgmcmc.dataset.entry import converted, described, integer_type, numeric
@@ -72,13 +73,8 @@ def _of_object(of: str, source: Takes, integers: Sequence[str], dtype: np.dtype)
     if n_data < 1:
         raise ValueError(f"dataset of {of} must have at least one observation; got a length of {n_data}.")
     indices = np.arange(min(PROBED, n_data))
-    try:
-        probed = source.take(indices)
-        arrays = {name: numeric(f"dataset[{name!r}]", of, array) for name, array in probed.items()}
-    except ValueError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{must}; it raised {type(error).__name__}: {error}") from error
+    probed = attempted(must, lambda: dict(source.take(indices).items()))
+    arrays = {name: numeric(f"dataset[{name!r}]", of, array) for name, array in probed.items()}
     if not arrays or any(array.ndim == 0 or len(array) != len(indices) for array in arrays.values()):
         shapes = {name: array.shape for name, array in arrays.items()}
         raise ValueError(f"{must}; got shapes {shapes} for {len(indices)} indices.")

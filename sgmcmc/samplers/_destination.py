@@ -50,15 +50,15 @@ def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> 
         ]
         raise MemoryError(
             f"nIters of {name} must leave draws that fit into memory; got {run.plan.n_rows} draws, which need "
-            f"at least {needed / GB:.1f} GB, while {free / GB:.1f} GB are free. Ways out: {'; '.join(ways)}."
+            f"{needed / GB:.1f} GB, while {free / GB:.1f} GB are free. Ways out: {'; '.join(ways)}."
         )
 
 
 def _bytes_of_row(run: Run) -> int:
-    """Bytes of one recorded row of one chain, without the few numbers beside a draw."""
+    """Bytes of one recorded row of one chain."""
     sampler = run.sampler
     gradients = sum(theta.nbytes for theta in sampler.start.values()) if run.keep.gradients else 0
-    return _bytes(run.keep.draw.values()) + gradients
+    return _bytes(run.keep.draw.values()) + sampler.n_stats * sampler.dtype.size + gradients
 
 
 def _bytes(specs: Any) -> int:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.checks import attempted, require_count, types_and_shapes
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Dynamics, Given
 from sgmcmc.run.identity import summed, told
-from sgmcmc.samplers._checks import require_count
 from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._trial import require_pure
+from sgmcmc.samplers._trial import require_free, require_pure
 
 PROBE_SCALES = (0.1, 1.0, 3.0)
 
@@ -39,13 +40,9 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
         if one.covariance not in (None, *(how.value for how in Covariance)):
             raise choices.refuse("covariance of dynamics", "be None, 'diag' or 'full'", repr(one.covariance))
         theta = tf.TensorSpec(choices.start[name].shape, choices.float_type)
-        try:
-            traced = trace(_trial(one), theta)
-        except Exception as error:
-            raise ValueError(
-                f"dynamics of {choices.sampler} must keep the shape and the type of {name!r} and of its memory, in "
-                f"TensorFlow operations; it raised {type(error).__name__}: {error}"
-            ) from error
+        must = f"dynamics of {choices.sampler} must keep the shape and the type of {name!r} and of its memory"
+        traced = attempted(f"{must}, in TensorFlow operations", partial(trace, _trial(one), theta))
+        require_free(f"dynamics of {choices.sampler}", traced.structured_outputs[-1])
         require_pure(f"dynamics of {choices.sampler}", traced.graph, "Use given.noise, which has standard normals.")
         if choices.curvature.preconditioner is not None:
             _require_the_same_everywhere(choices, one, name)
@@ -113,9 +110,8 @@ def _trial(dynamics: Dynamics) -> Any:
         drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
         for before, made in ((theta, moved), (theta, drifted), (memory, after), (memory, renewed)):
             tf.nest.assert_same_structure(before, made)
-            for x, y in zip(tf.nest.flatten(before), tf.nest.flatten(made), strict=True):
-                if (x.shape, x.dtype) != (y.shape, y.dtype):
-                    raise TypeError(f"{x.dtype.name}{x.shape} became {y.dtype.name}{y.shape}")
+            if types_and_shapes(before) != types_and_shapes(made):
+                raise TypeError(f"{types_and_shapes(before)} became {types_and_shapes(made)}")
         stats = dynamics.stats(memory, Given(eps)) if dynamics.stats else {}
         return moved, after, renewed, drifted, stats
 

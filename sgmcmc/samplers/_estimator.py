@@ -7,11 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from sgmcmc.core.checks import IN_OPERATIONS, attempted, types_and_shapes
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Batch, Estimate, Gradient, Tree
 from sgmcmc.model import Model
 from sgmcmc.run.product import first_estimate
-from sgmcmc.samplers._checks import attempted, types_and_shapes
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._trial import require_pure
 
@@ -27,7 +27,7 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
         If it returns no Gradient, or its results have other shapes than the parameters and its memory.
     """
     label = f"gradient of {choices.sampler}"
-    own = attempted(label, lambda: estimator(model))
+    own = attempted(f"{label} {IN_OPERATIONS}", lambda: estimator(model))
     if not isinstance(own, Gradient):
         raise ValueError(f"{label} must return a Gradient; got {own!r}.")
     if bool(own.every) != bool(own.renew):
@@ -50,6 +50,6 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
     if own.prepare is NO_PREPARATION and not own.wants_mode:
         params = {name: tf.constant(theta) for name, theta in choices.start.items()}
         trial = first_estimate(model, choices.minibatches.minibatch, checked, {})
-        traced = attempted(label, lambda: trace(trial, params))
+        traced = attempted(f"{label} {IN_OPERATIONS}", lambda: trace(trial, params))
         require_pure(label, traced.graph, "The noise of an estimate must come from its minibatch.")
     return checked

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from sgmcmc.core.checks import attempted
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.run.gibbs import GibbsStep
@@ -36,13 +37,8 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
             raise TypeError(f"it must return a dict with new values for some of {sorted(params)}, not {new!r}")
         return {key: tf.convert_to_tensor(x, dtype_hint=choices.float_type) for key, x in new.items()}
 
-    try:
-        traced = trace(update, params, data, tf.TensorSpec([2], tf.int32))
-    except Exception as error:
-        raise ValueError(
-            f"gibbs of {name} must be a function of (params, dataset, seed) in TensorFlow operations; it raised "
-            f"{type(error).__name__}: {error}"
-        ) from error
+    must = f"gibbs of {name} must be a function of (params, dataset, seed) in TensorFlow operations"
+    traced = attempted(must, lambda: trace(update, params, data, tf.TensorSpec([2], tf.int32)))
     require_pure(f"gibbs of {name}", traced.graph, "Use seed with tf.random.stateless_normal and similar functions.")
     returned = traced.structured_outputs
     for key, value in returned.items():

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
+from sgmcmc.core.checks import require_count, require_flag
 from sgmcmc.core.parameters import Elements
 from sgmcmc.core.types import Gradient
 from sgmcmc.dataset.entry import described
@@ -18,7 +19,7 @@ from sgmcmc.gradients.saga import saga as saga_estimator
 from sgmcmc.gradients.svrg import svrg as svrg_estimator
 from sgmcmc.model import Model
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch
-from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag
+from sgmcmc.samplers._checks import POSITIVE
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._estimator import checked_estimator
 from sgmcmc.samplers._preconditioner import AUTO

@@ -46,8 +46,8 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
     """
     if callable(subsampling) and not isinstance(subsampling, type):
         n = _number(of, "minibatchSize", size, n_data)
-        own, drawn = checked_scheme(of, subsampling, n_data, n, dtype)
-        return Minibatches(n, own, None, {"minibatchSize": n, "subsampling": drawn})
+        own, identity = checked_scheme(of, subsampling, n_data, n, dtype)
+        return Minibatches(n, own, None, {"minibatchSize": n, "subsampling": identity})
     made, drawn = _of_any_size(of, subsampling, n_data, dtype)
     if not isinstance(size, adaptive):
         n = _number(of, "minibatchSize", size, n_data)

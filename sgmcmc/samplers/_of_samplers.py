@@ -6,7 +6,7 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from sgmcmc.samplers._checks import described
+from sgmcmc.dataset.entry import described
 from sgmcmc.samplers._options import PUBLIC
 
 

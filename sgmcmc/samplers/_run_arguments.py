@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.checks import attempted, require_count, require_flag, takes, types_and_shapes
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Reducer
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.run.one_call import Kept, Run
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.samplers._checks import require_count, require_counter, require_flag
+from sgmcmc.samplers._checks import require_counter
 from sgmcmc.samplers._destination import in_store, require_memory
 from sgmcmc.samplers._options import RunOptions
 from sgmcmc.samplers._trial import require_repeatable
@@ -67,7 +68,7 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
     must = f"collect of {sampler.name} must be a function of params, or of params and dataset, in TensorFlow operations"
     if not callable(collect):
         raise ValueError(f"{must}; got {collect!r}.")
-    data, takes_data = sampler.data, _takes_two(collect)
+    data, takes_data = sampler.data, takes(collect, "dataset", 1)
     if takes_data and not isinstance(data, InMemory):
         raise ValueError(
             f"collect of {sampler.name} must be a function of params alone if the data are not in memory, since it "
@@ -82,13 +83,8 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
             raise TypeError(f"it must return a dict of tensors by name, not {outputs!r}")
         return {key: tf.convert_to_tensor(value, dtype_hint=dtype) for key, value in outputs.items()}
 
-    try:
-        traced = trace(of_params, params)
-        outputs = {key: tf.TensorSpec(value.shape, value.dtype) for key, value in traced.structured_outputs.items()}
-    except Exception as error:
-        raise ValueError(
-            f"{must}, that returns a dict of tensors; it raised {type(error).__name__}: {error}"
-        ) from error
+    traced = attempted(f"{must}, that returns a dict of tensors", lambda: trace(of_params, params))
+    outputs = {key: tf.TensorSpec(value.shape, value.dtype) for key, value in traced.structured_outputs.items()}
     require_repeatable(f"collect of {sampler.name}", traced.graph, NO_NOISE)
     for key, spec in outputs.items():
         if not spec.shape.is_fully_defined():
@@ -99,25 +95,6 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
         if not (spec.dtype.is_floating or spec.dtype.is_integer or spec.dtype.is_bool):
             raise ValueError(f"collect of {sampler.name} must return numbers; got {key!r} of {spec.dtype.name}.")
     return of_params, outputs
-
-
-def _takes_two(function: Callable) -> bool:
-    """Whether the function takes the dataset as a second argument.
-
-    It does if that argument has no default, or if its name is dataset.
-    """
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # a callable without a signature
-        return False
-    dataset = signature.parameters.get("dataset")
-    if dataset is not None and dataset.kind is dataset.POSITIONAL_OR_KEYWORD:
-        return True
-    try:
-        signature.bind(None)
-    except TypeError:
-        return True
-    return False
 
 
 Accumulators = dict[str, Any]
@@ -152,21 +129,18 @@ def _accumulator(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]
         zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in draw.items()}
         return tf.nest.map_structure(tf.convert_to_tensor, reducer.init(zeros))
 
-    try:
+    def tried() -> tuple[Any, Any]:
         before = trace(init).structured_outputs
         traced = trace(reducer.update, before, dict(draw))
-        after = traced.structured_outputs
-        tf.nest.assert_same_structure(before, after)
+        tf.nest.assert_same_structure(before, traced.structured_outputs)
+        after = types_and_shapes(traced.structured_outputs)
         if not tf.nest.flatten(before):
             raise TypeError("its accumulator holds no tensor")
-        for x, y in zip(tf.nest.flatten(before), tf.nest.flatten(after), strict=True):
-            if (x.shape, x.dtype) != (y.shape, y.dtype):
-                raise TypeError(f"update turns {x.dtype.name}{x.shape} into {y.dtype.name}{y.shape}")
-    except Exception as error:
-        raise ValueError(
-            f"{label} must keep an accumulator of fixed shapes by TensorFlow operations; "
-            f"it raised {type(error).__name__}: {error}"
-        ) from error
+        if types_and_shapes(before) != after:
+            raise TypeError(f"update turns {types_and_shapes(before)} into {after}")
+        return before, traced
+
+    before, traced = attempted(f"{label} must keep an accumulator of fixed shapes by TensorFlow operations", tried)
     require_repeatable(label, traced.graph, NO_NOISE)
     return tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), before)
 
@@ -176,9 +150,6 @@ def _try_results(name: str, reducers: Mapping[str, Reducer], accumulators: Accum
     for label, reducer in reducers.items():
         zeros = tf.nest.map_structure(lambda s: np.zeros(s.shape, s.dtype.as_numpy_dtype), accumulators[label])
         must = f"reduce[{label!r}] of {name} must have a result that is a dict of arrays"
-        try:
-            result = reducer.result(zeros) if reducer.result else zeros
-        except Exception as error:
-            raise ValueError(f"{must}; it raised {type(error).__name__}: {error}") from error
+        result = attempted(must, partial(reducer.result, zeros)) if reducer.result else zeros
         if not isinstance(result, Mapping):
             raise ValueError(f"{must}; got {type(result).__name__}.")

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.checks import IN_OPERATIONS, attempted
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Minibatch
 from sgmcmc.core.warn import warn_user
-from sgmcmc.samplers._checks import attempted
+from sgmcmc.run.identity import summed, told
 from sgmcmc.samplers._trial import require_pure
 
 GRADIENTS, CHAINS = 128, 2  # of the trial
@@ -22,8 +23,8 @@ FAR = 6.0  # standard errors: the chance of a false warning is 1e-8
 
 def checked_scheme(
     of: str, scheme: Callable[[int, int], Any], n_data: int, n: int, dtype: tf.DType
-) -> tuple[Minibatch, str]:
-    """The minibatches of the user's scheme, and a text that tells it from others.
+) -> tuple[Minibatch, dict[str, Any]]:
+    """The minibatches of the user's scheme, and what identifies it, as JSON.
 
     Raises
     ------
@@ -36,22 +37,23 @@ def checked_scheme(
         If the weighted sums of 1, i or i^2 over the observations i of a minibatch are clearly biased.
     """
     label = f"subsampling of {of}"
-    made = attempted(label, lambda: scheme(n_data, n))
+    made = attempted(f"{label} {IN_OPERATIONS}", lambda: scheme(n_data, n))
     if not isinstance(made, Minibatch):
         raise ValueError(f"{label} must return a Minibatch; got {made!r}.")
     if made.size != n or made.wants_importance or made.parts:
         raise ValueError(f"{label} must return a Minibatch of size {n}, without importance and parts; got {made}.")
     if made.scale is not None and not np.isclose(made.scale * n, n_data, rtol=1e-6):
         raise ValueError(f"{label} must have the scale N/n, {n_data / n}, or weights; got {made.scale}.")
-    constants, key = attempted(label, lambda: made.prepare(None)), keys(0, Purpose.MINIBATCH, CHAINS)
+    constants = attempted(f"{label} {IN_OPERATIONS}", lambda: made.prepare(None))
+    key = keys(0, Purpose.MINIBATCH, CHAINS)
     counters = tf.constant(np.arange(GRADIENTS, dtype=np.uint32))
 
     def draw(counters: tf.Tensor) -> Any:
         return made.draw(Stream(key), counters, constants)
 
-    traced = attempted(label, lambda: trace(draw, counters))
+    traced = attempted(f"{label} {IN_OPERATIONS}", lambda: trace(draw, counters))
     require_pure(label, traced.graph, "Use the stream that `draw` is given.")
-    indices, weights = attempted(label, lambda: traced(counters))
+    indices, weights = attempted(f"{label} {IN_OPERATIONS}", lambda: traced(counters))
     shape, wanted = (GRADIENTS, CHAINS, n), "none" if made.scale is not None else "some"
     if indices.shape != shape or indices.dtype != tf.int32 or (weights is None) != (made.scale is not None):
         got = (
@@ -71,7 +73,9 @@ def checked_scheme(
     if not (np.isfinite(of_each).all() and (of_each > 0).all()):
         raise ValueError(f"{label} must draw positive finite weights; got a least of {of_each.min()}.")
     _warn_of_bias(label, drawn / n_data, of_each, n_data)
-    return made, f"own {checksum(np.asarray(indices))}"
+    values = summed([] if weights is None else [weights])
+    drawn_by = told(values, draw, tf.TensorSpec(counters.shape, counters.dtype))
+    return made, {"own": checksum(np.asarray(indices)), "draw": drawn_by}
 
 
 def _warn_of_bias(label: str, place: np.ndarray, weights: np.ndarray, n_data: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.checks import require_flag
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.output.draws import Draws
@@ -18,7 +19,6 @@ from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import NOTHING
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.run.session import Session, not_a_session, restored, saved
-from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._options import RunOptions
 from sgmcmc.samplers._run_arguments import checked_run
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.core import process
+from sgmcmc.core.checks import require_flag
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.schedules import exploring
 from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.kernel.simplex import Counts
 from sgmcmc.run.simplex import SimplexSampler
-from sgmcmc.samplers._checks import require_flag
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._suff_stats import SuffStats

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import mapped
+from sgmcmc.core.checks import IN_OPERATIONS, attempted, takes
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
@@ -102,7 +102,7 @@ class SuffStats:
 
     @cached_property
     def _takes_seed(self) -> bool:
-        return _takes_seed(self.given)
+        return takes(self.given, "seed", 2)
 
     @property
     def _seed(self) -> list[tf.Tensor]:
@@ -113,14 +113,10 @@ class SuffStats:
         return [params, self.data.layout.specs([n]), *[tf.TensorSpec([2], tf.int32)] * self._takes_seed]
 
     def _traced(self, n: int) -> Any:
-        try:
-            return trace(self._of, *self._specs(n))
-        except Exception as error:
-            raise ValueError(
-                f"suffStats of {self.sampler} must be a function in TensorFlow operations of {self._dtype.name} "
-                f"tensors; it raised {type(error).__name__}: {str(error).rstrip('.')}"
-                f"{remedy(str(error), self._dtype, self.data)}"
-            ) from error
+        must = f"suffStats of {self.sampler} {IN_OPERATIONS} of {self._dtype.name} tensors"
+        return attempted(
+            must, lambda: trace(self._of, *self._specs(n)), lambda error: remedy(error, self._dtype, self.data)
+        )
 
     def _require_shapes(self, outputs: Mapping[str, tf.Tensor]) -> None:
         for name, counts in outputs.items():
@@ -167,13 +163,13 @@ class SuffStats:
     def _try_on_some(self) -> None:
         some = some_rows(self.data, LOOKED_AT)
         parts = (slice(None), slice(1), slice(1, None))
-        try:
-            whole, one, others = (self._of(self._params, {name: x[part] for name, x in some.items()}) for part in parts)
-        except Exception as error:
-            raise ValueError(
-                f"suffStats of {self.sampler} must take any number of observations, not only the n = {self.n} of a "
-                f"minibatch; it raised {type(error).__name__}: {error}"
-            ) from error
+        must = f"suffStats of {self.sampler} must take any number of observations"
+        must += f", not only the n = {self.n} of a minibatch"
+
+        def of(part: slice) -> Tree:
+            return self._of(self._params, {name: x[part] for name, x in some.items()})
+
+        whole, one, others = attempted(must, lambda: [of(part) for part in parts])
         self._require_counts(whole)
         for name, counts in whole.items():
             if not np.allclose(counts, one[name] + others[name], rtol=ADDITIVE, atol=ADDITIVE):
@@ -227,19 +223,3 @@ def _rows_of_extremes(arrays: Mapping[str, np.ndarray], most: int) -> np.ndarray
             for entry in indices
         ]
     return np.unique(np.concatenate([[0], *at]).astype(np.int64))
-
-
-def _takes_seed(function: Callable) -> bool:
-    """Whether a third argument must be given, or is called seed; other defaults are the function's own."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # a callable without a signature
-        return False
-    seed = signature.parameters.get("seed")
-    if seed is not None and seed.kind is seed.POSITIONAL_OR_KEYWORD:
-        return True
-    try:
-        signature.bind(None, None)
-    except TypeError:
-        return True
-    return False

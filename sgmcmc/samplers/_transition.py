@@ -7,17 +7,17 @@ from typing import Any
 
 import tensorflow as tf
 
+from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_flag, types_and_shapes
 from sgmcmc.core.schedules import exploring
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Transition, Tree
 from sgmcmc.dataset.entry import described
 from sgmcmc.model import Model
 from sgmcmc.run.own import OwnSampler
-from sgmcmc.samplers._checks import attempted, require_flag, types_and_shapes
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers._trial import require_pure
+from sgmcmc.samplers._trial import require_free, require_pure
 
 
 class TransitionChoices(Choices):
@@ -45,17 +45,18 @@ def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any]
     model = None if choices.logLik is None else choices.model
     if model is None and (choices.logPrior is not None or choices.temperature != 1):
         raise choices.refuse("logLik", "be a function where logPrior or a temperature is given", "None")
-    own = _checked(choices.sampler, attempted(f"transition of {choices.sampler}", lambda: transition(model)))
+    label = f"transition of {choices.sampler}"
+    own = _checked(label, attempted(f"{label} {IN_OPERATIONS}", lambda: transition(model)))
     sampler = OwnSampler(**fields, settings=choices.settings, transition=own)
     _try(sampler)
     return Sgmcmc(sampler, {}, choices.dataset, seeded=choices.seed is not None)
 
 
-def _checked(of: str, own: Any) -> Transition:
+def _checked(label: str, own: Any) -> Transition:
     if not isinstance(own, Transition):
-        raise ValueError(f"transition of {of} must return a Transition; got {described(own)}.")
-    require_flag("wants_noise of transition", of, own.wants_noise)
-    require_flag("vectorized of transition", of, own.vectorized)
+        raise ValueError(f"{label} must return a Transition; got {described(own)}.")
+    require_flag("wants_noise", label, own.wants_noise)
+    require_flag("vectorized", label, own.vectorized)
     return own
 
 
@@ -78,7 +79,9 @@ def _try(sampler: OwnSampler) -> None:
                 raise ValueError(
                     f"{label} must keep {what} as {types_and_shapes(before)} in `step`; got {types_and_shapes(after)}."
                 )
-        return made, sampler.transition.stats(memory) if sampler.transition.stats else {}
+        stats = sampler.transition.stats(memory) if sampler.transition.stats else {}
+        require_free(label, stats)
+        return made, stats
 
-    traced = attempted(label, lambda: trace(trial, start))
+    traced = attempted(f"{label} {IN_OPERATIONS}", lambda: trace(trial, start))
     require_pure(label, traced.graph, "Use given.noise, or given.seed with tf.random.stateless_normal and the like.")

@@ -19,6 +19,7 @@ from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros
+from sgmcmc.kernel.statistics import RESERVED
 from sgmcmc.model import LogLik, LogPrior, Returns, dense
 
 WHOLE, HALF = 22, 11  # observations of the two traces: half of them is prime, which rows that belong together show
@@ -253,6 +254,14 @@ def _whole_numbers(data: Data) -> list[str]:
         data.read(0, words)
     views = data.layout.views(words)
     return sorted(name for name, x in views.items() if x.dtype.kind == "f" and (x == np.floor(x)).all())
+
+
+def require_free(label: str, stats: Any) -> None:
+    """Refuse statistics that are not a dict, or have names of the package's own."""
+    if not isinstance(stats, Mapping):
+        raise ValueError(f"{label} must return a dict of numbers by name from `stats`; got {stats!r}.")
+    if taken := sorted(RESERVED.intersection(stats)):
+        raise ValueError(f"{label} must name its statistics otherwise than {sorted(RESERVED)}; got {taken}.")
 
 
 def require_pure(label: str, graph: Any, instead: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
+from sgmcmc.core.checks import require_count
 from sgmcmc.dynamics.psgld import psgld as psgld_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import POSITIVE, Rule, require_count
+from sgmcmc.samplers._checks import POSITIVE, Rule
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, one_call, public

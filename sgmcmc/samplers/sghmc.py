@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
+from sgmcmc.core.checks import require_count
 from sgmcmc.dynamics.sghmc import sghmc as sghmc_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import FRICTION, require_count
+from sgmcmc.samplers._checks import FRICTION
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, one_call, public

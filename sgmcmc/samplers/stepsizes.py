@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from sgmcmc.core import random
+from sgmcmc.core.checks import require_count
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule, explores
+from sgmcmc.dataset.entry import described
 from sgmcmc.model import LogLik
 from sgmcmc.output.arviz import require_arviz
 from sgmcmc.output.changes import changes
-from sgmcmc.samplers._checks import described, require_count
 from sgmcmc.samplers._common import Stepsize
 from sgmcmc.samplers._of_samplers import setup_of
 from sgmcmc.samplers._preconditioner import AUTO
@@ -145,10 +146,16 @@ def checkStepsize(
             given["preconditioner"] = at_stepsize.settings["preconditioner"]
     else:
         half = _halved(stepsize)
-    at_mode = given.get("nItersOpt") == 0  # params are then the centre of the control variates and must not change
-    if set(params) <= set(at_stepsize) and not at_mode:  # the second run begins at the last draw of the first
+    if given.get("collect") is None and set(params) <= set(at_stepsize) and not _is_centre(given):
+        # The second run begins at the last draw of the first.
         params = {name: at_stepsize[name][-1 if at_stepsize.nChains is None else (0, -1)] for name in params}
     return changes(at_stepsize, sampler(logLik, dataset, params, half, **given))
+
+
+def _is_centre(arguments: Mapping[str, Any]) -> bool:
+    """Whether the estimator depends on `params`, which must then be the same in both runs."""
+    gradient = arguments.get("gradient")
+    return callable(gradient) or getattr(gradient, "nItersOpt", None) == 0 or arguments.get("nItersOpt") == 0
 
 
 def _halved(stepsize: float | Schedule | Mapping[str, float | Schedule]) -> Stepsize:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sgmcmc.core.checks import require_count
 from sgmcmc.core.files import write_whole
 from sgmcmc.run.session import Session
-from sgmcmc.samplers._checks import require_count, require_counter
+from sgmcmc.samplers._checks import require_counter
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.core.checks import require_count, require_flag
+from sgmcmc.dataset.entry import described
 from sgmcmc.model import LogLik
 from sgmcmc.output.tuned import Tuned, best
 from sgmcmc.run.halving import Group, fewest_gradients, search
 from sgmcmc.run.product import ProductSampler
-from sgmcmc.samplers._checks import described, require_count, require_flag
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter
 from sgmcmc.samplers._of_samplers import setup_of

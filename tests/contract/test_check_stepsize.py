@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sgmcmc import checkStepsize, polynomial, runningMean, sgld, sgldcv
+from sgmcmc import Dynamics, checkStepsize, controlVariates, polynomial, runningMean, sample, sgld, sgldcv
 from sgmcmc.samplers.stepsizes import _halved
 
 N, D = 20, 200
@@ -27,6 +27,34 @@ def normal(n_elements: int) -> dict[str, Any]:
     x = np.random.default_rng(0).normal(size=(N, n_elements))
     model = {"logLik": log_lik, "dataset": {"x": x}, "params": {"theta": x.mean(axis=0)}}
     return model | {"minibatchSize": N, "verbose": False, "seed": 1}
+
+
+SETTINGS = {"dataset": {"x": np.linspace(-1, 1, 50)}, "params": {"theta": 2.0}, "nIters": 200, "verbose": False}
+
+
+def steps(theta, memory, given):
+    return theta + given.eps / 2 * given.gradient + tf.sqrt(given.eps) * given.noise, memory
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_centre_of_control_variates_is_the_same_in_both_runs():
+    """Both are control variates around params with the same steps, so the tables are those of the same chains."""
+    run = SETTINGS | {"logLik": log_lik, "stepsize": 1e-2, "minibatchSize": 5, "seed": 1}
+    by_name = checkStepsize(sgldcv, **run, optStepsize=1e-5, nItersOpt=0)
+    by_parts = checkStepsize(
+        sample, **run, dynamics=Dynamics(steps), gradient=controlVariates(optStepsize=1e-5, nItersOpt=0)
+    )
+    for column in ("mean", "mean_half", "sd", "sd_half"):
+        assert np.allclose(by_name[column], by_parts[column], rtol=1e-4), column
+
+
+def test_the_second_run_does_not_begin_at_what_was_collected():
+    """The mean is 100 times 0, and without a burn-in of the first draws a chain that began at 100 theta is seen."""
+    run = SETTINGS | {"logLik": log_lik, "stepsize": 1e-4, "minibatchSize": 50, "seed": 1, "burnIn": 0}
+    tables = [
+        checkStepsize(sgld, **run, collect=lambda p, name=name: {name: 100 * p["theta"]}) for name in ("theta", "phi")
+    ]
+    assert np.array_equal(tables[0].to_numpy(), tables[1].to_numpy(), equal_nan=True)
 
 
 @pytest.mark.filterwarnings("ignore:the variance of 'theta':UserWarning")

@@ -171,6 +171,90 @@ def test_resumed_draws_are_the_same_and_another_part_is_refused(part, tmp_path):
         sgld(logLik, DATASET, PARAMS, **stored, nIters=90, resume=True, **{argument: other})
 
 
+def weighing(weight, *, at=lambda counters: 0):
+    """Uniform minibatches with replacement, with the weight N/n from constants times `weight` of the draw."""
+
+    def scheme(n_data, n):
+        def draw(stream, counters, constants):
+            indices = stream.integers(counters, tf.range(n), n_data) + at(counters)
+            return indices, tf.broadcast_to(constants["weight"] * weight, indices.shape)
+
+        return Minibatch(n, draw, prepare=lambda importance: {"weight": tf.constant(n_data / n)}, simple=True)
+
+    return scheme
+
+
+def renewing(value):
+    """Plain gradients with a memory that is added to them, and set anew every fourth iteration."""
+
+    def estimator(model):
+        def estimate(params, batch, constants, memory):
+            value, gradient = model.value_and_gradient(params, batch)
+            return Estimate(value, {name: g + memory for name, g in gradient.items()}, memory)
+
+        return Gradient(
+            estimate,
+            init=lambda params, constants: tf.zeros([]),
+            every=4,
+            renew=lambda params: tf.fill([params["theta"].shape[0]], value),
+            terms=lambda params, data, constants, memory: model.term_gradients(params, data),
+        )
+
+    return estimator
+
+
+def other_terms(model):
+    def terms(params, data, constants, memory):
+        return {name: 5 * g for name, g in model.term_gradients(params, data).items()}
+
+    return renewing(0.0)(model)._replace(terms=terms)
+
+
+@pytest.mark.parametrize(
+    ("part", "other", "refused"),
+    [
+        ({"subsampling": weighing(1.0)}, weighing(2.0), True),
+        ({"subsampling": weighing(1.0)}, weighing(1.0, at=lambda counters: 0 * tf.cast(counters, tf.int32)[0]), False),
+        ({"gradient": renewing(0.0)}, renewing(40.0), True),
+        ({"gradient": renewing(0.0)}, other_terms, False),
+    ],
+    ids=["weights", "draws beyond the trial", "renewal", "terms"],
+)
+@pytest.mark.filterwarnings("ignore:subsampling of sgld draws minibatches whose weighted sums are biased:UserWarning")
+def test_all_functions_of_a_part_identify_a_chain(part, other, refused, tmp_path):
+    """Other values are refused; another program that gives the same values is warned of."""
+    stored = RUN | {"storage": tmp_path / "run.zarr"}
+    (argument,) = part
+    sgld(logLik, DATASET, PARAMS, **stored, nIters=30, **part)
+    sgld(logLik, DATASET, PARAMS, **stored, nIters=40, resume=True, **part)
+    seen = pytest.raises(ValueError, match=argument) if refused else pytest.warns(UserWarning, match="another program")
+    with seen:
+        sgld(logLik, DATASET, PARAMS, **stored, nIters=60, resume=True, **{argument: other})
+
+
+def test_tune_prepares_a_scheme_for_each_size():
+    """The scheme is "withReplacement" with its weights as constants that depend on n."""
+    run = {"minibatchSize": [5, 40], "nGradients": 40_000, "seed": 1, "verbose": False}
+    tables = [
+        sgmcmc.tune(sgld, logLik, DATASET, PARAMS, [1e-4, 1e-3], subsampling=how, **run).table
+        for how in ("withReplacement", weighing(1.0))
+    ]
+    assert np.allclose(tables[0]["ksd"], tables[1]["ksd"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["lp", "step_size", "exploring", "minibatch_size", "observations"])
+def test_statistics_have_other_names_than_the_packages_own(name):
+    still = sgmcmc.Dynamics(lambda theta, memory, given: (theta, memory), stats=lambda memory, given: {name: 1.0})
+    with pytest.raises(ValueError, match=rf"dynamics of sample must name its statistics otherwise .*{name}"):
+        sgmcmc.sample(logLik, DATASET, PARAMS, stepsize=1e-3, nIters=5, dynamics=still)
+
+    def own(model):
+        return sgmcmc.Transition(lambda p, m, b, g: (p, m, tf.zeros([])), stats=lambda memory: {name: tf.ones([])})
+
+    with pytest.raises(ValueError, match=rf"transition of sample must name its statistics otherwise .*{name}"):
+        sgmcmc.sample(logLik, DATASET, PARAMS, stepsize=1e-3, nIters=5, transition=own)
+
+
 def test_by_steps():
     sampler = sgmcmc.sgldSetup(logLik, DATASET, PARAMS, 1e-4, minibatchSize=10, seed=1, gradient=averaged)
     sess = sgmcmc.initSess(sampler, verbose=False)
@@ -350,8 +434,12 @@ def test_a_transition_is_stepped_stored_and_resumed_with_the_same_bits(tmp_path)
     sgmcmc.sample(*arguments, **run, nIters=170, transition=metropolis, **stored)
     again = sgmcmc.sample(*arguments, **run, nIters=300, transition=metropolis, **stored)["odds"]
     assert np.array_equal(np.asarray(again), whole)
-    with pytest.raises(ValueError, match="transition of sample must be what it was"):
-        sgmcmc.sample(*arguments, **run, nIters=400, transition=lambda m: metropolis(m, False), **stored)
+    for other in (
+        lambda model: metropolis(model, False),
+        lambda model: metropolis(model)._replace(stats=lambda memory: {"accepted": tf.constant(7.0)}),
+    ):
+        with pytest.raises(ValueError, match="transition of sample must be what it was"):
+            sgmcmc.sample(*arguments, **run, nIters=400, transition=other, **stored)
 
 
 def without_weights(params, memory, batch, given):

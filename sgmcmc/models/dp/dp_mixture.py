@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from sgmcmc.core import process
+from sgmcmc.core.checks import is_integer, require_count, require_flag
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.models.dp.allocation import CATEGORIES, COUNTS
@@ -21,7 +23,7 @@ from sgmcmc.models.dp.mixture import Mixture
 from sgmcmc.models.dp.rows import Rows, checked_rows, look_like_codes
 from sgmcmc.models.dp.sampler import PARAMETERS, MixtureSampler, observed
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import POSITIVE, is_integer, require_count, require_flag
+from sgmcmc.samplers._checks import POSITIVE
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._run_arguments import checked_run
 from sgmcmc.simplex.scir import scir
@@ -174,10 +176,28 @@ def dpMixture(
     True
     """
     process.use()
-    given = _Arguments(
-        counts, minibatchSize, seed, method, stepsize, a, alpha, alphaPrior, maxComponents, starts, nChains
-    )
-    sampler = given.sampler()
+    rows = _rows(counts)
+    sampler = _Arguments(
+        sampler=NAME,
+        dataset={CATEGORIES: rows.categories, COUNTS: rows.counts},
+        params=dict.fromkeys(PARAMETERS, 0.0),
+        stepsize=cast(Any, stepsize),
+        minibatchSize=minibatchSize,
+        seed=seed,
+        subsampling="uniform",
+        integers=(CATEGORIES, COUNTS),
+        dtype="float32",
+        nChains=nChains,
+        starts=None,
+        sharedMinibatch=False,
+        rows=rows,
+        method=method,
+        a=a,
+        alpha=alpha,
+        alphaPrior=alphaPrior,
+        maxComponents=maxComponents,
+        begin=starts,
+    ).set_up()
     options: Any = {"thin": thin, "burnIn": burnIn, "storage": storage, "resume": resume, "gradients": False}
     options |= {"collect": observed(require_flag("assignments", NAME, assignments)), "reduce": None}
     run = checked_run(sampler, seed is not None, nIters, verbose, options)
@@ -202,70 +222,36 @@ def _warn_of_little_room(draws: Draws) -> None:
 
 
 @dataclass
-class _Arguments:
-    """What users pass, checked and converted."""
+class _Arguments(CommonChoices):
+    """What users pass, checked and converted; `dataset` has the rows as categories and their counts."""
 
-    counts: Any
-    minibatchSize: Any
-    seed: Any
+    rows: Rows
     method: Any
-    stepsize: Any
     a: Any
     alpha: Any
     alphaPrior: Any
     maxComponents: Any
-    starts: Any
-    nChains: Any
+    begin: Any
 
-    @cached_property
-    def rows(self) -> Rows:
-        """`counts`, checked."""
-        rows = checked_rows("counts", NAME, self.counts)
-        if look_like_codes(rows):
-            warn_user(
-                f"counts of {NAME} look like codes of categories: no entry is 0, all are small, and the sums of rows "
-                "differ. A column must count one category. For columns of codes, give a column for each category of "
-                "each, as pandas.get_dummies(frame.astype(str)) makes them."
-            )
-        return rows
-
-    @cached_property
-    def common(self) -> CommonChoices:
-        """What this sampler shares with all others."""
-        return CommonChoices(
-            sampler=NAME,
-            dataset={CATEGORIES: self.rows.categories, COUNTS: self.rows.counts},
-            params=dict.fromkeys(PARAMETERS, 0.0),
-            stepsize=self._stepsize(),
-            minibatchSize=self.minibatchSize,
-            seed=self.seed,
-            subsampling="uniform",
-            integers=(CATEGORIES, COUNTS),
-            dtype="float32",
-            nChains=self.nChains,
-            starts=None,
-            sharedMinibatch=False,
-        )
-
-    def sampler(self) -> MixtureSampler:
+    def set_up(self) -> MixtureSampler:
         """The sampler of these arguments."""
-        method, common = self._method(), self.common
-        a = common.number("a", self.a, POSITIVE)
+        method = self._method()
+        a = self.number("a", self.a, POSITIVE)
         prior = self._alpha_prior()
-        alpha = common.number("alpha", self.alpha, POSITIVE) if prior is None else prior[0] / prior[1]
+        alpha = self.number("alpha", self.alpha, POSITIVE) if prior is None else prior[0] / prior[1]
         room = require_count("maxComponents", NAME, self.maxComponents, 2)
         begin = self._begin(room)
         rule = METHODS[method]
-        if common.minibatches.minibatch.parts:
-            raise common.refuse("minibatchSize", "be a number", "adaptive")
-        if schedules := [name for name, h in common.stepsizes.items() if callable(h)]:
-            raise common.refuse("stepsize", "be a number", f"a schedule for {schedules[0]!r}")
-        mixture = MixtureModel(common.minibatches.minibatch, a, prior, None if rule is None else rule())
-        float_type = common.float_type.as_numpy_dtype
+        if self.minibatches.minibatch.parts:
+            raise self.refuse("minibatchSize", "be a number", "adaptive")
+        if schedules := [name for name, h in self.stepsizes.items() if callable(h)]:
+            raise self.refuse("stepsize", "be a number", f"a schedule for {schedules[0]!r}")
+        mixture = MixtureModel(self.minibatches.minibatch, a, prior, None if rule is None else rule())
+        float_type = self.float_type.as_numpy_dtype
         settings = {
             "parameters": [],
             "method": method,
-            "stepsize": {} if rule is None else common.stepsizes,
+            "stepsize": self.stepsizes,
             "a": a,
             "alpha": alpha if prior is None else None,
             "alphaPrior": None if prior is None else list(prior),
@@ -274,10 +260,10 @@ class _Arguments:
         }
         return MixtureSampler(
             name=NAME,
-            data=common.data,
-            dtype=common.float_type,
+            data=self.data,
+            dtype=self.float_type,
             minibatch=mixture.minibatch,
-            stepsize={} if rule is None else common.stepsizes,
+            stepsize=self.stepsizes,
             start={
                 "alpha": np.array(alpha, float_type),
                 "assignments": np.zeros(len(self.rows.counts), np.int32),
@@ -285,9 +271,9 @@ class _Arguments:
                 "log_theta": np.zeros([room, self.rows.width], float_type),
                 "sticks": np.zeros([room, 2], float_type),
             },
-            seed=common.random_seed,
-            n_chains=common.n_chains,
-            settings=common.settings | settings,
+            seed=self.random_seed,
+            n_chains=self.n_chains,
+            settings=self.settings | settings,
             mixture=mixture,
             begin=begin,
         )
@@ -298,14 +284,17 @@ class _Arguments:
             raise ValueError(f"method of {NAME} must be one of {names}; got {self.method!r}.")
         return self.method
 
-    def _stepsize(self) -> Any:
-        """`stepsize`, or that of the thesis; of "gibbs", which has none, any."""
+    @cached_property
+    def stepsizes(self) -> dict[str, float | Schedule]:
+        """`stepsize`, or that of the thesis; "gibbs" has none."""
         method = self._method()
-        if method != "gibbs":
-            return STEPSIZES[method] if self.stepsize is None else self.stepsize
-        if self.stepsize is not None:
-            raise ValueError(f"stepsize of {NAME} must be None for method='gibbs'; got {self.stepsize!r}.")
-        return 1.0
+        if method == "gibbs":
+            if self.stepsize is not None:
+                raise self.refuse("stepsize", "be None for method='gibbs'", repr(self.stepsize))
+            return {}
+        if self.stepsize is None:
+            return dict(STEPSIZES[method])
+        return super().stepsizes
 
     def _alpha_prior(self) -> tuple[float, float] | None:
         """The prior of the concentration, or None if that is known."""
@@ -319,19 +308,19 @@ class _Arguments:
         pair = (1.0, 1.0) if self.alphaPrior is None else self.alphaPrior
         if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
             raise ValueError(f"alphaPrior of {NAME} must be a pair (shape, rate); got {described(pair)}.")
-        shape, rate = (self.common.number(f"alphaPrior[{k}]", x, POSITIVE) for k, x in enumerate(pair))
+        shape, rate = (self.number(f"alphaPrior[{k}]", x, POSITIVE) for k, x in enumerate(pair))
         return shape, rate
 
     def _begin(self, room: int) -> int | np.ndarray:
         """`starts`: a number of components, or assignments [C, N]."""
-        if is_integer(self.starts) or isinstance(self.starts, float):
-            return min(require_count("starts", NAME, self.starts, 1), room - 1)  # the last is to stay free
-        assignments = numeric("starts", NAME, self.starts)
-        n_data, n_chains = len(self.rows.counts), self.common.n_chains
+        if is_integer(self.begin) or isinstance(self.begin, float):
+            return min(require_count("starts", NAME, self.begin, 1), room - 1)  # the last is to stay free
+        assignments = numeric("starts", NAME, self.begin)
+        n_data, n_chains = len(self.rows.counts), self.n_chains
         if assignments.shape not in ((n_data,), (n_chains or 1, n_data)) or assignments.dtype.kind not in "iu":
             raise ValueError(
                 f"starts of {NAME} must be a number of components, or integers ({n_data},) or (nChains, {n_data}); "
-                f"got {described(self.starts)}."
+                f"got {described(self.begin)}."
             )
         if assignments.min() < 0 or assignments.max() >= room - 1:
             raise ValueError(
@@ -339,3 +328,15 @@ class _Arguments:
                 f"{assignments.min()} to {assignments.max()}."
             )
         return np.array(np.broadcast_to(assignments, (n_chains or 1, n_data)), np.int32)
+
+
+def _rows(counts: Any) -> Rows:
+    """`counts`, checked."""
+    rows = checked_rows("counts", NAME, counts)
+    if look_like_codes(rows):
+        warn_user(
+            f"counts of {NAME} look like codes of categories: no entry is 0, all are small, and the sums of rows "
+            "differ. A column must count one category. For columns of codes, give a column for each category of "
+            "each, as pandas.get_dummies(frame.astype(str)) makes them."
+        )
+    return rows

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.core.checks import require_flag
 from sgmcmc.dataset.entry import numeric
 from sgmcmc.models.dp.rows import Rows, checked_rows
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import require_flag
 
 
 class Mixture:

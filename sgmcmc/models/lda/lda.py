@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.checks import require_count, require_flag
 from sgmcmc.core.random import Purpose, Stream, fresh_seed, keys
 from sgmcmc.core.schedules import Schedule, polynomial
 from sgmcmc.models.lda.assignments import expected
@@ -16,7 +17,7 @@ from sgmcmc.models.lda.choices import LdaChoices
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary, tokens
 from sgmcmc.models.lda.sizes import documents_of_a_minibatch, iterations
 from sgmcmc.models.lda.topics import NAME, Topics
-from sgmcmc.samplers._checks import POSITIVE, require_count, require_flag, require_number, require_seed
+from sgmcmc.samplers._checks import POSITIVE, require_number, require_seed
 from sgmcmc.samplers._minibatch import checked_minibatches
 from sgmcmc.samplers._options import SETUP_DEFAULTS, CommonOptions, of_run
 from sgmcmc.samplers._rounding import warn_of_rounding
@@ -190,14 +191,7 @@ def lda(
     n_chains = 1 if nChains is None else require_count("nChains", OF, nChains, 1)
     n_tokens = int(counts.sum())
     size = documents_of_a_minibatch(minibatchSize, counts.shape[0], n_tokens)
-    if nIters is None:
-        subsampling = SETUP_DEFAULTS["subsampling"]
-        n = checked_minibatches(OF, size, subsampling, counts.shape[0], tf.float32).n
-        n_iterations = iterations(n, counts.shape[0], n_tokens)
-    else:
-        n_iterations = require_count("nIters", OF, nIters, 1)
-    burn_in = n_iterations // 2 if burnIn is None else require_count("burnIn", OF, burnIn, 0)
-    every = max(1, (n_iterations - burn_in) // DRAWS) if thin is None else require_count("thin", OF, thin, 1)
+    n_iterations, burn_in, every = _lengths(nIters, burnIn, thin, size, counts.shape[0], n_tokens)
     if require_flag("resume", OF, resume) and seed is None:
         raise ValueError(f"seed of {OF} must be that of the run in storage where resume=True; got None.")
     known_seed = fresh_seed() if seed is None else require_seed(OF, seed)
@@ -237,6 +231,18 @@ def lda(
         warn_of_rounding(choices)
     run = {"thin": every, "burnIn": burn_in, "storage": storage, "resume": resume}
     return Topics(set_up(choices, rule()).run(n_iterations, verbose, **of_run(run)), prior, words)
+
+
+def _lengths(nIters: Any, burnIn: Any, thin: Any, size: Any, n_documents: int, n_tokens: int) -> tuple[int, int, int]:
+    """How many iterations, how many of them are not stored, and of how many the last is."""
+    if nIters is None:
+        n = checked_minibatches(OF, size, SETUP_DEFAULTS["subsampling"], n_documents, tf.float32).n
+        n_iterations = iterations(n, n_documents, n_tokens)
+    else:
+        n_iterations = require_count("nIters", OF, nIters, 1)
+    burn_in = n_iterations // 2 if burnIn is None else require_count("burnIn", OF, burnIn, 0)
+    every = max(1, (n_iterations - burn_in) // DRAWS) if thin is None else require_count("thin", OF, thin, 1)
+    return n_iterations, burn_in, every
 
 
 def _starts(seed: int, n_chains: int, n_topics: int, n_words: int) -> np.ndarray:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sgmcmc.core.checks import is_integer, require_count, require_flag
 from sgmcmc.models.lda.completion import Completion
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary
 from sgmcmc.models.lda.inference import Inference
 from sgmcmc.models.lda.pictures import bars
 from sgmcmc.models.lda.table import mean_and_sd, top_words
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import POSITIVE, is_integer, require_count, require_flag, require_number, require_seed
+from sgmcmc.samplers._checks import POSITIVE, require_number, require_seed
 
 if TYPE_CHECKING:
     import pandas as pd
