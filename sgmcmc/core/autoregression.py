@@ -27,7 +27,7 @@ def matrices(a: Entry, b: Entry, c: Entry, d: Entry) -> np.ndarray:
     return np.stack([np.stack([a, b], -1), np.stack([c, d], -1)], -2)
 
 
-def friction_at_rest(temperature: Callable[[float], float], highest: float) -> float | None:
+def equilibrium_friction(temperature: Callable[[float], float], highest: float) -> float | None:
     """The friction in (0, highest] at which a thermostat has the temperature 1.
 
     None if there is none. The temperature must fall with the friction.

@@ -55,8 +55,8 @@ class Progress:
         if self._meter is not None:
             self._try(lambda: self._meter.reached(done, log_density))
 
-    def _begin(self, *told: Any) -> None:
-        self._meter = _Bar(*told) if _is_live(sys.stderr) else _Lines(*told)
+    def _begin(self, *arguments: Any) -> None:
+        self._meter = _Bar(*arguments) if _is_live(sys.stderr) else _Lines(*arguments)
         self._meter.begin()
 
     def _try(self, show: Callable[[], None]) -> None:

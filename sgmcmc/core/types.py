@@ -192,8 +192,9 @@ class Gradient(NamedTuple):
         ``stepsize="auto"``, covariance of the noise, or `preferential`. Before there is a chain, memory is None.
     centred : bool, default False
         Whether the terms are differences that vanish at the mode.
-    by_themselves : bool, default False
-        Whether each term is a difference to another point, so that equal terms are noise too.
+    own_reference : bool, default False
+        Whether each observation's term is a difference to a point of its own, as in SAGA: the mean of the terms is then
+        noise too.
     every : int, default 0
         In iterations: how often `renew` is called; 0 is never.
     renew : callable, optional
@@ -239,7 +240,7 @@ class Gradient(NamedTuple):
     tables: Mapping[str, int] = MappingProxyType({})
     terms: Callable[[Tree, Tree, Tree, Any], Tree] | None = None
     centred: bool = False
-    by_themselves: bool = False
+    own_reference: bool = False
     every: int = 0
     renew: Callable[[Tree], Tree] | None = None
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.autoregression import friction_at_rest, iterations, matrices
+from sgmcmc.core.autoregression import equilibrium_friction, iterations, matrices
 from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
 
 SMALL = 1e-4  # of alpha: below it (1 - exp(-2 alpha))/alpha is 2 (1 - alpha) to float32's precision
@@ -78,7 +78,7 @@ def badodab(a: float) -> Dynamics:
             c, s, kicked = kinetic(xi)
             return float(((1 + c**2) * kicked + s).mean() / (2 * eps))
 
-        xi = friction_at_rest(temperature, FASTEST)
+        xi = equilibrium_friction(temperature, FASTEST)
         if xi is None or eps > RESTING:
             return Stationary(np.full_like(precision, np.inf), np.ones_like(precision))
         c, s, kicked = kinetic(xi)

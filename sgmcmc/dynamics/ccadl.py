@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.autoregression import friction_at_rest, iterations, matrices
+from sgmcmc.core.autoregression import equilibrium_friction, iterations, matrices
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
 
@@ -62,7 +62,7 @@ def ccadl(a: float, covariance: Covariance) -> Dynamics:
             friction = xi + own
             return (2 * a + eps * noise) / (friction * (2 - friction - speed / 2))
 
-        xi = friction_at_rest(lambda xi: temperatures(xi).mean(), (1 - speed / 4 - own).min())
+        xi = equilibrium_friction(lambda xi: temperatures(xi).mean(), (1 - speed / 4 - own).min())
         if xi is None or eps > min(SWINGING * (xi + own.mean()), SWINGING_ALONE):
             return Stationary(np.full_like(precision, np.inf), np.ones_like(precision))
         hot, friction = temperatures(xi), xi + own

@@ -34,7 +34,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.autoregression import friction_at_rest, iterations, matrices
+from sgmcmc.core.autoregression import equilibrium_friction, iterations, matrices
 from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
 
 SWINGING, SWINGING_ALONE = 0.5, 0.03  # largest stepsizes for a nearly constant alpha: relative to xi, and absolute
@@ -60,7 +60,7 @@ def sgnht(a: float) -> Dynamics:
             return (2 * a + eps * noise) / (xi * (2 - xi - speed / 2))
 
         # The mean falls with xi, from infinity at 0 up to half the bound on xi in the fastest direction.
-        xi = friction_at_rest(lambda xi: temperatures(xi).mean(), 1 - speed.max() / 4)
+        xi = equilibrium_friction(lambda xi: temperatures(xi).mean(), 1 - speed.max() / 4)
         if xi is None or eps > min(SWINGING * xi, SWINGING_ALONE):
             return Stationary(np.full_like(precision, np.inf), np.ones_like(precision))
         hot = temperatures(xi)

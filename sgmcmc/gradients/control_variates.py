@@ -33,7 +33,7 @@ def control_variates(model: Model) -> Gradient:
     return Gradient(estimate, prepare, wants_mode=True, terms=differences(model), centred=True)
 
 
-STALE = 2**0.5  # the largest ratio of the difference to an earlier position to that to the mode
+STALE = 2**0.5  # an earlier position is this many times as far from the chain as the mode, if independent of it
 
 
 def differences(

@@ -56,7 +56,7 @@ class Estimation:
         self.tables = Tables(gradient.tables, iterations.n_chains, n_data, iterations.dtype)
         self.observations = Observations(iterations, minibatch, MINIBATCH, Purpose.MINIBATCH)
         # The finite-population factor: without replacement, the noise is smaller than that of independent draws.
-        self._unseen = 1 - minibatch.size / n_data if minibatch.without_replacement else 1.0
+        self._finite_population = 1 - minibatch.size / n_data if minibatch.without_replacement else 1.0
 
     def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
         """The observations that are fetched ahead."""
@@ -76,7 +76,7 @@ class Estimation:
         """The estimates at `params`."""
         of_batch = self.observations.of(supplied, leap)
         *_, indices = of_batch
-        before = self.tables.seen(memory, indices)
+        before = self.tables.rows_of_batch(memory, indices)
         value, grad, after = self.mapped(constants, self.observations)(*of_batch, params, before)
         noise = self._noise(constants)(*of_batch, params, before) if self._covariances else {}
         after = self.tables.written(memory, indices, before, after)
@@ -99,7 +99,7 @@ class Estimation:
         def estimate(batch: Batch, params: Tree, memory: Any) -> Tree:
             terms = coordinates.of_gradient(of_terms(params, batch.data, constants["estimator"], memory))
             return {
-                name: self._unseen * how.of_sum(_weighted(terms[name], batch.weights))
+                name: self._finite_population * how.of_sum(_weighted(terms[name], batch.weights))
                 for name, how in self._covariances.items()
             }
 
@@ -156,7 +156,7 @@ class Monitor:
     def gradient(self, constants: Tree, params: Tree, memory: Any, supplied: Supplied) -> Tree:
         """The estimates at `params`, of whole parameters."""
         of_batch = self._observations.of(supplied)
-        memory = self._estimation.tables.seen(memory, of_batch[-1])
+        memory = self._estimation.tables.rows_of_batch(memory, of_batch[-1])
         grad = self._estimation.mapped(constants, self._observations)(*of_batch, params, memory).gradient
         return {
             name: put(tf.zeros_like(params[name]), g.rows, g.values) if isinstance(g, RowGradient) else g

@@ -60,8 +60,8 @@ def build(transition: Transition, minibatch: Minibatch, iterations: Iterations) 
 
     def stats(constants: Tree, state: OwnState, iteration: tf.Tensor) -> Tree:
         last = iteration - tf.constant(1, tf.uint32)
-        told = {} if transition.stats is None else over_chains(transition.stats, n_chains)(state.memory)
-        return {LOG_DENSITY: state.log_density} | of_schedules(iterations, constants, last) | told
+        own = {} if transition.stats is None else over_chains(transition.stats, n_chains)(state.memory)
+        return {LOG_DENSITY: state.log_density} | of_schedules(iterations, constants, last) | own
 
     return Kernel(
         init=init,

@@ -43,16 +43,18 @@ def recorded(
 ) -> Tree:
     """The statistics of P parameters after iteration `last`, {name: [C, P]}."""
     eps, n_chains = iterations.stepsizes(constants, last), iterations.n_chains
-    told: dict[str, Tree] = {}
+    by_name: dict[str, Tree] = {}
     for name in iterations.elements:
         if (stats := dynamics[name].stats) is not None:
             of_chains = over_chains(lambda memory, eps, stats=stats: stats(memory, Given(eps)), n_chains)
             for key, value in of_chains(memory[name], eps[name]).items():
-                told.setdefault(key, {})[name] = value
+                by_name.setdefault(key, {})[name] = value
     if now := iterations.exploring(last):
-        told[EXPLORING] = {name: tf.fill([n_chains], is_exploring) for name, is_exploring in now.items()}
+        by_name[EXPLORING] = {name: tf.fill([n_chains], is_exploring) for name, is_exploring in now.items()}
     without = tf.fill([n_chains], tf.constant(np.nan, iterations.dtype))  # for parameters without this statistic
-    each = {key: tf.stack([of.get(name, without) for name in iterations.elements], axis=1) for key, of in told.items()}
+    each = {
+        key: tf.stack([of.get(name, without) for name in iterations.elements], axis=1) for key, of in by_name.items()
+    }
     return each | of_schedules(iterations, constants, last)
 
 

@@ -29,7 +29,7 @@ class Tables:
             tables[name] = tf.tile(table[None], [self._n_chains, 1, 1])
         return tables
 
-    def seen(self, memory: Memory, indices: tf.Tensor) -> Memory:
+    def rows_of_batch(self, memory: Memory, indices: tf.Tensor) -> Memory:
         """The memory with the rows of a minibatch in place of the tables; indices are [C, n], or [1, n] if shared."""
         if not self._widths:
             return memory

@@ -43,14 +43,14 @@ def noise_of_one(
     sd: float,
     seed: int,
     probabilities: np.ndarray | None = None,
-    by_themselves: bool = False,
+    own_reference: bool = False,
 ) -> np.ndarray:
     """The covariance for minibatches of one observation, [D, D].
 
     The draws are those of the approximation, `sd` times as far from its centre.
 
     `probabilities` are those of the observations, [N], if they are not equal. With
-    `by_themselves`, the mean of the terms counts as noise too.
+    `own_reference`, the mean of the terms counts as noise too.
     """
     d, n_data = posterior.size, posterior.model.data.size
     size = int(np.clip(n_data // SHARE, FEWEST, MOST))
@@ -80,5 +80,5 @@ def noise_of_one(
         of_some = FullPass(some, moments, max(16, BLOCK // d), programs)
         first, second = of_some.summed([tf.constant(theta, posterior.model.dtype), root], of_each=weights)
         posterior.passes.count("terms", some.size)
-        total += second / some.size - (0.0 if by_themselves else np.outer(first, first) / some.size**2)
+        total += second / some.size - (0.0 if own_reference else np.outer(first, first) / some.size**2)
     return n_data**2 * total / DRAWS

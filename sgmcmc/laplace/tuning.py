@@ -27,8 +27,8 @@ class Tuning(NamedTuple):
 
     def as_tree(self, posterior: Posterior) -> Tree:
         """The tuning as arrays, for a checkpoint."""
-        told = {"stepsize": self.stepsize, "error": self.error, "iterations": self.iterations}
-        arrays: dict[str, Any] = {name: np.float64(value) for name, value in told.items()}
+        values = {"stepsize": self.stepsize, "error": self.error, "iterations": self.iterations}
+        arrays: dict[str, Any] = {name: np.float64(value) for name, value in values.items()}
         sds, ratios = (
             {name: flat[e.start : e.stop].reshape(e.shape) for name, e in posterior.elements.items()}
             for flat in (self.sds, self.ratios)
@@ -48,7 +48,7 @@ def tuned(
     tolerance: float,
     seed: int,
     probabilities: np.ndarray | None = None,
-    by_themselves: bool = False,
+    own_reference: bool = False,
 ) -> Tuning:
     """The tuning of chains in the coordinates of `root`, for minibatches of n.
 
@@ -56,7 +56,7 @@ def tuned(
     chain may be.
     """
     white = whitening(precision, posterior.model.dtype)
-    of_one = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, probabilities, by_themselves)
+    of_one = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, probabilities, own_reference)
     # From the coordinates in which the posterior is white, with the unit matrix as precision, to those of the chain.
     change = _solved(white.root, root.root)
     of_one, in_root = change.T @ of_one @ change, change.T @ change

@@ -17,7 +17,7 @@ import tensorflow as tf
 from sgmcmc.dataset.some import some_of
 from sgmcmc.laplace.posterior import Posterior
 
-DENSE = 2000  # the most elements of the parameters for which the whole matrix is computed
+MOST_DENSE = 2000  # the most elements of the parameters for which the whole matrix is computed
 FLOPS = 1e11  # a Hessian from N observations costs N D^2; a subset is used beyond this
 ROUGH = 1e8  # the same if the coordinates need to be right only up to a factor
 FLATTEST = 4.0  # machine epsilons: eigenvalues of R below count as 0
@@ -45,12 +45,12 @@ class Whitening(NamedTuple):
 def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float = FLOPS) -> np.ndarray:
     """-H at theta, [D, D].
 
-    For D > DENSE it is an estimate of the diagonal, [D], from squared gradients.
+    For D > MOST_DENSE it is an estimate of the diagonal, [D], from squared gradients.
     """
     d = posterior.size
     rows = n_rows(d, flops)
     some = posterior.of(some_of(posterior.data, max(rows - rows % posterior.block, posterior.block), seed))
-    precision = -some.hessian(theta) if d <= DENSE else some.squared_gradients(theta)
+    precision = -some.hessian(theta) if d <= MOST_DENSE else some.squared_gradients(theta)
     finite = np.isfinite(precision) if precision.ndim == 1 else np.isfinite(precision).all(axis=0)
     if not finite.all():
         at = {
@@ -69,7 +69,7 @@ def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float =
 
 def n_rows(d: int, flops: float) -> int:
     """The number of observations for a Hessian of this cost, but not too few."""
-    return int(max(1000, 10 * min(d, DENSE), flops / min(d, DENSE) ** 2))
+    return int(max(1000, 10 * min(d, MOST_DENSE), flops / min(d, MOST_DENSE) ** 2))
 
 
 def whitening(precision: np.ndarray, dtype: tf.DType, diagonal: bool = False) -> Whitening:

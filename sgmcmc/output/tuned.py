@@ -112,8 +112,8 @@ class Tuned:
         """
         plt = require_matplotlib("plot")
         first, *rest = self._candidates
-        told = [name for name in first if name != "stepsize" and any(c[name] != first[name] for c in rest)]
-        others = [{name: candidate[name] for name in told} for candidate in self._candidates]
+        varied = [name for name in first if name != "stepsize" and any(c[name] != first[name] for c in rest)]
+        others = [{name: candidate[name] for name in varied} for candidate in self._candidates]
         shown = [other for k, other in enumerate(others) if other not in others[:k]]
         n_columns = min(len(shown), 3)
         shape = (-(-len(shown) // n_columns), n_columns)

@@ -100,7 +100,7 @@ class Curvature:
             self.tolerance,
             seed,
             probabilities_of(of_minibatch),
-            gradient.by_themselves,
+            gradient.own_reference,
         )
         _warn_of_tuning(sampler.name, tuning, self.tolerance, minibatch.size)
         far = distance(white, posterior.flat(mode.gradient))

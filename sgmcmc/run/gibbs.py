@@ -29,7 +29,7 @@ class GibbsStep(NamedTuple):
     moves: frozenset[str]
 
 
-def at_rest() -> Dynamics:
+def unmoved() -> Dynamics:
     """The dynamics of parameters that no gradient moves."""
     return Dynamics(lambda theta, memory, given: (theta, memory), wants_noise=False)
 

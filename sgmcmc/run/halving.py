@@ -48,7 +48,7 @@ class Group(NamedTuple):
         return self.sampler.minibatch.size * self.sampler.leaps
 
 
-class Standing(NamedTuple):
+class Remaining(NamedTuple):
     """The remaining candidates of a group, and their states."""
 
     members: list[int]
@@ -104,7 +104,7 @@ def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbo
     """
     prepared = groups[0].sampler.prepare(verbose)  # searches for the mode once, if it is needed
     beginning = Beginning({}, {key: prepared.constants[key] for key in FOUND}, prepared.mode)
-    left = [Standing(list(range(len(group.stepsizes)))) for group in groups]
+    left = [Remaining(list(range(len(group.stepsizes)))) for group in groups]
     firsts = np.cumsum([0, *(len(group.stepsizes) for group in groups)])
     sizes = sizes_of_rungs(int(firsts[-1]), eta)
     judged: list[Judged] = []
@@ -118,7 +118,7 @@ def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbo
             for g, group in enumerate(groups):
                 if not left[g].members:
                     continue
-                left[g], of_group = _raced(group, left[g], rung, beginning, seed)
+                left[g], of_group = _after_rung(group, left[g], rung, beginning, seed)
                 chains += of_group
                 numbers += [int(firsts[g]) + member for member in left[g].members]
                 spent += [rung.gradients // group.cost * group.cost + rung.positions * rung.size] * len(of_group)
@@ -133,24 +133,24 @@ def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbo
             ]
             if not kept:
                 break
-            left = [_kept(standing, kept, int(first)) for standing, first in zip(left, firsts, strict=False)]
+            left = [_kept(remaining, kept, int(first)) for remaining, first in zip(left, firsts, strict=False)]
     return judged
 
 
-def _kept(standing: Standing, kept: set[int], first: int) -> Standing:
-    places = [place for place, member in enumerate(standing.members) if first + member in kept]
-    state = None if not places else tf.nest.map_structure(lambda x: tf.gather(x, places), standing.state)
-    return Standing([standing.members[place] for place in places], state)
+def _kept(remaining: Remaining, kept: set[int], first: int) -> Remaining:
+    places = [place for place, member in enumerate(remaining.members) if first + member in kept]
+    state = None if not places else tf.nest.map_structure(lambda x: tf.gather(x, places), remaining.state)
+    return Remaining([remaining.members[place] for place in places], state)
 
 
-def _raced(
-    group: Group, standing: Standing, rung: Rung, beginning: Beginning, seed: int
-) -> tuple[Standing, list[Chain]]:
+def _after_rung(
+    group: Group, remaining: Remaining, rung: Rung, beginning: Beginning, seed: int
+) -> tuple[Remaining, list[Chain]]:
     """The candidates of a group after a rung, and the positions and gradients of each.
 
     NaN if it diverged.
     """
-    stepsizes = [group.stepsizes[member] for member in standing.members]
+    stepsizes = [group.stepsizes[member] for member in remaining.members]
     # They use the same observations, which is faster and favours none.
     sampler = replace(group.sampler, n_chains=len(stepsizes), starts=None, shared_minibatch=True, seed=seed)
     found = beginning.found
@@ -158,14 +158,14 @@ def _raced(
         found = found | {"minibatch": sampler.minibatch.prepare(None)}
     prepared = sampler.prepared(found, beginning.mode)
     each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(sampler.start)], sampler.dtype)  # [P, C]
-    constants, state = prepared.constants | {"stepsize": each}, standing.state
+    constants, state = prepared.constants | {"stepsize": each}, remaining.state
     if state is None:
         state = prepared.kernel.init(constants, prepared.kernel.params(prepared.state))
     prepared = replace(prepared, constants=constants, state=state)
     state, positions, finite = _run(prepared, rung.gradients // group.cost, rung.positions)
     x, s = flattened(positions), gradients_at(sampler, found, positions, rung.size, seed)
     x[:, ~finite] = np.nan
-    return Standing(standing.members, state), [(x[:, c], s[:, c]) for c in range(len(stepsizes))]
+    return Remaining(remaining.members, state), [(x[:, c], s[:, c]) for c in range(len(stepsizes))]
 
 
 def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State, Tree, np.ndarray]:

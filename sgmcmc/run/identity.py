@@ -25,15 +25,15 @@ OTHER = 1e-3  # the relative difference from which on two functions are differen
 ROUNDING = {"float32": 1e-5, "float64": 1e-10}  # the relative difference that rounding may cause
 
 
-def told(values: Sequence[Any], function: Callable[..., Any], *specs: Any) -> dict[str, Any]:
+def function_identity(values: Sequence[Any], function: Callable[..., Any], *specs: Any) -> dict[str, Any]:
     """A function as JSON: its values at the probes, and its graph's fingerprint."""
     return {"probes": [float(value) for value in values], "graph": _graph(function, *specs)}
 
 
-def schedules_told(stepsize: Mapping[str, Any], dtype: tf.DType) -> dict[str, Any]:
+def schedule_identities(stepsize: Mapping[str, Any], dtype: tf.DType) -> dict[str, Any]:
     """The schedules among the stepsizes, by their graphs; the settings have their values at some iterations."""
     iteration = tf.TensorSpec([], dtype)
-    schedules = {name: told([], eps, iteration) for name, eps in sorted(stepsize.items()) if callable(eps)}
+    schedules = {name: function_identity([], eps, iteration) for name, eps in sorted(stepsize.items()) if callable(eps)}
     return {"schedule": schedules} if schedules else {}
 
 

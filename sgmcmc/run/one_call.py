@@ -160,10 +160,10 @@ class Run:
         """The statistics to average, since a run without draws does not store them."""
         if self.keep.stores:
             return {}
-        told = prepared.kernel.stats(prepared.constants, prepared.state, tf.constant(1, tf.uint32))
-        if "exploring" in told:  # an exploring chain has no noise, and so no temperature to judge
+        recorded = prepared.kernel.stats(prepared.constants, prepared.state, tf.constant(1, tf.uint32))
+        if "exploring" in recorded:  # an exploring chain has no noise, and so no temperature to judge
             return {}
-        return {name: told[name].shape[1] for name in tuning.STATISTICS if name in told}
+        return {name: recorded[name].shape[1] for name in tuning.STATISTICS if name in recorded}
 
     def _averages(self, loop: Loop, storage: advance.Storage, draws: Draws) -> tuning.Averages:
         """The averages over the second half of the chain."""

@@ -12,7 +12,7 @@ import tensorflow as tf
 from sgmcmc.core.types import Given, Mode, Transition, Tree
 from sgmcmc.kernel.own import build
 from sgmcmc.kernel.supplies import first_batch
-from sgmcmc.run.identity import schedules_told, summed, told
+from sgmcmc.run.identity import function_identity, schedule_identities, summed
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import Sampler
 
@@ -68,4 +68,4 @@ class OwnSampler(Sampler):
 
         specs = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in self.probes[0].items()}
         values = [x for point in self.probes[:2] for x in summed(first(point))]  # others may be outside of the domain
-        return {"transition": told(values, first, specs), **schedules_told(self.stepsize, self.dtype)}
+        return {"transition": function_identity(values, first, specs), **schedule_identities(self.stepsize, self.dtype)}

@@ -1,7 +1,4 @@
-"""How the size of an adaptive minibatch depends on the distance to the centre.
-
-A bound on the noise determines it, or a pilot chain.
-"""
+"""How the size of an adaptive minibatch depends on the distance to the mode: by a bound, or by a pilot chain."""
 
 from __future__ import annotations
 
@@ -49,9 +46,7 @@ class Sizing(NamedTuple):
 
 
 def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree, mode: Mode, verbose: bool) -> float:
-    """The size of a minibatch at a distance of 1 from the mode; elsewhere it goes with the squared distance.
-
-    It is proportional to the squared distance.
+    """The size of a minibatch at a distance of 1 from the mode; it is proportional to the squared distance.
 
     A pilot chain sets the threshold to the bound on its noise at the 95% quantile of
     its squared distances. The constants of the bound then cancel: at that distance the

@@ -47,13 +47,13 @@ class Prepared:
         """The result of stepsize="auto" by users' names, as JSON."""
         if not self.tuning:
             return {}
-        told = {
+        expected = {
             key: {name: np.asarray(x).tolist() for name, x in value.items()}
             if isinstance(value, dict)
             else np.asarray(value).tolist()
             for key, value in self.tuning.items()
         }
-        return {"stepsize": dict.fromkeys(told["sd"], told["stepsize"]), "expected": told}
+        return {"stepsize": dict.fromkeys(expected["sd"], expected["stepsize"]), "expected": expected}
 
     @property
     def chains(self) -> int:

@@ -24,7 +24,7 @@ from sgmcmc.model import Model
 from sgmcmc.output import tuning
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.gibbs import GibbsStep, then
-from sgmcmc.run.identity import schedules_told, summed, told
+from sgmcmc.run.identity import function_identity, schedule_identities, summed
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch, find_mode
 from sgmcmc.run.pilot import Sizing, observations_per_square
 from sgmcmc.run.prepared import TUNING, Prepared
@@ -166,13 +166,13 @@ class ProductSampler(Sampler):
             updated = [
                 self.gibbs.update(point, some, seed) for point in self.probes[:2]
             ]  # further points may be outside the domain
-            gibbs = told(summed(updated), self.gibbs.update, params, rows, tf.TensorSpec([2], tf.int32))
+            gibbs = function_identity(summed(updated), self.gibbs.update, params, rows, tf.TensorSpec([2], tf.int32))
         return {
             "gibbs": gibbs,
-            "logLik": told(log_lik, self.model.log_lik, params, rows),
-            "logPrior": told(log_prior, self.model.log_prior, params),
+            "logLik": function_identity(log_lik, self.model.log_lik, params, rows),
+            "logPrior": function_identity(log_prior, self.model.log_prior, params),
             **({"gradient": self._estimator()} if self.own_gradient else {}),
-            **schedules_told(self.stepsize, self.dtype),
+            **schedule_identities(self.stepsize, self.dtype),
         }
 
     def _estimator(self) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class ProductSampler(Sampler):
 
         specs = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in start.items()}
         numbers = [x for point in self.probes[:2] for x in summed(values(point))]
-        return {"every": gradient.every, "values": told(numbers, everything, specs)}
+        return {"every": gradient.every, "values": function_identity(numbers, everything, specs)}
 
 
 def first_estimate(

@@ -11,7 +11,7 @@ import tensorflow as tf
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.types import Kernel, Reducer, State, Supplied, Tree
 from sgmcmc.run import batch_means
-from sgmcmc.run.identity import summed, told
+from sgmcmc.run.identity import function_identity, summed
 
 Collect = Callable[[Tree], Tree]
 """A function from the parameters of one chain to what is stored, {name: [...]}."""
@@ -102,11 +102,14 @@ class Keep:
             specs = tf.nest.map_structure(_spec, accumulated)
             for draw in observed:
                 accumulated = reducer.update(accumulated, draw)
-            values = told(summed(accumulated), reducer.update, specs, dict(self.draw))
+            values = function_identity(summed(accumulated), reducer.update, specs, dict(self.draw))
             reducers[label] = {"shapes": _shapes(accumulated), "values": values}
         collected = None
         if self.collect:
-            collected = {"shapes": _shapes(self.draw), "values": told(summed(observed), self.collect, position)}
+            collected = {
+                "shapes": _shapes(self.draw),
+                "values": function_identity(summed(observed), self.collect, position),
+            }
         return self.settings | {"collect": collected, "reduce": reducers}
 
     @property
@@ -121,13 +124,16 @@ class Keep:
         """
         observe = over_chains(self.collect, n_chains) if self.collect else dict
 
-        def told(constants: Tree, state: State, supplied: Supplied) -> Tree:
+        def statistics_of(constants: Tree, state: State, supplied: Supplied) -> Tree:
             return kernel.stats(constants, state, supplied.iteration + tf.constant(1, tf.uint32))
 
         def record(constants: Tree, state: State, supplied: Supplied) -> Tree:
             if not self.stores:
                 return {}
-            row = {"posterior": observe(kernel.params(state)), "sample_stats": told(constants, state, supplied)}
+            row = {
+                "posterior": observe(kernel.params(state)),
+                "sample_stats": statistics_of(constants, state, supplied),
+            }
             if self.gradients:
                 assert kernel.gradient is not None
                 row["gradients"] = kernel.gradient(constants, state, supplied)
@@ -146,7 +152,9 @@ class Keep:
             }
             if not watched:
                 return Accumulated(reduced, {})
-            return Accumulated(reduced, batch_means.extended(accumulated.averages, told(constants, state, supplied)))
+            return Accumulated(
+                reduced, batch_means.extended(accumulated.averages, statistics_of(constants, state, supplied))
+            )
 
         return Recorder(record, init, update)
 

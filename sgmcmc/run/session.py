@@ -72,7 +72,7 @@ class Session:
             self._at = (list(leaves), done + n_steps, False)
             self._write()
 
-    def standing(self) -> tuple[list[tf.Tensor], int]:
+    def current(self) -> tuple[list[tf.Tensor], int]:
         """The leaves at the position in the variables, and the iteration count."""
         with self._loop.alone:
             return self._current(), self.iteration
@@ -105,7 +105,7 @@ class Session:
 
 def saved(session: Session, prepared: Prepared, settings: dict[str, Any]) -> bytes:
     """The state and the beginning of a session as bytes, with a checksum of both."""
-    leaves, iteration = session.standing()
+    leaves, iteration = session.current()
     state = Checkpoint(iteration, 0, [leaf.numpy() for leaf in leaves]).encode()
     beginning = Beginning.of(settings, prepared).encode()
     contents = len(state).to_bytes(8, "little") + state + beginning

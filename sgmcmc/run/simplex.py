@@ -14,7 +14,7 @@ from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.kernel.simplex import Counts, Simplex, build
-from sgmcmc.run.identity import schedules_told, summed, told
+from sgmcmc.run.identity import function_identity, schedule_identities, summed
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import PROBE_SCALES, Sampler
 from sgmcmc.simplex.rule import Rule
@@ -52,7 +52,7 @@ class SimplexSampler(Sampler):
         return Prepared(kernel, given, state, self.data, self.n_chains)
 
     def _n_counts(self) -> dict[str, tf.Tensor]:
-        """The counts of each row in all observations, if not known as a minibatch at the starting point tells them."""
+        """The counts of each row in all observations: as known, or N/n times those of a first minibatch."""
         if self.counts.in_all is not None:
             return {name: tf.constant(x) for name, x in self.counts.in_all.items()}
         some = some_rows(self.data, self.minibatch.size)
@@ -79,12 +79,14 @@ class SimplexSampler(Sampler):
 
     @cached_property
     def functions(self) -> dict[str, Any]:
-        """The function of the user, told by what it gives and by its graph."""
+        """The user's function as JSON: its values at some points, and its graph."""
         some = some_rows(self.data, self.minibatch.size if self.counts.takes_seed else PROBE_ROWS)
         seed = (tf.constant([1, 2]),) if self.counts.takes_seed else ()
         counts = [self.counts.of(point, some, *seed) for point in self.probes[:2]]
         specs = [{name: tf.TensorSpec(x.shape, x.dtype) for name, x in of.items()} for of in (self.probes[0], some)]
         return {
-            "suffStats": told(summed(counts), self.counts.of, *specs, *(tf.TensorSpec([2], tf.int32) for _ in seed)),
-            **schedules_told(self.stepsize, self.dtype),
+            "suffStats": function_identity(
+                summed(counts), self.counts.of, *specs, *(tf.TensorSpec([2], tf.int32) for _ in seed)
+            ),
+            **schedule_identities(self.stepsize, self.dtype),
         }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sgmcmc.core.types import Dynamics
-from sgmcmc.laplace.whitening import DENSE as MOST
+from sgmcmc.laplace.whitening import MOST_DENSE
 from sgmcmc.model import Model
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers.subsampling import adaptive
@@ -23,10 +23,10 @@ def require_automatic(
         Naming the argument, and what would work.
     """
     of, size = choices.sampler, sum(theta.size for theta in choices.start.values())
-    if size > MOST:
+    if size > MOST_DENSE:
         raise choices.refuse(
             "stepsize",
-            f"be a number if params have more than {MOST} elements; tune can find one",
+            f"be a number if params have more than {MOST_DENSE} elements; tune can find one",
             f"'auto' for {size}",
         )
     if any(one.stationary is None for one in dynamics.values()):

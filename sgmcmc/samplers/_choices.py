@@ -48,13 +48,8 @@ class Choices(CommonChoices):
         return None if self.gibbs is None else checked_gibbs(self)
 
     @property
-    def moved_otherwise(self) -> frozenset[str]:
-        """The parameters that need no stepsize: those that `gibbs` moves."""
-        return self.moved_by_user
-
-    @property
-    def moved_by_user(self) -> frozenset[str]:
-        """The parameters that `gibbs` moves."""
+    def moved_by_gibbs(self) -> frozenset[str]:
+        """The parameters that `gibbs` moves, which need no stepsize."""
         return frozenset() if self.step_of_user is None else self.step_of_user.moves
 
     @property
@@ -84,7 +79,7 @@ class Choices(CommonChoices):
             )
         stepsizes = self._for_each("stepsize", self.stepsize, self._stepsize)
         positions = self.chain_starts if isinstance(self.chain_starts, dict) else self.start
-        by_gradients = self.start.keys() - self.moved_by_user
+        by_gradients = self.start.keys() - self.moved_by_gibbs
         if self.curvature.preconditioner is None:
             warn_of_lost_noise(
                 self.sampler,
@@ -112,7 +107,7 @@ class Choices(CommonChoices):
         assert log_lik is not None
         if (power := self._power) != 1:
             log_lik, log_prior = _times(power, log_lik), log_prior and _times(power, log_prior)
-        trial.uses_all_parameters(but=self.moved_by_user)
+        trial.uses_all_parameters(but=self.moved_by_gibbs)
         if trial.whole.gathers:
             self._require_in_range()
         return Model(log_lik, log_prior, self.data, returns, self.float_type, gathered=trial.gathered)

@@ -99,7 +99,7 @@ class CommonChoices:
         return self._for_each("stepsize", self.stepsize, self._stepsize)
 
     @property
-    def moved_otherwise(self) -> frozenset[str]:
+    def moved_by_gibbs(self) -> frozenset[str]:
         """The parameters that need no stepsize."""
         return frozenset()
 
@@ -115,9 +115,9 @@ class CommonChoices:
     def _for_each(self, argument: str, value: Any, check: Callable[[str, Any], Any]) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             return dict.fromkeys(self.start, check(argument, value))
-        wanted = self.start.keys() - self.moved_otherwise
+        wanted = self.start.keys() - self.moved_by_gibbs
         if wanted != set(value):
-            but = f" that gibbs does not move, {sorted(wanted)}" if self.moved_otherwise else f", {sorted(wanted)}"
+            but = f" that gibbs does not move, {sorted(wanted)}" if self.moved_by_gibbs else f", {sorted(wanted)}"
             raise self.refuse(argument, f"have the keys of params{but}", f"keys {sorted(map(str, value))}")
         each = {name: check(f"{argument}[{name!r}]", value[name]) for name in self.start if name in value}
         unused = next(iter(each.values()))  # for parameters that gibbs moves

@@ -13,7 +13,7 @@ from sgmcmc.core.checks import attempted, require_count, types_and_shapes
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Dynamics, Given
-from sgmcmc.run.identity import summed, told
+from sgmcmc.run.identity import function_identity, summed
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._trial import require_free, require_pure
 
@@ -88,7 +88,7 @@ def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) ->
             stats = one.stats(memory, Given(eps)) if one.stats else {}
             sums += summed([theta, memory, stats])
         spec = tf.TensorSpec(theta.shape, theta.dtype)
-        all_told[name] = {"leaps": one.leaps, "values": told(sums, _trial(one), spec)}
+        all_told[name] = {"leaps": one.leaps, "values": function_identity(sums, _trial(one), spec)}
     return all_told
 
 

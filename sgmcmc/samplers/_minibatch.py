@@ -58,9 +58,9 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
         raise _refused(of, "subsampling", "draw each minibatch afresh, for an adaptive size", repr(subsampling))
     sizing = Sizing(pilot, *_bound(of, size, n_data))
     constants = None if sizing.lipschitz is None else checksum(sizing.lipschitz)
-    told = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
+    text = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
     parts = in_parts(made(min(PART, max(n // 4, 1))), n_data)
-    return Minibatches(n, parts, sizing, {"minibatchSize": told, "subsampling": drawn})
+    return Minibatches(n, parts, sizing, {"minibatchSize": text, "subsampling": drawn})
 
 
 def _refused(of: str, argument: str, must: str, got: Any) -> ValueError:
@@ -103,8 +103,8 @@ def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tup
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise _refused(of, "subsampling", "give positive finite weights", f"a smallest weight of {weights.min()}")
     probabilities = (1 - floor) * weights / weights.sum() + floor / n_data
-    told = f"weights {checksum(weights)}" + (f", floor {floor}" if floor else "")
-    return lambda n: weighted(n_data, n, dtype, probabilities), told
+    text = f"weights {checksum(weights)}" + (f", floor {floor}" if floor else "")
+    return lambda n: weighted(n_data, n, dtype, probabilities), text
 
 
 def _bound(of: str, size: adaptive, n_data: int) -> tuple[float | None, np.ndarray | None]:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from sgmcmc.core.coordinates import DENSE, DIAGONAL
 from sgmcmc.core.parameters import numbered
 from sgmcmc.dataset.entry import described, numeric
-from sgmcmc.laplace.whitening import DENSE as MOST_DENSE
+from sgmcmc.laplace.whitening import MOST_DENSE
 
 AUTO = "auto"
 USUALLY_DENSE = 500  # the most elements of the parameters for which "auto" is "dense"

@@ -14,7 +14,7 @@ from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Minibatch
 from sgmcmc.core.warn import warn_user
-from sgmcmc.run.identity import summed, told
+from sgmcmc.run.identity import function_identity, summed
 from sgmcmc.samplers._trial import require_pure
 
 GRADIENTS, CHAINS = 128, 2  # of the trial
@@ -74,7 +74,7 @@ def checked_scheme(
         raise ValueError(f"{label} must draw positive finite weights; got a least of {of_each.min()}.")
     _warn_of_bias(label, drawn / n_data, of_each, n_data)
     values = summed([] if weights is None else [weights])
-    drawn_by = told(values, draw, tf.TensorSpec(counters.shape, counters.dtype))
+    drawn_by = function_identity(values, draw, tf.TensorSpec(counters.shape, counters.dtype))
     return made, {"own": checksum(np.asarray(indices)), "draw": drawn_by}
 
 

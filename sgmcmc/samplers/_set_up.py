@@ -12,7 +12,7 @@ from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.kernel.product import moving_by_rows
 from sgmcmc.kernel.statistics import of_dynamics
-from sgmcmc.run.gibbs import at_rest
+from sgmcmc.run.gibbs import unmoved
 from sgmcmc.run.mode import AutomaticSearch
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.samplers._automatic import require_automatic
@@ -28,14 +28,14 @@ def set_up(
     dynamics: Dynamics | Mapping[str, Dynamics],
     gradient: Estimator | None,
     settings: Mapping[str, Any] | None = None,
-    told_apart: Mapping[str, Any] | None = None,
+    identity: Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
     """The sampler of these choices, with one dynamics for all parameters or one for each.
 
-    `settings` are those of the dynamics, as the user knows them; `told_apart` is what else identifies it.
+    `settings` are those of the dynamics, as the user knows them; `identity` is what else identifies it.
     """
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
-    each |= dict.fromkeys(choices.moved_by_user, at_rest()._replace(leaps=next(iter(each.values())).leaps))
+    each |= dict.fromkeys(choices.moved_by_gibbs, unmoved()._replace(leaps=next(iter(each.values())).leaps))
     own, fields = dict(settings or {}), choices.of_sampler
     chosen = chosen_gradient(choices, gradient, next(iter(each.values())).leaps)
     minibatch, model = choices.minibatches.minibatch, choices.model
@@ -84,7 +84,7 @@ def set_up(
         curvature=curvature,
         sizing=sizing,
         gibbs=choices.step_of_user,
-        settings=choices.settings | own | chosen.settings | dict(told_apart or {}),
+        settings=choices.settings | own | chosen.settings | dict(identity or {}),
     )
     return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
 

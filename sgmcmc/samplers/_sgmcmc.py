@@ -84,7 +84,7 @@ class Sgmcmc:
         """
         if self.session is None or self._loop is None or self._kept.prepared is None:
             raise ValueError("estLogPost needs a session; call initSess first.")
-        state, _ = self._loop.unflatten(self.session.standing()[0])
+        state, _ = self._loop.unflatten(self.session.current()[0])
         of_chains = self._kept.prepared.kernel.log_density(state).numpy()
         return of_chains[0] if self._kept.prepared.n_chains is None else of_chains
 

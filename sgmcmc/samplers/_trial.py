@@ -142,7 +142,7 @@ class Trial:
         )
 
     def _traced(self, n: int, log_prior: LogPrior | None) -> Traced:
-        seen = _Seen()
+        seen = _TraceLog()
 
         def gradient(params: Tree, data: Tree) -> Tree:
             with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
@@ -195,7 +195,7 @@ class Trial:
             return f"take any number of observations, not only the n = {self.n} of a minibatch"
         return f"be a function in TensorFlow operations of {self.dtype.name} tensors"
 
-    def _require_valid(self, seen: _Seen) -> None:
+    def _require_valid(self, seen: _TraceLog) -> None:
         for argument, result in seen.results.items():
             if result.dtype != self.dtype:
                 advice = remedy(f"{result.dtype.name} is not {self.dtype.name}", self.dtype, self.data)
@@ -210,7 +210,7 @@ class Trial:
         require_pure(f"{argument} of {self.sampler}", trace(function, self.params, *data).graph, OTHER_NOISE)
 
 
-class _Seen:
+class _TraceLog:
     """What a trace comes by."""
 
     def __init__(self) -> None:

@@ -98,7 +98,7 @@ def _checked_covariance(choices: Choices, covariance: str) -> Covariance:
     if covariance not in known:
         raise choices.refuse("covariance", f"be one of {known}", repr(covariance))
     how = Covariance(covariance)
-    sizes = {name: theta.size for name, theta in choices.start.items() if name not in choices.moved_by_user}
+    sizes = {name: theta.size for name, theta in choices.start.items() if name not in choices.moved_by_gibbs}
     largest = max(sizes, key=lambda name: sizes[name])
     if how is Covariance.FULL and sizes[largest] > LARGEST:
         raise choices.refuse(

@@ -109,4 +109,4 @@ def sampleSetup(
         "sample", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
     checked = checked_dynamics(choices, dynamics)
-    return set_up(choices, checked, gradient, told_apart={"dynamics": probed(checked, choices.start)})
+    return set_up(choices, checked, gradient, identity={"dynamics": probed(checked, choices.start)})

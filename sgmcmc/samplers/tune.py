@@ -220,9 +220,9 @@ def _unused(params: Any, dataset: Any) -> Any:
 
 
 def _around_rule(sampler: ProductSampler) -> list[float]:
-    """Around the stepsizes to begin with that the guide has, for a variance of 1/N in the narrowest direction.
+    """Stepsizes around the one that the guide advises to begin with.
 
-    It assumes a variance of 1/N in the narrowest direction, or 1 with a preconditioner.
+    It assumes a posterior variance of 1/N in the narrowest direction, or of 1 with a preconditioner.
     """
     n_data, n = sampler.data.size, sampler.minibatch.size
     momentum = any(one.momentum for one in sampler.dynamics.values())

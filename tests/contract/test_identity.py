@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc.run import product as sampler_module
-from sgmcmc.run.identity import told
+from sgmcmc.run.identity import function_identity
 from tests.contract.test_sessions import set_up
 from tests.contract.test_storage import MODEL, Tree, log_lik, run
 
@@ -30,7 +30,7 @@ def on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where functions round otherwise."""
 
     def rounded(values: Any, *others: Any) -> Tree:
-        return told([float(value) * (1 + 3e-7) for value in values], *others)
+        return function_identity([float(value) * (1 + 3e-7) for value in values], *others)
 
     monkeypatch.setattr(sampler_module, "told", rounded)
 
@@ -113,7 +113,7 @@ def test_a_function_is_known_by_its_graph(sampler: Any) -> None:
     """Made anew it is the same; what it closes over belongs to it; of Python that it calls nothing is known."""
 
     def graph(function: Callable[..., Any], *specs: Any) -> str | None:
-        return told([], function, *(specs or (tf.TensorSpec([2]),)))["graph"]
+        return function_identity([], function, *(specs or (tf.TensorSpec([2]),)))["graph"]
 
     def scaled(by: Any) -> Callable[[tf.Tensor], tf.Tensor]:
         return lambda x: tf.reduce_sum(x * by)

@@ -314,8 +314,8 @@ def test_thermostat_cools_what_is_hot_and_heats_what_is_cold(arrays):
         memory = make_step(sgnht(A), theta, {"unit_momentum": p, "thermostat": 0.0}, zero, zero)[1]
         assert np.sign(memory["thermostat"]) == direction
         np.testing.assert_allclose(memory["thermostat"], EPS * (speed**2 - 1), rtol=1e-12)
-    at_rest = make_step(sgnht(A), theta, {"unit_momentum": np.ones(theta.shape), "thermostat": 0.0}, zero, zero)
-    np.testing.assert_allclose(at_rest[1]["thermostat"], 0, atol=1e-16)  # the right temperature is a fixed point
+    unmoved = make_step(sgnht(A), theta, {"unit_momentum": np.ones(theta.shape), "thermostat": 0.0}, zero, zero)
+    np.testing.assert_allclose(unmoved[1]["thermostat"], 0, atol=1e-16)  # the right temperature is a fixed point
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name != "badodab"])

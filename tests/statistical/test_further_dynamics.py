@@ -21,7 +21,7 @@ from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.model import Model, Returns
-from sgmcmc.run.gibbs import GibbsStep, at_rest, then
+from sgmcmc.run.gibbs import GibbsStep, then, unmoved
 from tests.statistical.laws import (
     GaussianMean,
     Linear,
@@ -249,7 +249,7 @@ def test_gibbs_steps_of_a_hierarchical_model():
             }
 
         params = {"theta": tf.tile(tf.constant(mean[None], tf.float32), [n_chains, 1]), "lam": tf.ones([n_chains])}
-        dynamics = {"theta": baoab(0.2), "lam": at_rest()}
+        dynamics = {"theta": baoab(0.2), "lam": unmoved()}
         prepared = begun(model, dynamics, without_replacement(size, size), dict.fromkeys(params, eps), params)
         step = GibbsStep(update, frozenset({"lam"}))
         prepared = replace(prepared, kernel=then(prepared.kernel, step, n_chains))

@@ -168,6 +168,6 @@ def test_sgnht_settles_where_its_thermostat_is_at_rest() -> None:
             ]
         )
 
-    at_rest = brentq(lambda xi: covariances(xi)[:, 1, 1].mean() - eps, 0.01, 0.7, xtol=1e-14)
+    unmoved = brentq(lambda xi: covariances(xi)[:, 1, 1].mean() - eps, 0.01, 0.7, xtol=1e-14)
     told = sgnht(a).stationary(eps, precision, noise).variance  # type: ignore[misc]
-    np.testing.assert_allclose(told, covariances(at_rest)[:, 0, 0], rtol=1e-10)
+    np.testing.assert_allclose(told, covariances(unmoved)[:, 0, 0], rtol=1e-10)
