@@ -60,20 +60,20 @@ def stretches(
     plan: Plan,
     pace: Pace,
     done: int = 0,
-    failure: Failure = DivergenceError,
+    failure: Failure | None = DivergenceError,
 ) -> Iterator[Made]:
     """Follow the plan from the state with these leaves, after `done` iterations.
 
     Raises
     ------
     DivergenceError
-        As `failure`, after the iterations before the divergence have been yielded.
+        As `failure`, after the iterations before the divergence have been yielded; without one, chains go on.
     """
     while done < plan.n_iterations:
         started = time.perf_counter()
         stretch = plan.stretch(done, min(done + pace.length, loop.call_end(done)), loop.capacity)
         outcome = loop.advance(leaves, stretch)
-        if not _is_finite(outcome):
+        if failure is not None and not _is_finite(outcome):
             at, error = _divergence(loop, leaves, stretch, failure)
             if at - 1 > done:  # again up to there, for the last finite state
                 stretch = plan.stretch(done, at - 1, loop.capacity)

@@ -9,7 +9,6 @@ move a chain; the other half judge it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -24,6 +23,7 @@ from sgmcmc.core.types import State, Tree
 from sgmcmc.dataset.data import block_size
 from sgmcmc.kernel.iterations import FOUND
 from sgmcmc.output.tuned import Judged
+from sgmcmc.run.advance import stretches
 from sgmcmc.run.checkpoint import Beginning
 from sgmcmc.run.judge import discrepancies, flattened, gradients_at
 from sgmcmc.run.loop import Loop
@@ -178,17 +178,13 @@ def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State
     loop = Loop(prepared, Recorder(lambda constants, state, supplied: {"posterior": kernel.params(state)}))
     thin = n_iterations // 2 // n_positions
     plan, pace = Plan(n_iterations, thin, n_iterations - thin * n_positions), Pace(loop.feed.length, loop.shortest)
-    leaves, done, rows = loop.flatten(prepared.state), 0, []
+    leaves, rows = loop.flatten(prepared.state), []
     finite = np.ones(prepared.chains, bool)
     try:
-        while done < n_iterations:
-            started = time.perf_counter()
-            stretch = plan.stretch(done, min(done + pace.length, loop.call_end(done)), loop.capacity)
-            outcome = loop.advance(leaves, stretch)
+        for stretch, outcome in stretches(loop, leaves, plan, pace, failure=None):
             finite &= np.isfinite(outcome.log_density)
             rows.append([row.numpy()[: stretch.n_rows] for row in outcome.rows])
-            leaves, done = outcome.leaves, stretch.end
-            pace.adapt(stretch.end - stretch.begin, time.perf_counter() - started)
+            leaves = outcome.leaves
     finally:
         loop.feed.close()
     joined = [np.concatenate(parts) for parts in zip(*rows, strict=True)]

@@ -67,7 +67,8 @@ class Loop:
         self.feed = Feed(prepared, fetch, block_length)
         self._example = (prepared.state, recorder.init())
         self._n_leaves = len(tf.nest.flatten(self._example))
-        self._positions = self._param_positions()
+        numbered = tf.nest.pack_sequence_as(self._example, list(range(self._n_leaves)))
+        self.positions = dict(self._kernel.params(numbered[0]))  # of the parameters among the leaves
         self._without_axis = prepared.n_chains is None
         self.row_specs = self._row_specs()  # {group: {name: [C, ...]}}
         self._packing = Packing(tf.nest.flatten(self.row_specs))
@@ -107,10 +108,6 @@ class Loop:
     def finite(self, leaves: list[tf.Tensor]) -> dict[str, np.ndarray]:
         """Which parameters and their memories are finite, {name: [C]}."""
         return {name: of_chains.numpy() for name, of_chains in self._kernel.finite(self.unflatten(leaves)[0]).items()}
-
-    def param_positions(self) -> dict[str, int]:
-        """The positions of the parameters among the leaves."""
-        return dict(self._positions)
 
     def call_end(self, iteration: int) -> int:
         """Where a call must end: at the end of its block, or at a renewal."""
@@ -206,12 +203,8 @@ class Loop:
         traced = trace(record, specs)
         return tf.nest.map_structure(lambda s: tf.TensorSpec(s.shape, s.dtype), traced.structured_outputs)
 
-    def _param_positions(self) -> dict[str, int]:
-        numbered = tf.nest.pack_sequence_as(self._example, list(range(self._n_leaves)))
-        return dict(self._kernel.params(numbered[0]))
-
     def _with_axis_changed(self, leaves: list[tf.Tensor], change: Any) -> list[tf.Tensor]:
-        for position in self._positions.values() if self._without_axis else ():
+        for position in self.positions.values() if self._without_axis else ():
             leaves[position] = change(leaves[position])
         return leaves
 

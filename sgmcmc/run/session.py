@@ -39,7 +39,7 @@ class Session:
     def __init__(
         self, loop: Loop, leaves: list[tf.Tensor], variables: Mapping[str, tf.Variable], iteration: int = 0
     ) -> None:
-        self._loop, self._positions = loop, loop.param_positions()
+        self._loop = loop
         self.variables, self.leaps = variables, loop.leaps
         self._pace = Pace(loop.feed.length, loop.shortest)
         self._pace.length = loop.feed.length
@@ -80,7 +80,7 @@ class Session:
     def _current(self) -> list[tf.Tensor]:
         self._write()
         leaves = list(self._at[0])
-        for name, position in self._positions.items():
+        for name, position in self._loop.positions.items():
             variable = self.variables[name]
             leaves[position] = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
         return leaves
@@ -98,7 +98,7 @@ class Session:
         """
         leaves, iteration, written = self._at
         if not written:
-            for name, position in self._positions.items():
+            for name, position in self._loop.positions.items():
                 tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=leaves[position])
             self._at = (leaves, iteration, True)
 
