@@ -277,7 +277,7 @@ def test_compiled_and_plain_programs_agree(run: Run, monkeypatch: pytest.MonkeyP
                 np.testing.assert_array_equal(one, other)
 
     assert_close(loop.feed.block(0), sampler._loop.feed.block(0))
-    assert_close(outcome.leaves, sess.standing()[0])
+    assert_close(outcome.leaves, sess.current()[0])
     assert len(outcome.rows) == len(tf.nest.flatten(loop.row_specs))
     rows = tf.nest.pack_sequence_as(loop.row_specs, [row.numpy()[:N_ITERS] for row in outcome.rows])
     draws = {"posterior": dict(run.draws), "sample_stats": dict(run.draws.sampleStats)}

@@ -226,7 +226,7 @@ def test_the_statistics_of_sghmc_are_those_at_each_draw() -> None:
     sess = sgmcmc.initSess(sampler)
     for t in range(40):
         sgmcmc.sgmcmcStep(sampler, sess)
-        memory = sess._loop.unflatten(sess.standing()[0])[0].memory
+        memory = sess._loop.unflatten(sess.current()[0])[0].memory
         squares = [np.mean(memory[name]["momentum"].numpy() ** 2) for name in ("phi", "theta")]
         np.testing.assert_allclose(out.sampleStats["kinetic_temperature"][t], squares / steps[t], rtol=1e-10)
 
