@@ -32,7 +32,7 @@ def on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     def rounded(values: Any, *others: Any) -> Tree:
         return function_identity([float(value) * (1 + 3e-7) for value in values], *others)
 
-    monkeypatch.setattr(sampler_module, "told", rounded)
+    monkeypatch.setattr(sampler_module, "function_identity", rounded)
 
 
 def test_a_run_goes_on_where_functions_round_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
