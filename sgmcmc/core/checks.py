@@ -36,6 +36,13 @@ def require_count(argument: str, of: str, value: Any, at_least: int, why: str = 
     return int(value)
 
 
+def require_iterations(argument: str, of: str, value: Any) -> int:
+    """The value as an int, if it is an integer that counts iterations."""
+    if not is_integer(value) or value < 0:
+        raise ValueError(f"{argument} of {of} must be a number of iterations, an integer of at least 0; got {value!r}.")
+    return int(value)
+
+
 def attempted(must: str, function: Callable[[], Any], advice: Callable[[str], str] = lambda error: "") -> Any:
     """What a function of the user's returns; its errors become those of an argument that `must` be something.
 
@@ -73,4 +80,4 @@ def takes(function: Callable, name: str, before: int) -> bool:
 
 def types_and_shapes(tree: Any) -> Any:
     """Those of each tensor of a nest, to compare what goes into a function of the user's with what comes out."""
-    return tf.nest.map_structure(lambda x: f"{x.dtype.name}{list(x.shape)}", tree)
+    return tf.nest.map_structure(lambda x: f"{x.dtype.name}{x.shape}", tree)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.parameters import Elements, numbered
@@ -63,6 +64,11 @@ class Iterations(NamedTuple):
     def n_batches(self) -> int:
         """How many minibatches a gradient takes: one for each chain, or 1 if they share it."""
         return 1 if self.shared_minibatch else self.n_chains
+
+    @property
+    def unknown(self) -> tf.Tensor:
+        """A number of each chain that is not known yet, NaN, [C]."""
+        return tf.fill([self.n_chains], tf.constant(np.nan, self.dtype))
 
     def stream(self, constants: Tree, purpose: Purpose) -> Stream:
         """The random numbers of all chains, or of all minibatches."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
@@ -28,8 +27,7 @@ class OwnState(NamedTuple):
 
 def build(transition: Transition, minibatch: Minibatch, iterations: Iterations) -> Kernel:
     """The kernel of this transition."""
-    n_chains = iterations.n_chains
-    elements = iterations.elements
+    n_chains, elements = iterations.n_chains, iterations.elements
     observations = Observations(iterations, minibatch, MINIBATCH, Purpose.MINIBATCH)
     normals = Normals(iterations, elements if transition.wants_noise else {}, NOISE, Purpose.NOISE, 1)
     random_seeds = Seeds("seed", Purpose.LATENT)
@@ -42,7 +40,7 @@ def build(transition: Transition, minibatch: Minibatch, iterations: Iterations) 
         first = tf.constant(0, tf.uint32)
         eps, z = iterations.stepsizes(constants, first), initial.split(initial.drawn(constants, first[None])[0])
         memory = over_chains(lambda params, *given: transition.init(params, Given(*given)), n_chains)(params, eps, z)
-        return OwnState(params, memory, tf.fill([n_chains], tf.constant(np.nan, iterations.dtype)))
+        return OwnState(params, memory, iterations.unknown)
 
     def step(constants: Tree, state: OwnState, supplied: Supplied) -> OwnState:
         def of_one(batch: Batch, params: Tree, memory: Any, given: Tree) -> tuple:

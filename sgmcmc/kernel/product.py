@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains
@@ -88,9 +87,8 @@ def build(product: Product) -> Kernel:
         return together(part.supply(constants, numbers) for part in parts)
 
     def init(constants: Tree, params: Tree) -> ProductState:
-        unknown = tf.fill([iterations.n_chains], tf.constant(np.nan, iterations.dtype))
         memory, estimator = movement.begun(constants, params), estimation.begun(constants, params)
-        return ProductState(params, memory, estimator, unknown, estimation.counts())
+        return ProductState(params, memory, estimator, iterations.unknown, estimation.counts())
 
     def step(constants: Tree, state: ProductState, supplied: Supplied) -> ProductState:
         eps = iterations.stepsizes(constants, supplied.iteration)

@@ -87,12 +87,11 @@ def build(choices: Simplex) -> Kernel:
         return together(part.supply(constants, numbers) for part in parts)
 
     def init(constants: Tree, params: Tree) -> SimplexState:
-        unknown = tf.fill([n_chains], tf.constant(np.nan, iterations.dtype))
         totals = {}
         for name, alpha in constants["alpha"].items() if scale.normalised else ():
             log_total = tf.math.log(rule.total(alpha, choices.n_counts[name]))
             totals[name] = tf.tile(log_total[None], [n_chains] + [1] * (alpha.shape.rank - 1))
-        return SimplexState(params, totals, unknown)
+        return SimplexState(params, totals, iterations.unknown)
 
     def step(constants: Tree, state: SimplexState, supplied: Supplied) -> SimplexState:
         h = iterations.stepsizes(constants, supplied.iteration)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
@@ -13,8 +12,8 @@ from sgmcmc.core.types import Dynamics, Given, Memory, Tree
 from sgmcmc.kernel.iterations import Iterations
 
 LOG_DENSITY, STEPSIZE, EXPLORING = "lp", "step_size", "exploring"
-RESERVED = frozenset({"lp", "step_size", "exploring", "minibatch_size", "observations"})  # for the package's own
 LAST, ALL = "minibatch_size", "observations"  # in an iteration, and in all iterations so far
+RESERVED = frozenset({LOG_DENSITY, STEPSIZE, EXPLORING, LAST, ALL})  # not for statistics of the user's
 
 
 def of_dynamics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> frozenset[str]:
@@ -51,7 +50,7 @@ def recorded(
                 by_name.setdefault(key, {})[name] = value
     if now := iterations.exploring(last):
         by_name[EXPLORING] = {name: tf.fill([n_chains], is_exploring) for name, is_exploring in now.items()}
-    without = tf.fill([n_chains], tf.constant(np.nan, iterations.dtype))  # for parameters without this statistic
+    without = iterations.unknown  # for parameters without this statistic
     each = {
         key: tf.stack([of.get(name, without) for name in iterations.elements], axis=1) for key, of in by_name.items()
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.core.checks import is_integer
 from sgmcmc.output._elements import Chains, Element
 from sgmcmc.output.draws import Draws
 
@@ -46,6 +47,13 @@ def one_quantity(values: Any, name: str | None, iterations: Any) -> tuple[Elemen
             f"got {iterations!r}."
         )
     return quantity, at
+
+
+def require_limit(function: str, limit: Any) -> int:
+    """`maxPanels`: the largest number of elements to show."""
+    if not is_integer(limit) or limit < 1:
+        raise ValueError(f"maxPanels of {function} must be an integer of at least 1; got {limit!r}.")
+    return int(limit)
 
 
 def require_kind(function: str, kind: Any, known: tuple[str, str]) -> None:

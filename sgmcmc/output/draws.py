@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sgmcmc.core.checks import require_count
+from sgmcmc.core.checks import require_iterations
 from sgmcmc.core.errors import reason
 from sgmcmc.core.files import write_whole
 from sgmcmc.core.tree import from_paths, with_paths
@@ -255,7 +255,7 @@ class Draws(dict[str, Any]):
         -------
         Draws
         """
-        k = require_count("k", "burnIn", k, 0)
+        k = require_iterations("k", "burnIn", k)
         return self[int(np.searchsorted(self.iterations, k, side="right")) :]
 
     def summary(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sgmcmc.core.checks import require_count
+from sgmcmc.core.checks import require_iterations
 from sgmcmc.output._drawing import REFERENCE, line, settling
 from sgmcmc.output._elements import Chains, Element
 from sgmcmc.output._panels import (
@@ -23,7 +23,7 @@ from sgmcmc.output._panels import (
     shade,
     wrapped,
 )
-from sgmcmc.output._plot_arguments import one_quantity
+from sgmcmc.output._plot_arguments import one_quantity, require_limit
 from sgmcmc.output.draws import Draws
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def plotTrace(
     """
     plt = require_matplotlib("plotTrace")
     chains = Chains(draws, "plotTrace")
-    require_count("burnIn", "plotTrace", burnIn, 0)
-    shown, total = chains.elements(names, require_count("maxPanels", "plotTrace", maxPanels, 1))
+    require_iterations("burnIn", "plotTrace", burnIn)
+    shown, total = chains.elements(names, require_limit("plotTrace", maxPanels))
     if logPosterior and isinstance(draws, Draws) and "lp" in draws.sampleStats:
         estimate = np.atleast_2d(np.asarray(draws.logPosterior)).astype(np.float64)
         shown = [Element("log posterior", estimate, "", ()), *shown]
@@ -171,7 +171,7 @@ def plotRunning(
     """
     plt = require_matplotlib("plotRunning")
     quantity, at = one_quantity(values, name, iterations)
-    require_count("burnIn", "plotRunning", burnIn, 0)
+    require_iterations("burnIn", "plotRunning", burnIn)
     if isinstance(reference, bool) or not isinstance(reference, float | int | np.number | None):
         raise ValueError(f"reference of plotRunning must be a number; got {reference!r}.")
     if burnIn >= at[-1]:

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.core.checks import require_count
 from sgmcmc.output._drawing import dots, extent, marginal, reference_regions, regions
 from sgmcmc.output._elements import Chains, references
 from sgmcmc.output._panels import colours, legend, note, numbers, panels, require_matplotlib, wrapped
-from sgmcmc.output._plot_arguments import require_kind
+from sgmcmc.output._plot_arguments import require_kind, require_limit
 from sgmcmc.output.draws import Draws
 
 
@@ -75,7 +74,7 @@ def plotMarginals(
     plt = require_matplotlib("plotMarginals")
     require_kind("plotMarginals", kind, ("density", "histogram"))
     chains = Chains(draws, "plotMarginals")
-    shown, total = chains.elements(names, require_count("maxPanels", "plotMarginals", maxPanels, 1))
+    shown, total = chains.elements(names, require_limit("plotMarginals", maxPanels))
     others = references(reference, chains, shown, "plotMarginals")
     n = len(shown)
     columns = {1: 1, 2: 2, 4: 2}.get(n, 3)
@@ -152,7 +151,7 @@ def plotPairs(
     plt = require_matplotlib("plotPairs")
     require_kind("plotPairs", kind, ("contours", "scatter"))
     chains = Chains(draws, "plotPairs")
-    shown, total = chains.elements(names, require_count("maxPanels", "plotPairs", maxPanels, 1))
+    shown, total = chains.elements(names, require_limit("plotPairs", maxPanels))
     n = len(shown)
     if n < 2:
         raise ValueError(f"names of plotPairs must stand for at least two numbers; got {shown[0].label!r} only.")

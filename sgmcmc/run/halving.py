@@ -103,7 +103,7 @@ def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbo
     Candidates are numbered through the groups.
     """
     prepared = groups[0].sampler.prepare(verbose)  # searches for the mode once, if it is needed
-    beginning = Beginning({}, {key: prepared.constants[key] for key in FOUND}, prepared.mode)
+    beginnings = _beginnings(groups, prepared)
     left = [Remaining(list(range(len(group.stepsizes)))) for group in groups]
     firsts = np.cumsum([0, *(len(group.stepsizes) for group in groups)])
     sizes = sizes_of_rungs(int(firsts[-1]), eta)
@@ -118,7 +118,7 @@ def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbo
             for g, group in enumerate(groups):
                 if not left[g].members:
                     continue
-                left[g], of_group = _after_rung(group, left[g], rung, beginning, seed)
+                left[g], of_group = _after_rung(group, left[g], rung, beginnings[g], seed)
                 chains += of_group
                 numbers += [int(firsts[g]) + member for member in left[g].members]
                 spent += [rung.gradients // group.cost * group.cost + rung.positions * rung.size] * len(of_group)
@@ -137,6 +137,19 @@ def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbo
     return judged
 
 
+def _beginnings(groups: Sequence[Group], prepared: Prepared) -> list[Beginning]:
+    """What was computed for the first group, with the constants of minibatches of each group's size."""
+    found = {key: prepared.constants[key] for key in FOUND}
+    of_size = {groups[0].sampler.minibatch.size: found["minibatch"]}
+    for group in groups:
+        minibatch = group.sampler.minibatch
+        if minibatch.size not in of_size:  # the importance of observations is the same for any size
+            of_size[minibatch.size] = found["minibatch"] if minibatch.wants_importance else minibatch.prepare(None)
+    return [
+        Beginning({}, found | {"minibatch": of_size[group.sampler.minibatch.size]}, prepared.mode) for group in groups
+    ]
+
+
 def _kept(remaining: Remaining, kept: set[int], first: int) -> Remaining:
     places = [place for place, member in enumerate(remaining.members) if first + member in kept]
     state = None if not places else tf.nest.map_structure(lambda x: tf.gather(x, places), remaining.state)
@@ -153,17 +166,14 @@ def _after_rung(
     stepsizes = [group.stepsizes[member] for member in remaining.members]
     # They use the same observations, which is faster and favours none.
     sampler = replace(group.sampler, n_chains=len(stepsizes), starts=None, shared_minibatch=True, seed=seed)
-    found = beginning.found
-    if not sampler.minibatch.wants_importance:  # that of the observations is the same for any size
-        found = found | {"minibatch": sampler.minibatch.prepare(None)}
-    prepared = sampler.prepared(found, beginning.mode)
+    prepared = sampler.prepared(beginning.found, beginning.mode)
     each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(sampler.start)], sampler.dtype)  # [P, C]
     constants, state = prepared.constants | {"stepsize": each}, remaining.state
     if state is None:
         state = prepared.kernel.init(constants, prepared.kernel.params(prepared.state))
     prepared = replace(prepared, constants=constants, state=state)
     state, positions, finite = _run(prepared, rung.gradients // group.cost, rung.positions)
-    x, s = flattened(positions), gradients_at(sampler, found, positions, rung.size, seed)
+    x, s = flattened(positions), gradients_at(sampler, beginning.found, positions, rung.size, seed)
     x[:, ~finite] = np.nan
     return Remaining(remaining.members, state), [(x[:, c], s[:, c]) for c in range(len(stepsizes))]
 

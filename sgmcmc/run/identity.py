@@ -27,7 +27,12 @@ ROUNDING = {"float32": 1e-5, "float64": 1e-10}  # the relative difference that r
 
 def function_identity(values: Sequence[Any], function: Callable[..., Any], *specs: Any) -> dict[str, Any]:
     """A function as JSON: its values at the probes, and its graph's fingerprint."""
-    return {"probes": [float(value) for value in values], "graph": _graph(function, *specs)}
+    return traced_identity(values, trace(function, *specs))
+
+
+def traced_identity(values: Sequence[Any], traced: Any) -> dict[str, Any]:
+    """The same of a function that is traced already."""
+    return {"probes": [float(value) for value in values], "graph": _graph(traced)}
 
 
 def schedule_identities(stepsize: Mapping[str, Any], dtype: tf.DType) -> dict[str, Any]:
@@ -46,12 +51,11 @@ def summed(tree: Any) -> list[float]:
     return sums
 
 
-def _graph(function: Callable[..., Any], *specs: Any) -> str | None:
+def _graph(traced: Any) -> str | None:
     """A fingerprint of the graph.
 
     None if it calls Python, which a graph does not show.
     """
-    traced = trace(function, *specs)
     definition = traced.graph.as_graph_def()
     bodies = [definition.node, *(one.node_def for one in definition.library.function)]
     if any("PyFunc" in node.op for nodes in bodies for node in nodes):

@@ -28,6 +28,13 @@ class OwnSampler(Sampler):
 
     transition: Transition
 
+    @property
+    def n_stats(self) -> int:
+        """How many numbers are recorded beside each draw of a chain."""
+        start = {name: tf.constant(theta) for name, theta in self.start.items()}
+        own = self.transition.stats(self.first_memory(start)) if self.transition.stats else {}
+        return super().n_stats + sum(int(tf.size(x)) for x in own.values())
+
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin: nothing has to be worked out."""
         if monitored:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -128,7 +128,7 @@ class ProductSampler(Sampler):
             kernel = then(kernel, self.gibbs, len(self.chains))
         tuned = found.get(TUNING, {})
         stepsize = dict.fromkeys(self.stepsize, float(tuned["stepsize"])) if tuned else self.stepsize
-        given = replace(self, stepsize=stepsize).constants(found)
+        given = self.constants(found, stepsize)
         centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
         state = kernel.init(given, self.chain_starts(centre if mode is None else mode.params))
         given["estimator"] = {k: v for k, v in given["estimator"].items() if k != FIRST}

@@ -79,7 +79,7 @@ class Sampler(ABC):
 
     @property
     def n_stats(self) -> int:
-        """About how many numbers are recorded beside each draw of a chain."""
+        """How many numbers are recorded beside each draw of a chain."""
         return 1 + (len(self.start) if self.schedules else 0)
 
     @property
@@ -112,9 +112,9 @@ class Sampler(ABC):
         """What the parts of a kernel know of an iteration."""
         return Iterations(self.shapes, self.dtype, self.schedules, len(self.chains), self.shared_minibatch, self.leaps)
 
-    def constants(self, found: Tree) -> Tree:
-        """The constants of the kernel, with those that were computed before."""
-        return constants(self.seed, self.stepsize, found, self.dtype, self.chains)
+    def constants(self, found: Tree, stepsize: Mapping[str, float | Schedule] | None = None) -> Tree:
+        """The constants of the kernel, with those that were computed before, and its own stepsizes or these."""
+        return constants(self.seed, stepsize or self.stepsize, found, self.dtype, self.chains)
 
     @property
     def searches(self) -> bool:

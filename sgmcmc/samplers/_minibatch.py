@@ -58,9 +58,9 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
         raise _refused(of, "subsampling", "draw each minibatch afresh, for an adaptive size", repr(subsampling))
     sizing = Sizing(pilot, *_bound(of, size, n_data))
     constants = None if sizing.lipschitz is None else checksum(sizing.lipschitz)
-    text = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
+    adapts = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
     parts = in_parts(made(min(PART, max(n // 4, 1))), n_data)
-    return Minibatches(n, parts, sizing, {"minibatchSize": text, "subsampling": drawn})
+    return Minibatches(n, parts, sizing, {"minibatchSize": adapts, "subsampling": drawn})
 
 
 def _refused(of: str, argument: str, must: str, got: Any) -> ValueError:

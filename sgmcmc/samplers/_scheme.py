@@ -14,7 +14,7 @@ from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Minibatch
 from sgmcmc.core.warn import warn_user
-from sgmcmc.run.identity import function_identity, summed
+from sgmcmc.run.identity import summed, traced_identity
 from sgmcmc.samplers._trial import require_pure
 
 GRADIENTS, CHAINS = 128, 2  # of the trial
@@ -37,23 +37,24 @@ def checked_scheme(
         If the weighted sums of 1, i or i^2 over the observations i of a minibatch are clearly biased.
     """
     label = f"subsampling of {of}"
-    made = attempted(f"{label} {IN_OPERATIONS}", lambda: scheme(n_data, n))
+    must = f"{label} {IN_OPERATIONS}"
+    made = attempted(must, lambda: scheme(n_data, n))
     if not isinstance(made, Minibatch):
         raise ValueError(f"{label} must return a Minibatch; got {made!r}.")
     if made.size != n or made.wants_importance or made.parts:
         raise ValueError(f"{label} must return a Minibatch of size {n}, without importance and parts; got {made}.")
     if made.scale is not None and not np.isclose(made.scale * n, n_data, rtol=1e-6):
         raise ValueError(f"{label} must have the scale N/n, {n_data / n}, or weights; got {made.scale}.")
-    constants = attempted(f"{label} {IN_OPERATIONS}", lambda: made.prepare(None))
+    constants = attempted(must, lambda: made.prepare(None))
     key = keys(0, Purpose.MINIBATCH, CHAINS)
     counters = tf.constant(np.arange(GRADIENTS, dtype=np.uint32))
 
     def draw(counters: tf.Tensor) -> Any:
         return made.draw(Stream(key), counters, constants)
 
-    traced = attempted(f"{label} {IN_OPERATIONS}", lambda: trace(draw, counters))
+    traced = attempted(must, lambda: trace(draw, counters))
     require_pure(label, traced.graph, "Use the stream that `draw` is given.")
-    indices, weights = attempted(f"{label} {IN_OPERATIONS}", lambda: traced(counters))
+    indices, weights = attempted(must, lambda: traced(counters))
     shape, wanted = (GRADIENTS, CHAINS, n), "none" if made.scale is not None else "some"
     if indices.shape != shape or indices.dtype != tf.int32 or (weights is None) != (made.scale is not None):
         got = (
@@ -74,8 +75,7 @@ def checked_scheme(
         raise ValueError(f"{label} must draw positive finite weights; got a least of {of_each.min()}.")
     _warn_of_bias(label, drawn / n_data, of_each, n_data)
     values = summed([] if weights is None else [weights])
-    drawn_by = function_identity(values, draw, tf.TensorSpec(counters.shape, counters.dtype))
-    return made, {"own": checksum(np.asarray(indices)), "draw": drawn_by}
+    return made, {"own": checksum(np.asarray(indices)), "draw": traced_identity(values, traced)}
 
 
 def _warn_of_bias(label: str, place: np.ndarray, weights: np.ndarray, n_data: int) -> None:

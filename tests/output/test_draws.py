@@ -147,7 +147,7 @@ def test_burn_in_counts_iterations(few: sgmcmc.Draws) -> None:
         assert few.burnIn(k)["theta"].shape == (0, 2)
     assert_same(few.burnIn(20).burnIn(30), few.burnIn(30))
     for bad in (-1, 1.5, True, "10"):
-        with pytest.raises(ValueError, match=r"k of burnIn must be an integer of at least 0"):
+        with pytest.raises(ValueError, match=r"k of burnIn must be a number of iterations, .* got "):
             few.burnIn(bad)
 
 

@@ -417,8 +417,8 @@ def test_draws_must_be_draws(plot):
         ({"names": 3}, "names of plotTrace must be a name such as"),
         ({"names": []}, "names of plotTrace must be a name such as"),
         ({"names": [3]}, "names of plotTrace must be among"),
-        ({"burnIn": -1}, "burnIn of plotTrace must be an integer of at least 0"),
-        ({"burnIn": True}, "burnIn of plotTrace must be an integer of at least 0"),
+        ({"burnIn": -1}, "burnIn of plotTrace must be a number of iterations"),
+        ({"burnIn": True}, "burnIn of plotTrace must be a number of iterations"),
         ({"maxPanels": 0}, "maxPanels of plotTrace must be an integer of at least 1; got 0"),
     ],
 )

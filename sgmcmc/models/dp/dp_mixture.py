@@ -18,10 +18,10 @@ from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.models.dp.allocation import CATEGORIES, COUNTS
-from sgmcmc.models.dp.kernel import MixtureModel
+from sgmcmc.models.dp.kernel import PARAMETERS, MixtureModel
 from sgmcmc.models.dp.mixture import Mixture
 from sgmcmc.models.dp.rows import Rows, checked_rows, look_like_codes
-from sgmcmc.models.dp.sampler import PARAMETERS, MixtureSampler, observed
+from sgmcmc.models.dp.sampler import MixtureSampler, observed
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import POSITIVE
 from sgmcmc.samplers._common import CommonChoices

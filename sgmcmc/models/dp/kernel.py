@@ -42,6 +42,7 @@ from sgmcmc.models.dp.moves import Both, drawn, moved_by, scaled, upto
 from sgmcmc.models.dp.sticks import concentration, counts_of_sticks, last_occupied, log_weights, prior_of_sticks
 from sgmcmc.simplex.rule import Numbers, Rule
 
+PARAMETERS = ("weights", "theta")  # that a stepsize is for, in the order of `Both`
 PARAMS = ("alpha", "assignments", "components", "log_theta", "sticks")
 
 
@@ -82,13 +83,13 @@ class MixtureModel(NamedTuple):
 
 def build(mixture: MixtureModel, iterations: Iterations) -> Kernel:
     """The kernel of this mixture."""
-    draws, dtype = Draws(mixture, iterations), iterations.dtype
+    conditionals, dtype = Conditionals(mixture, iterations), iterations.dtype
     observations = Observations(iterations, mixture.minibatch, MINIBATCH, Purpose.MINIBATCH)
 
     def init(constants: Tree, start: Tree) -> MixtureState:
         """From alpha, the assignments, and the counts that go with them; sticks and components given these."""
         alpha, sizes, counts = start["alpha"], start["sizes"], start["counts"]
-        begun = draws.first(constants, alpha, sizes, counts)
+        begun = conditionals.first(constants, alpha, sizes, counts)
         return MixtureState(
             alpha=alpha,
             assignments=start["assignments"],
@@ -103,11 +104,10 @@ def build(mixture: MixtureModel, iterations: Iterations) -> Kernel:
 
     def step(constants: Tree, state: MixtureState, supplied: Supplied) -> MixtureState:
         rows, data = supplied.indices(MINIBATCH), supplied.data(MINIBATCH)  # [C, n], {name: [C, n, longest]}
-        before = of_table(state.assignments, rows)
-        last = last_occupied(state.sizes)
-        sticks, theta = draws.sticks_and_components(constants, state, supplied.iteration, before, data, last)
-        alpha, sticks = draws.concentration(constants, state.alpha, supplied.iteration, sticks, last)
-        after, is_certain, log_lik = draws.assignments(constants, supplied.iteration, sticks, theta, before, data)
+        number, before, last = supplied.iteration, of_table(state.assignments, rows), last_occupied(state.sizes)
+        sticks, theta = conditionals.sticks_and_components(constants, state, number, before, data, last)
+        alpha, sticks = conditionals.concentration(constants, state.alpha, number, sticks, last)
+        after, is_certain, log_lik = conditionals.assignments(constants, number, sticks, theta, before, data)
         sizes, counts = added(state.sizes, state.counts, before, data, -1)
         sizes, counts = added(sizes, counts, after, data, 1)
         is_room = tf.equal(sizes[:, -1], 0)
@@ -139,7 +139,7 @@ def build(mixture: MixtureModel, iterations: Iterations) -> Kernel:
     )
 
 
-class Draws:
+class Conditionals:
     """The draws of an iteration, each given the rest of the state."""
 
     def __init__(self, mixture: MixtureModel, iterations: Iterations) -> None:
@@ -164,7 +164,7 @@ class Draws:
         of_batch = added(tf.zeros_like(state.sizes), tf.zeros_like(state.counts), before, data, 1)
         estimated = Both(*(self._scale * x for x in self._observed(*of_batch)))
         eps = self._iterations.stepsizes(constants, iteration)
-        h = Both(*(eps[name][:, None, None] for name in ("weights", "theta")))
+        h = Both(*(eps[name][:, None, None] for name in PARAMETERS))
         return moved_by(rule, numbers, iteration, Both(state.sticks, state.log_theta), prior, estimated, h, last)
 
     def concentration(

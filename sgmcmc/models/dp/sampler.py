@@ -19,8 +19,6 @@ from sgmcmc.models.dp.sticks import log_weights
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import Sampler
 
-PARAMETERS = ("weights", "theta")  # that a stepsize is for
-
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureSampler(Sampler):
@@ -59,6 +57,11 @@ class MixtureSampler(Sampler):
         alpha = tf.fill([len(chains)], tf.constant(self.start["alpha"], self.dtype))
         state = kernel.init(constants, {"alpha": alpha} | {name: tf.constant(x) for name, x in start.items()})
         return Prepared(kernel, constants, state, self.data, self.n_chains)
+
+    @property
+    def n_stats(self) -> int:
+        """How many numbers are recorded beside each draw of a chain."""
+        return 2
 
     @property
     def functions(self) -> dict[str, Any]:

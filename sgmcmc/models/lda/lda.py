@@ -234,7 +234,7 @@ def lda(
 
 
 def _lengths(nIters: Any, burnIn: Any, thin: Any, size: Any, n_documents: int, n_tokens: int) -> tuple[int, int, int]:
-    """How many iterations, how many of them are not stored, and of how many the last is."""
+    """`nIters`, `burnIn` and `thin`, with their defaults."""
     if nIters is None:
         n = checked_minibatches(OF, size, SETUP_DEFAULTS["subsampling"], n_documents, tf.float32).n
         n_iterations = iterations(n, n_documents, n_tokens)
