@@ -12,8 +12,7 @@ import tensorflow as tf
 
 from sgmcmc.core import process
 from sgmcmc.core.checksum import checksum
-from sgmcmc.core.precision import warn_of_lost_noise
-from sgmcmc.core.schedules import Schedule, first
+from sgmcmc.core.schedules import Schedule
 from sgmcmc.dataset.elsewhere import Elsewhere
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.model import Model
@@ -28,12 +27,9 @@ from sgmcmc.samplers._trial import Trial
 from sgmcmc.samplers.subsampling import preferential
 
 
-@dataclass
+@dataclass(frozen=True)
 class Choices(CommonChoices):
-    """The choices of model, minibatch, gradient and dynamics.
-
-    Each is checked on first use.
-    """
+    """The choices of model, minibatch, gradient and dynamics."""
 
     logLik: Callable | None
     logPrior: Callable | None
@@ -41,6 +37,11 @@ class Choices(CommonChoices):
     tolerance: float
     temperature: float
     gibbs: Callable | None
+
+    def check(self) -> None:
+        """Check those of all samplers, then those of gradients; last the model, by a trial of its functions."""
+        super().check()
+        _ = self.curvature, self.step_of_user, self.model
 
     @cached_property
     def step_of_user(self) -> GibbsStep | None:
@@ -69,24 +70,11 @@ class Choices(CommonChoices):
     @cached_property
     def stepsizes(self) -> dict[str, float | Schedule]:
         """`stepsize`, one for each parameter; NaN if it is to be found."""
-        if self.automatic:
-            return dict.fromkeys(self.start, np.nan)
-        if isinstance(self.stepsize, str):
-            raise self.refuse(
-                "stepsize",
-                "be 'auto', a positive number, or a schedule such as polynomial(h, a, b)",
-                repr(self.stepsize),
-            )
-        stepsizes = self._for_each("stepsize", self.stepsize, self._stepsize)
-        positions = self.chain_starts if isinstance(self.chain_starts, dict) else self.start
-        by_gradients = self.start.keys() - self.moved_by_gibbs
-        if self.curvature.preconditioner is None:
-            warn_of_lost_noise(
-                self.sampler,
-                {name: first(eps, self.float_type) ** 0.5 for name, eps in stepsizes.items() if name in by_gradients},
-                positions,
-            )
-        return stepsizes
+        return dict.fromkeys(self.start, np.nan) if self.automatic else super().stepsizes
+
+    @property
+    def _stepsize_must(self) -> str:
+        return "'auto', a positive number, or a schedule such as polynomial(h, a, b)"
 
     @cached_property
     def trial(self) -> Trial:
@@ -102,10 +90,10 @@ class Choices(CommonChoices):
     @cached_property
     def model(self) -> Model:
         """The posterior, if the trial shows nothing bad."""
-        trial, log_lik, log_prior = self.trial, self.logLik, self.logPrior
+        power, trial, log_lik, log_prior = self._power, self.trial, self.logLik, self.logPrior
         returns = trial.returns
         assert log_lik is not None
-        if (power := self._power) != 1:
+        if power != 1:
             log_lik, log_prior = _times(power, log_lik), log_prior and _times(power, log_prior)
         trial.uses_all_parameters(but=self.moved_by_gibbs)
         if trial.whole.gathers:
@@ -115,7 +103,7 @@ class Choices(CommonChoices):
     @property
     def _power(self) -> float:
         """1 / `temperature`, which the float type must hold too."""
-        temperature = self.number("temperature", self.temperature, POSITIVE)
+        temperature = self.each.number("temperature", self.temperature, POSITIVE)
         largest = float(np.finfo(self.float_type.as_numpy_dtype).max)
         if not 1 / temperature < largest:
             raise self.refuse("temperature", f"have an inverse below {largest:.2g}, for {self.dtype}", temperature)

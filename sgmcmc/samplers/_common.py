@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,15 +12,14 @@ import psutil
 import tensorflow as tf
 
 from sgmcmc.core import random
-from sgmcmc.core.checks import attempted, require_count, require_flag
+from sgmcmc.core.checks import require_count, require_flag
 from sgmcmc.core.checksum import checksum
-from sgmcmc.core.precision import require_held
 from sgmcmc.core.schedules import Schedule, exploring
-from sgmcmc.core.tracing import trace
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
-from sgmcmc.samplers._checks import STEPSIZE, Rule, require_number, require_seed
+from sgmcmc.samplers._checks import STEPSIZE, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
+from sgmcmc.samplers._each import Each
 from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches
 from sgmcmc.samplers.subsampling import adaptive
 
@@ -32,12 +31,9 @@ DTYPES = {"float32": tf.float32, "float64": tf.float64}
 SCHEDULE_AT = (0.0, 1.0, 37.0, 100.0, 1_237.0, 10_000.0, 31_337.0, 1_000_000.0)
 
 
-@dataclass
+@dataclass(frozen=True)
 class CommonChoices:
-    """The choices that every sampler has.
-
-    Each is checked when it is first wanted.
-    """
+    """The choices that every sampler has, all checked once it is made."""
 
     sampler: str
     dataset: Any
@@ -51,6 +47,13 @@ class CommonChoices:
     nChains: int | None
     starts: Any
     sharedMinibatch: bool
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Check and convert every argument, in this order."""
+        _ = self.shared_minibatch, self.of_sampler
 
     def refuse(self, argument: str, must: str, got: Any) -> ValueError:
         """The error for a bad argument."""
@@ -95,54 +98,28 @@ class CommonChoices:
     def stepsizes(self) -> dict[str, float | Schedule]:
         """`stepsize`, one for each parameter."""
         if isinstance(self.stepsize, str):
-            raise self.refuse("stepsize", f"be {STEPSIZE[1]}", repr(self.stepsize))
-        return self._for_each("stepsize", self.stepsize, self._stepsize)
+            raise self.refuse("stepsize", f"be {self._stepsize_must}", repr(self.stepsize))
+        return self.each.stepsizes(self.stepsize)
+
+    @property
+    def _stepsize_must(self) -> str:
+        """What a stepsize that is a word should be."""
+        return STEPSIZE[1]
+
+    def refuse_exploring(self, why: str) -> None:
+        """Refuse a schedule with iterations without noise."""
+        if schedules := exploring(self.stepsizes):
+            raise self.refuse("stepsize", f"have explorationFraction=0{why}", next(iter(schedules.values())))
 
     @property
     def moved_by_gibbs(self) -> frozenset[str]:
         """The parameters that need no stepsize."""
         return frozenset()
 
-    def per_parameter(self, argument: str, value: Any, rule: Rule) -> dict[str, float]:
-        """A number for all parameters, or a dict with one for each, as a dict."""
-        return self._for_each(argument, value, lambda label, x: self.number(label, x, rule))
-
-    def number(self, label: str, value: Any, rule: Rule) -> float:
-        """One number that the rule allows, and that the float type holds."""
-        number = require_number(label, self.sampler, value, rule)
-        return require_held(label, self.sampler, number, np.dtype(self.float_type.as_numpy_dtype))
-
-    def _for_each(self, argument: str, value: Any, check: Callable[[str, Any], Any]) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            return dict.fromkeys(self.start, check(argument, value))
-        wanted = self.start.keys() - self.moved_by_gibbs
-        if wanted != set(value):
-            but = f" that gibbs does not move, {sorted(wanted)}" if self.moved_by_gibbs else f", {sorted(wanted)}"
-            raise self.refuse(argument, f"have the keys of params{but}", f"keys {sorted(map(str, value))}")
-        each = {name: check(f"{argument}[{name!r}]", value[name]) for name in self.start if name in value}
-        unused = next(iter(each.values()))  # for parameters that gibbs moves
-        return {name: each.get(name, unused) for name in self.start}
-
-    def _stepsize(self, label: str, value: Any) -> float | Schedule:
-        if not callable(value):
-            return self.number(label, value, STEPSIZE)
-        self._try_schedule(label, value)
-        return value
-
-    def _try_schedule(self, label: str, schedule: Schedule) -> None:
-        """Try a schedule at iteration 0, as the compiled loop calls it; later values are not checked."""
-        allowed, must = STEPSIZE
-
-        def value_at(iteration: tf.Tensor) -> tf.Tensor:
-            return tf.convert_to_tensor(schedule(iteration), dtype_hint=self.float_type)
-
-        def first() -> np.ndarray:
-            traced = trace(value_at, tf.TensorSpec([], self.float_type))
-            return np.asarray(traced(tf.constant(0, self.float_type)), np.float64)
-
-        value = attempted(f"{label} of {self.sampler} must be {must}, in TensorFlow operations of the iteration", first)
-        if value.shape != () or not np.isfinite(value) or not allowed(float(value)):
-            raise self.refuse(label, f"be {must}", f"a schedule that begins with {value}")
+    @property
+    def each(self) -> Each:
+        """The check of arguments with one value for each parameter."""
+        return Each(self.sampler, tuple(self.start), self.float_type, self.moved_by_gibbs)
 
     @cached_property
     def n_chains(self) -> int | None:
@@ -152,7 +129,7 @@ class CommonChoices:
         n_chains = require_count("nChains", self.sampler, self.nChains, at_least=1)
         # At least the positions before and after a call, the variables of a session, and noise and minibatches for one
         # iteration.
-        of_minibatch = 0 if self.sharedMinibatch else self.minibatches.n * (4 + self.data.layout.row_bytes)
+        of_minibatch = 0 if self.shared_minibatch else self.minibatches.n * (4 + self.data.layout.row_bytes)
         of_each = 4 * sum(x.nbytes for x in self.start.values()) + of_minibatch
         needed, free = n_chains * of_each, psutil.virtual_memory().available
         if needed > free:
@@ -171,7 +148,7 @@ class CommonChoices:
             raise self.refuse("starts", "come with nChains", "nChains=None")
         if not isinstance(self.starts, Mapping):
             must = "None, a standard deviation, or a dict of arrays with nChains on the first axis"
-            return self.number("starts", self.starts, (lambda s: 0 <= s < 1e30, must))
+            return self.each.number("starts", self.starts, (lambda s: 0 <= s < 1e30, must))
         if set(self.starts) != set(self.start):
             raise self.refuse(
                 "starts", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, self.starts))}"
@@ -183,11 +160,11 @@ class CommonChoices:
                 raise self.refuse(f"starts[{name!r}]", f"have shape {shape}, one start for each chain", array.shape)
         return starts
 
-    @property
+    @cached_property
     def shared_minibatch(self) -> bool:
         """`sharedMinibatch`, checked."""
         shared = require_flag("sharedMinibatch", self.sampler, self.sharedMinibatch)
-        if shared and self.n_chains is None:
+        if shared and self.nChains is None:
             raise self.refuse("sharedMinibatch", "come with nChains", "nChains=None")
         return shared
 
@@ -203,7 +180,7 @@ class CommonChoices:
 
     @property
     def of_sampler(self) -> dict[str, Any]:
-        """The fields that all samplers have: reading them checks all common arguments, in this order."""
+        """The fields that all samplers have."""
         return {
             "name": self.sampler,
             "data": self.data,

@@ -110,7 +110,7 @@ def _mode_search(choices: Choices, asked: controlVariates) -> tuple[ModeSearch |
         return AutomaticSearch(require_flag("verbose", name, asked.verbose)), {"optStepsize": AUTO}
     if isinstance(asked.optStepsize, str) and not automatic:
         raise choices.refuse("optStepsize", "be 'auto' or a positive number", repr(asked.optStepsize))
-    stepsize = choices.number("optStepsize", 1.0 if automatic else asked.optStepsize, POSITIVE)
+    stepsize = choices.each.number("optStepsize", 1.0 if automatic else asked.optStepsize, POSITIVE)
     search = ModeSearch(OPTIMIZERS[optimizer](), stepsize, n_iterations, require_flag("verbose", name, asked.verbose))
     return search, {"optStepsize": stepsize, "nItersOpt": n_iterations, "optimizer": optimizer}
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sgmcmc.core.parameters import numbered
-from sgmcmc.core.schedules import exploring
+from sgmcmc.core.precision import warn_of_lost_noise
+from sgmcmc.core.schedules import exploring, first
 from sgmcmc.core.types import Dynamics, Gradient
 from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
@@ -36,7 +37,8 @@ def set_up(
     """
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     each |= dict.fromkeys(choices.moved_by_gibbs, unmoved()._replace(leaps=next(iter(each.values())).leaps))
-    own, fields = dict(settings or {}), choices.of_sampler
+    own = dict(settings or {})
+    _warn_of_lost_noise(choices)
     chosen = chosen_gradient(choices, gradient, next(iter(each.values())).leaps)
     minibatch, model = choices.minibatches.minibatch, choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}
@@ -75,7 +77,7 @@ def set_up(
     else:
         warn_unless_sum(choices.sampler, sums)
     sampler = ProductSampler(
-        **fields,
+        **choices.of_sampler,
         model=model,
         gradient=estimator,
         own_gradient=chosen.own,
@@ -87,6 +89,19 @@ def set_up(
         settings=choices.settings | own | chosen.settings | dict(identity or {}),
     )
     return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
+
+
+def _warn_of_lost_noise(choices: Choices) -> None:
+    """Warn of steps that rounding swallows; with a search or a preconditioner they are known later."""
+    if choices.automatic or choices.curvature.preconditioner is not None:
+        return
+    noise = {
+        name: first(eps, choices.float_type) ** 0.5
+        for name, eps in choices.stepsizes.items()
+        if name not in choices.moved_by_gibbs
+    }
+    positions = choices.chain_starts if isinstance(choices.chain_starts, dict) else choices.start
+    warn_of_lost_noise(choices.sampler, noise, positions)
 
 
 def _require_covariances(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:

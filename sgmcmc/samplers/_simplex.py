@@ -12,7 +12,6 @@ import numpy as np
 from sgmcmc.core import process
 from sgmcmc.core.checks import require_flag
 from sgmcmc.core.checksum import checksum
-from sgmcmc.core.schedules import exploring
 from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.kernel.simplex import Counts
 from sgmcmc.run.simplex import SimplexSampler
@@ -25,14 +24,25 @@ from sgmcmc.simplex.scale import Scale
 SUM_TO_ONE = 1e-3  # tolerance; probabilities are then divided by their sum
 
 
-@dataclass
+@dataclass(frozen=True)
 class SimplexChoices(CommonChoices):
-    """The choices of a sampler on the simplex, each checked on first use."""
+    """The choices of a sampler on the simplex."""
 
     suffStats: Callable
     alpha: Any
     normalise: bool
     logScale: bool
+
+    def check(self) -> None:
+        """Check those of all samplers, then those of the simplex; last `suffStats`, by a trial."""
+        super().check()
+        _ = self.alphas
+        self.refuse_exploring(", since there is no noise to leave out")
+        if self.minibatches.minibatch.parts:
+            raise self.refuse("minibatchSize", "be a number", "adaptive")
+        if self.minibatches.minibatch.scale is None:
+            raise self.refuse("subsampling", "be uniform, since suffStats knows no weights", "weights")
+        _ = self.counts
 
     @cached_property
     def normalised(self) -> bool:
@@ -117,19 +127,12 @@ class SimplexChoices(CommonChoices):
 
 def set_up(choices: SimplexChoices, rule: Rule) -> Sgmcmc:
     """The sampler with these choices."""
-    fields, alphas = choices.of_sampler, choices.alphas
-    for schedule in exploring(choices.stepsizes).values():
-        raise choices.refuse("stepsize", "have explorationFraction=0, since there is no noise to leave out", schedule)
-    if choices.minibatches.minibatch.parts:
-        raise choices.refuse("minibatchSize", "be a number", "adaptive")
-    if choices.minibatches.minibatch.scale is None:
-        raise choices.refuse("subsampling", "be uniform, since suffStats knows no weights", "weights")
     sampler = SimplexSampler(
-        **fields,
+        **choices.of_sampler,
         settings=choices.settings,
         counts=choices.counts,
         rule=rule,
-        alpha=alphas,
+        alpha=choices.alphas,
         scale=Scale(choices.normalised, choices.log_scale),
     )
     own = {"alpha": choices.given_alphas}

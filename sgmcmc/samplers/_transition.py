@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
 
 from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_flag, types_and_shapes
-from sgmcmc.core.schedules import exploring
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Transition, Tree
 from sgmcmc.dataset.entry import described
 from sgmcmc.model import Model
 from sgmcmc.run.own import OwnSampler
 from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._trial import require_free, require_pure
 
@@ -23,31 +22,38 @@ from sgmcmc.samplers._trial import require_free, require_pure
 class TransitionChoices(Choices):
     """The choices with a transition: those of gradients are not used."""
 
-    stepsizes = CommonChoices.stepsizes
+    def check(self) -> None:
+        """Refuse those of gradients, then check the others."""
+        if self.gibbs is not None:
+            raise self.refuse("gibbs", "be None with a transition, which is all of an iteration", described(self.gibbs))
+        if self.automatic:
+            raise self.refuse("stepsize", "be given with a transition, of which no variance is known", "'auto'")
+        super().check()
+        if self.curvature.preconditioner is not None:
+            raise self.refuse("preconditioner", "be None with a transition", described(self.preconditioner))
+        self.refuse_exploring(" with a transition")
+        if self.minibatches.minibatch.parts:
+            raise self.refuse("minibatchSize", "be a number with a transition", "adaptive")
+        if self.minibatches.minibatch.wants_importance:
+            raise self.refuse("subsampling", "have weights with a transition, which has no mode", "preferential()")
+
+    @cached_property
+    def model(self) -> Model | None:  # type: ignore[override]
+        """The posterior, or None for a transition that needs none."""
+        if self.logLik is not None:
+            return super().model
+        if self.logPrior is not None or self.temperature != 1:
+            raise self.refuse("logLik", "be a function where logPrior or a temperature is given", "None")
+        return None
 
 
 def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any], gradient: Any) -> Sgmcmc:
     """The sampler with a transition of the user's own."""
-    for name, value in (("gradient", gradient), ("gibbs", choices.gibbs)):
-        if value is not None:
-            raise choices.refuse(name, "be None with a transition, which is all of an iteration", described(value))
-    if choices.automatic:
-        raise choices.refuse("stepsize", "be given with a transition, of which no variance is known", "'auto'")
-    if choices.curvature.preconditioner is not None:
-        raise choices.refuse("preconditioner", "be None with a transition", described(choices.preconditioner))
-    for schedule in exploring(choices.stepsizes).values():
-        raise choices.refuse("stepsize", "have explorationFraction=0 with a transition", schedule)
-    fields, minibatch = choices.of_sampler, choices.minibatches.minibatch
-    if minibatch.parts:
-        raise choices.refuse("minibatchSize", "be a number with a transition", "adaptive")
-    if minibatch.wants_importance:
-        raise choices.refuse("subsampling", "have weights with a transition, which has no mode", "preferential()")
-    model = None if choices.logLik is None else choices.model
-    if model is None and (choices.logPrior is not None or choices.temperature != 1):
-        raise choices.refuse("logLik", "be a function where logPrior or a temperature is given", "None")
+    if gradient is not None:
+        raise choices.refuse("gradient", "be None with a transition, which is all of an iteration", described(gradient))
     label = f"transition of {choices.sampler}"
-    own = _checked(label, attempted(f"{label} {IN_OPERATIONS}", lambda: transition(model)))
-    sampler = OwnSampler(**fields, settings=choices.settings, transition=own)
+    own = _checked(label, attempted(f"{label} {IN_OPERATIONS}", lambda: transition(choices.model)))
+    sampler = OwnSampler(**choices.of_sampler, settings=choices.settings, transition=own)
     _try(sampler)
     return Sgmcmc(sampler, {}, choices.dataset, seeded=choices.seed is not None)
 

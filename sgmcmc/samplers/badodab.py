@@ -79,6 +79,6 @@ def badodabSetup(
     choices = Choices(
         "badodab", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
-    factors = choices.per_parameter("a", a, POSITIVE)
+    factors = choices.each.numbers("a", a, POSITIVE)
     dynamics = {name: badodab_dynamics(factor) for name, factor in factors.items()}
     return set_up(choices, dynamics, gradient, {"a": factors})

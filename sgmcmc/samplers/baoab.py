@@ -80,6 +80,6 @@ def baoabSetup(
     choices = Choices(
         "baoab", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
-    frictions = choices.per_parameter("alpha", alpha, FRICTION)
+    frictions = choices.each.numbers("alpha", alpha, FRICTION)
     dynamics = {name: baoab_dynamics(friction) for name, friction in frictions.items()}
     return set_up(choices, dynamics, gradient, {"alpha": frictions})

@@ -88,7 +88,7 @@ def ccadlSetup(
     choices = Choices(
         "ccadl", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
-    how, factors = _checked_covariance(choices, covariance), choices.per_parameter("a", a, DIFFUSION)
+    how, factors = _checked_covariance(choices, covariance), choices.each.numbers("a", a, DIFFUSION)
     dynamics = {name: ccadl_dynamics(factor, how) for name, factor in factors.items()}
     return set_up(choices, dynamics, gradient, {"a": factors, "covariance": covariance})
 

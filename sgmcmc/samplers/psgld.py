@@ -88,7 +88,7 @@ def psgldSetup(
     choices = Choices(
         "psgld", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
-    beta, delta = choices.number("beta", beta, DECAY), choices.number("delta", delta, POSITIVE)
+    beta, delta = choices.each.number("beta", beta, DECAY), choices.each.number("delta", delta, POSITIVE)
     adapt = None if adapt is None else require_count("adapt", choices.sampler, adapt, at_least=1)
     dynamics = psgld_dynamics(choices.data.size, beta, delta, adapt)
     return set_up(choices, dynamics, gradient, {"beta": beta, "delta": delta, "adapt": adapt})

@@ -157,7 +157,7 @@ def _set_up_sghmc(
 ) -> Sgmcmc:
     if betaHat not in BETA_HAT:
         raise choices.refuse("betaHat", f"be one of {list(BETA_HAT)}", repr(betaHat))
-    frictions = choices.per_parameter("alpha", alpha, FRICTION)
+    frictions = choices.each.numbers("alpha", alpha, FRICTION)
     leaps = require_count("L", choices.sampler, L, 2, ONE_LEAP)
     dynamics = {name: sghmc_dynamics(friction, leaps, betaHat == "fisher") for name, friction in frictions.items()}
     return set_up(choices, dynamics, gradient, {"alpha": frictions, "L": leaps, "betaHat": betaHat})

@@ -143,7 +143,7 @@ def sgnhtcvSetup(
 
 
 def _set_up_sgnht(choices: Choices, a: PerParameter, gradient: Estimator | None) -> Sgmcmc:
-    factors = choices.per_parameter("a", a, DIFFUSION)
+    factors = choices.each.numbers("a", a, DIFFUSION)
     if (largest := max(factors.values())) > LARGEST:
         ratio = (1 + np.sqrt(1 - 2 * largest)) / 2
         warn_user(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
@@ -16,10 +15,10 @@ from sgmcmc.model import LogLik
 from sgmcmc.output.tuned import Tuned, best
 from sgmcmc.run.halving import Group, fewest_gradients, search
 from sgmcmc.run.product import ProductSampler
-from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter
+from sgmcmc.samplers._each import Each
 from sgmcmc.samplers._of_samplers import setup_of
-from sgmcmc.samplers._options import RUN_DEFAULTS, SETUP_DEFAULTS
+from sgmcmc.samplers._options import RUN_DEFAULTS
 from sgmcmc.samplers.estimators import saga, svrg
 from sgmcmc.samplers.subsampling import adaptive
 
@@ -147,7 +146,7 @@ def tune(
         seed = group.seed
         dataset = group.data  # one copy for all groups
         tried = _around_rule(group) if steps is None else steps
-        groups.append(Group(group, [_of_each(params, eps, given) for eps in tried]))
+        groups.append(Group(group, [_of_each(group, eps) for eps in tried]))
         candidates += [{"stepsize": eps, **combination} for eps in tried]
     assert seed is not None
     judged = search(groups, _budget(nGradients, groups, eta), eta, seed, show)
@@ -202,21 +201,10 @@ def _stepsizes(stepsize: Any) -> list[Any]:
     return values
 
 
-def _of_each(params: Mapping[str, Any], stepsize: Any, arguments: Mapping[str, Any]) -> dict[str, float]:
-    """The stepsize for each parameter, checked.
-
-    There is no warning of a stepsize that is too small for the float type: it cannot
-    win.
-    """
-    options: dict[str, Any] = {**SETUP_DEFAULTS, "dtype": arguments.get("dtype", SETUP_DEFAULTS["dtype"])}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        choices = Choices("tune", {}, params, stepsize, 1, 0, logLik=_unused, logPrior=None, **options)
-        return {name: float(eps) for name, eps in choices.stepsizes.items()}  # type: ignore[arg-type]
-
-
-def _unused(params: Any, dataset: Any) -> Any:
-    raise NotImplementedError
+def _of_each(sampler: ProductSampler, stepsize: Any) -> dict[str, Any]:
+    """The stepsize for each parameter, checked."""
+    by_gibbs = frozenset() if sampler.gibbs is None else sampler.gibbs.moves
+    return Each("tune", tuple(sampler.start), sampler.dtype, by_gibbs).stepsizes(stepsize)
 
 
 def _around_rule(sampler: ProductSampler) -> list[float]:

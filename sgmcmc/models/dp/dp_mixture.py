@@ -221,7 +221,7 @@ def _warn_of_little_room(draws: Draws) -> None:
         )
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Arguments(CommonChoices):
     """What users pass, checked and converted; `dataset` has the rows as categories and their counts."""
 
@@ -236,9 +236,9 @@ class _Arguments(CommonChoices):
     def set_up(self) -> MixtureSampler:
         """The sampler of these arguments."""
         method = self._method()
-        a = self.number("a", self.a, POSITIVE)
+        a = self.each.number("a", self.a, POSITIVE)
         prior = self._alpha_prior()
-        alpha = self.number("alpha", self.alpha, POSITIVE) if prior is None else prior[0] / prior[1]
+        alpha = self.each.number("alpha", self.alpha, POSITIVE) if prior is None else prior[0] / prior[1]
         room = require_count("maxComponents", NAME, self.maxComponents, 2)
         begin = self._begin(room)
         rule = METHODS[method]
@@ -308,7 +308,7 @@ class _Arguments(CommonChoices):
         pair = (1.0, 1.0) if self.alphaPrior is None else self.alphaPrior
         if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
             raise ValueError(f"alphaPrior of {NAME} must be a pair (shape, rate); got {described(pair)}.")
-        shape, rate = (self.number(f"alphaPrior[{k}]", x, POSITIVE) for k, x in enumerate(pair))
+        shape, rate = (self.each.number(f"alphaPrior[{k}]", x, POSITIVE) for k, x in enumerate(pair))
         return shape, rate
 
     def _begin(self, room: int) -> int | np.ndarray:

@@ -12,7 +12,7 @@ from sgmcmc.kernel.simplex import Counts
 from sgmcmc.samplers._simplex import SimplexChoices
 
 
-@dataclass
+@dataclass(frozen=True)
 class LdaChoices(SimplexChoices):
     """The choices of `lda`."""
 
