@@ -27,6 +27,7 @@ from sgmcmc.samplers.sgrld import sgrld, sgrldSetup
 from sgmcmc.samplers.stepsizes import checkStepsize
 from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
 from sgmcmc.samplers.subsampling import adaptive, preferential
+from sgmcmc.samplers.transforms import interval
 from sgmcmc.samplers.tune import tune
 
 __version__ = "0.2.0"
@@ -60,6 +61,7 @@ __all__ = [
     "getDataset",
     "getParams",
     "initSess",
+    "interval",
     "lda",
     "plotMarginals",
     "plotPairs",

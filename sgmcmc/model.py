@@ -12,6 +12,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from sgmcmc.core.chains import mapped
+from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Batch, RowGradient, Tree
 from sgmcmc.dataset.data import Data
 
@@ -24,6 +25,19 @@ class Returns(enum.Enum):
 
     SUM = "the sum"  # []
     TERMS = "the terms"  # [n]
+
+
+def constrained(log_lik: LogLik, log_prior: LogPrior | None, transforms: Transforms) -> tuple[LogLik, LogPrior]:
+    """The log likelihood and the log prior density of unconstrained parameters, from those of constrained ones."""
+
+    def prior(params: Tree) -> tf.Tensor:
+        log_det = transforms.log_det(params)
+        if log_prior is None:
+            return log_det
+        value = tf.convert_to_tensor(log_prior(transforms.forward(params)), dtype_hint=log_det.dtype)
+        return tf.reshape(value, []) + log_det
+
+    return lambda params, data: log_lik(transforms.forward(params), data), prior
 
 
 class Model:

@@ -254,9 +254,8 @@ figure.savefig(FIGURES / "gettingStarted.png", dpi=200)
 #   disk work as well. In a table of numbers on unlike scales, standardise the columns:
 #   the search for the mode is faster then.
 # - *Your model*: `logLik` returns the sum over the rows that it is given, by
-#   TensorFlow's functions, such as ``tf.exp`` and not ``np.exp``. Parameters live on
-#   the whole real line: take the logarithm of a variance, with the logarithm of the
-#   Jacobian in `logPrior`.
+#   TensorFlow's functions, such as ``tf.exp`` and not ``np.exp``. A parameter that
+#   is positive, or a probability, needs ``transforms={"sd": "positive"}``, or "unit".
 # - *More precision*: `nIters` gives more draws. A stepsize of your own that is smaller
 #   than ``out.settings["expected"]["stepsize"]`` gives standard deviations closer to
 #   those of the posterior, with more iterations for each independent draw.

@@ -295,8 +295,7 @@ figure.savefig(FIGURES / "intervals.png", dpi=200)
 #   up to all of them.
 # - Use TensorFlow's functions, ``tf.exp`` and not ``np.exp``, as only these have
 #   gradients. Most distributions are in TensorFlow Probability.
-# - Parameters live on the whole real line. Use the logarithm of a variance, for
-#   example, with the log of the Jacobian in `logPrior`.
+# - Say which parameters are not any real numbers: ``transforms={"sd": "positive"}``.
 # - Simulate data from the model, and see whether the sampler finds what you put in.
 # - Begin with a stepsize of a tenth of the posterior variance in the narrowest
 #   direction; if the parameters are well scaled, that variance is of the order of 1 /

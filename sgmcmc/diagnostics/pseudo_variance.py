@@ -97,6 +97,11 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
             f"rows of {sorted(inner.model.by_rows)} that a minibatch gathers, and the gradient at the centre depends "
             "on them."
         )
+    if inner.transforms:
+        raise ValueError(
+            f"sampler of {NAME} must have no transforms, since its gradients are those of other parameters; got "
+            f"transforms of {sorted(inner.transforms.each)}."
+        )
     specs = {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in inner.start.items()}
     whole, half = (trace(inner.model.log_lik_gradient, specs, inner.data.layout.specs([n])) for n in (WHOLE, HALF))
     require_sum(NAME, Sums(whole, half, inner.data, inner.start), "the terms of single observations")

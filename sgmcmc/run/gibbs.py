@@ -18,6 +18,8 @@ from sgmcmc.core.types import Dynamics, Kernel, State, Supplied, Supply, Tree
 from sgmcmc.kernel.estimation import MINIBATCH
 from sgmcmc.kernel.supplies import Seeds, together
 
+Update = Callable[[Tree, Tree, tf.Tensor], Tree]
+
 
 class GibbsStep(NamedTuple):
     """``update(params, data, seed) -> {name: tensor}`` for one chain.
@@ -25,7 +27,7 @@ class GibbsStep(NamedTuple):
     `moves` are the names.
     """
 
-    update: Callable[[Tree, Tree, tf.Tensor], Tree]
+    update: Update
     moves: frozenset[str]
 
 

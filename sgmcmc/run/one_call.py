@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.chains import mapped
 from sgmcmc.core.errors import DivergenceError, reason
 from sgmcmc.core.progress import unheard_warnings
+from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.output import tuning
@@ -150,11 +152,24 @@ class Run:
             if storage.stored * self.keep.thin >= tuning.SHORT:
                 tuning.warn(self._averages(loop, storage, draws), draws.settings)
                 tuning.warn_of_length(draws.settings)
-                tuning.warn_of_shape(draws)
-                tuning.warn_of_autocorrelation(draws)
-                if prepared.mode is not None:
-                    tuning.warn_of_places(draws, {name: x.numpy() for name, x in prepared.mode.params.items()})
+                if prepared.tuning and self.keep.stores and not self.keep.collect:
+                    self._warn_of_positions(prepared, draws)
         return draws
+
+    def _warn_of_positions(self, prepared: Prepared, draws: Draws) -> None:
+        """Warn if the chain is not as was expected, on the scale on which it moves."""
+        transforms = self.sampler.transforms
+        moved = _positions(draws[-tuning.LONG :], transforms) if transforms else draws
+        if rounded := [name for name in sorted(transforms.each) if not np.isfinite(moved[name]).all()]:
+            warn_user(
+                f"draws of {rounded} by {self.sampler.name} are rounded to the boundary of their support: use "
+                "dtype='float64', in which they differ from it."
+            )
+            return
+        tuning.warn_of_shape(moved)
+        tuning.warn_of_autocorrelation(moved)
+        if prepared.mode is not None:
+            tuning.warn_of_places(moved, {name: x.numpy() for name, x in prepared.mode.params.items()})
 
     def _watched(self, prepared: Prepared) -> dict[str, int]:
         """The statistics to average, since a run without draws does not store them."""
@@ -249,6 +264,22 @@ class Run:
                         f"{reason(error)}. Its accumulator is returned in its place."
                     )
         return reduced
+
+
+def _positions(draws: Draws, transforms: Transforms) -> Draws:
+    """The draws as the real numbers that the chain moved."""
+    posterior = draws.groups["posterior"]
+    moved = {}
+    for name, transform in transforms.each.items():
+        theta = np.asarray(posterior[name])
+        u = mapped(transform.inverse, tf.constant(theta.reshape(-1, *theta.shape[2:]))).numpy()
+        moved[name] = u.reshape(*theta.shape[:2], *u.shape[1:])
+    return Draws(
+        draws.groups | {"posterior": posterior | moved},
+        nChains=draws.nChains,
+        iterations=draws.iterations,
+        settings=draws.settings,
+    )
 
 
 def _of_each_chain(result: Any, accumulator: Any, several: bool) -> Tree:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
+from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Kernel, Reducer, State, Supplied, Tree
 from sgmcmc.run import batch_means
 from sgmcmc.run.identity import function_identity, summed
@@ -61,6 +62,8 @@ class Keep:
         `gradients`.
     gradients : bool, default False
         Whether to store the estimated gradients too.
+    transforms : Transforms
+        How the parameters follow from positions.
     """
 
     draw: Mapping[str, tf.TensorSpec]
@@ -69,6 +72,7 @@ class Keep:
     collect: Collect | None = None
     reducers: Mapping[str, Reducer] = field(default_factory=dict)
     gradients: bool = False
+    transforms: Transforms = field(default_factory=Transforms)
 
     @property
     def stores(self) -> bool:
@@ -94,6 +98,7 @@ class Keep:
 
         Functions by their values at these positions.
         """
+        probes = [self.transforms.forward(point) for point in probes]
         position = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in probes[0].items()}
         observed = [self.collect(point) if self.collect else point for point in probes]
         reducers = {}
@@ -116,13 +121,18 @@ class Keep:
     def _zeros(self) -> Tree:
         return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self.draw.items()}
 
+    def _observed(self, position: Tree) -> Tree:
+        """What is kept of a position of one chain."""
+        params = self.transforms.forward(position)
+        return self.collect(params) if self.collect else params
+
     def recorder(self, kernel: Kernel, n_chains: int, watched: Mapping[str, int] | None = None) -> Recorder:
         """What the loop does with the states of this kernel.
 
         `watched` are statistics, {name: how many numbers it has}, whose averages
         accumulate with the reducers.
         """
-        observe = over_chains(self.collect, n_chains) if self.collect else dict
+        observe = over_chains(self._observed, n_chains) if self.collect or self.transforms else dict
 
         def statistics_of(constants: Tree, state: State, supplied: Supplied) -> Tree:
             return kernel.stats(constants, state, supplied.iteration + tf.constant(1, tf.uint32))

@@ -12,11 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
+from sgmcmc.core.chains import over_chains
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.errors import DivergenceError
 from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Minibatch, Mode, Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.kernel.iterations import Iterations, constants
@@ -52,6 +54,8 @@ class Sampler(ABC):
         Whether all chains use the same observations.
     settings : mapping of str to Any
         All of this as the user knows it, as JSON.
+    transforms : Transforms
+        How draws follow from positions.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Sampler(ABC):
     starts: float | Mapping[str, np.ndarray] | None = None
     shared_minibatch: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    transforms: Transforms = field(default_factory=Transforms)
 
     def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
         """Chains about to begin; `monitored` ones can estimate the gradient at a draw.
@@ -131,11 +136,24 @@ class Sampler(ABC):
         """What its dynamics say of themselves, as JSON, for the judgement of draws; it does not identify a chain."""
         return {}
 
+    @property
+    def draw(self) -> dict[str, tf.TensorSpec]:
+        """The specs of a draw of one chain."""
+        return {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in self.as_draw(self.start).items()}
+
+    def as_draw(self, position: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The parameters at a position of one chain."""
+        draw = self.transforms.forward({name: tf.constant(theta) for name, theta in position.items()})
+        return {name: theta.numpy() for name, theta in draw.items()}
+
     def first_positions(self) -> dict[str, np.ndarray]:
-        """Where the chains begin, as far as known without a search, in the shape of a draw."""
+        """Where the chains begin, as far as known without a search, as a draw."""
         if self.n_chains is None:
-            return dict(self.start)
-        return {name: theta.numpy() for name, theta in self.chain_starts(dict(self.start)).items()}
+            return self.as_draw(self.start)
+        of_chains = self.chain_starts(dict(self.start))
+        if self.transforms:
+            of_chains = over_chains(self.transforms.forward, self.n_chains)(of_chains)
+        return {name: theta.numpy() for name, theta in of_chains.items()}
 
     def chain_starts(self, centre: Tree) -> Tree:
         """Where each chain begins, {name: [C, ...]}."""

@@ -14,6 +14,7 @@ from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Pace, Plan
 from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.seen import Seen
 
 DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -32,14 +33,21 @@ class Session:
         The state to begin with.
     variables : mapping of str to tf.Variable
         One for each parameter; they are set to the position of that state.
+    seen : Seen
+        How they follow from the position.
     iteration : int, default 0
         The number of iterations before that state.
     """
 
     def __init__(
-        self, loop: Loop, leaves: list[tf.Tensor], variables: Mapping[str, tf.Variable], iteration: int = 0
+        self,
+        loop: Loop,
+        leaves: list[tf.Tensor],
+        variables: Mapping[str, tf.Variable],
+        seen: Seen,
+        iteration: int = 0,
     ) -> None:
-        self._loop = loop
+        self._loop, self._seen = loop, seen
         self.variables, self.leaps = variables, loop.leaps
         self._pace = Pace(loop.feed.length, loop.shortest)
         self._pace.length = loop.feed.length
@@ -79,10 +87,13 @@ class Session:
 
     def _current(self) -> list[tf.Tensor]:
         self._write()
-        leaves = list(self._at[0])
-        for name, position in self._loop.positions.items():
-            variable = self.variables[name]
-            leaves[position] = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+        leaves, where = list(self._at[0]), self._loop.positions
+        params = {
+            name: tf.raw_ops.ReadVariableOp(resource=self.variables[name].handle, dtype=self.variables[name].dtype)
+            for name in where
+        }
+        for name, position in self._seen.positions(params, {name: leaves[k] for name, k in where.items()}).items():
+            leaves[where[name]] = position
         return leaves
 
     def params(self) -> dict[str, np.ndarray]:
@@ -98,8 +109,9 @@ class Session:
         """
         leaves, iteration, written = self._at
         if not written:
-            for name, position in self._loop.positions.items():
-                tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=leaves[position])
+            positions = {name: leaves[k] for name, k in self._loop.positions.items()}
+            for name, value in self._seen.of_positions(positions).items():
+                tf.raw_ops.AssignVariableOp(resource=self.variables[name].handle, value=value)
             self._at = (leaves, iteration, True)
 
 

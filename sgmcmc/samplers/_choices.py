@@ -13,9 +13,10 @@ import tensorflow as tf
 from sgmcmc.core import process
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.transforms import Transforms
 from sgmcmc.dataset.elsewhere import Elsewhere
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.model import Model
+from sgmcmc.model import Model, constrained
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.gibbs import GibbsStep
 from sgmcmc.samplers._checks import POSITIVE, require_number
@@ -23,6 +24,7 @@ from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._gibbs import checked_gibbs
 from sgmcmc.samplers._indices import attempt, require_in_range
 from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
+from sgmcmc.samplers._transforms import checked_transforms, unconstrained
 from sgmcmc.samplers._trial import Trial
 from sgmcmc.samplers.subsampling import preferential
 
@@ -37,11 +39,44 @@ class Choices(CommonChoices):
     tolerance: float
     temperature: float
     gibbs: Callable | None
+    transforms: Any
 
     def check(self) -> None:
         """Check those of all samplers, then those of gradients; last the model, by a trial of its functions."""
         super().check()
         _ = self.curvature, self.step_of_user, self.model
+
+    @cached_property
+    def _transforms(self) -> tuple[Transforms, dict[str, Any]]:
+        return checked_transforms(self.sampler, self.transforms, self.given)
+
+    @property
+    def constraints(self) -> Transforms:
+        """`transforms`, checked at `params`."""
+        return self._transforms[0]
+
+    @cached_property
+    def start(self) -> dict[str, np.ndarray]:
+        """`params` as real numbers."""
+        return self._unconstrained("params", self.given)
+
+    def _unconstrained(self, argument: str, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        each = self.constraints.each
+        return {
+            name: unconstrained(f"{argument}[{name!r}] of {self.sampler}", each[name], x) if name in each else x
+            for name, x in values.items()
+        }
+
+    @cached_property
+    def chain_starts(self) -> float | dict[str, np.ndarray] | None:
+        """`starts`, with positions as real numbers."""
+        starts = super().chain_starts
+        if not isinstance(starts, dict) or not self.constraints:
+            return starts
+        of_chains = [
+            self._unconstrained("starts", {name: x[c] for name, x in starts.items()}) for c in range(self.n_chains or 1)
+        ]
+        return {name: np.stack([one[name] for one in of_chains]) for name in starts}
 
     @cached_property
     def step_of_user(self) -> GibbsStep | None:
@@ -84,7 +119,7 @@ class Choices(CommonChoices):
             raise self.refuse("logLik", "be a function of (params, dataset)", repr(self.logLik))
         if self.logPrior is not None and not callable(self.logPrior):
             raise self.refuse("logPrior", "be None or a function of params", repr(self.logPrior))
-        params = {name: tf.TensorSpec(theta.shape, self.float_type) for name, theta in self.start.items()}
+        params = {name: tf.TensorSpec(theta.shape, self.float_type) for name, theta in self.given.items()}
         return Trial(self.sampler, self.logLik, self.logPrior, params, self.data, self.minibatches.n, self.float_type)
 
     @cached_property
@@ -98,7 +133,10 @@ class Choices(CommonChoices):
         trial.uses_all_parameters(but=self.moved_by_gibbs)
         if trial.whole.gathers:
             self._require_in_range()
-        return Model(log_lik, log_prior, self.data, returns, self.float_type, gathered=trial.gathered)
+        gathered = trial.gathered - self.constraints.each.keys()  # the log determinant depends on all rows
+        if self.constraints:
+            log_lik, log_prior = constrained(log_lik, log_prior, self.constraints)
+        return Model(log_lik, log_prior, self.data, returns, self.float_type, gathered=gathered)
 
     @property
     def _power(self) -> float:
@@ -112,7 +150,7 @@ class Choices(CommonChoices):
     def _require_in_range(self) -> None:
         """Check indices now for data in memory, and for other data when they are read."""
         assert self.logLik is not None
-        attempting = attempt(self.sampler, "logLik", self.logLik, self.start)
+        attempting = attempt(self.sampler, "logLik", self.logLik, self.given)
         if isinstance(self.data, InMemory):
             require_in_range(attempting, self.data)
         elif isinstance(self.data, Elsewhere):
@@ -125,6 +163,11 @@ class Choices(CommonChoices):
         return "matrix " + " ".join(checksum(np.asarray(entries[name], np.float64)) for name in sorted(entries))
 
     @property
+    def of_sampler(self) -> dict[str, Any]:
+        """Those that all samplers have, and how draws follow from positions."""
+        return super().of_sampler | {"transforms": self.constraints}
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What the user chose, by R's names and as JSON."""
         given = self.curvature.preconditioner
@@ -133,6 +176,8 @@ class Choices(CommonChoices):
             "temperature": float(self.temperature),
             "preconditioner": self._checksum_of_matrix() if isinstance(given, np.ndarray) else given,
         }
+        if self.constraints:
+            settings["transforms"] = self._transforms[1]
         return settings | {"stepsize": AUTO} if self.automatic else settings
 
 

@@ -73,8 +73,13 @@ class CommonChoices:
             return random.fresh_seed()
         return require_seed(self.sampler, self.seed)
 
-    @cached_property
+    @property
     def start(self) -> dict[str, np.ndarray]:
+        """Where the chain begins."""
+        return self.given
+
+    @cached_property
+    def given(self) -> dict[str, np.ndarray]:
         """`params` as arrays of the float type."""
         if (
             not isinstance(self.params, Mapping)
@@ -119,7 +124,7 @@ class CommonChoices:
     @property
     def each(self) -> Each:
         """The check of arguments with one value for each parameter."""
-        return Each(self.sampler, tuple(self.start), self.float_type, self.moved_by_gibbs)
+        return Each(self.sampler, tuple(self.given), self.float_type, self.moved_by_gibbs)
 
     @cached_property
     def n_chains(self) -> int | None:
@@ -149,13 +154,13 @@ class CommonChoices:
         if not isinstance(self.starts, Mapping):
             must = "None, a standard deviation, or a dict of arrays with nChains on the first axis"
             return self.each.number("starts", self.starts, (lambda s: 0 <= s < 1e30, must))
-        if set(self.starts) != set(self.start):
+        if set(self.starts) != set(self.given):
             raise self.refuse(
-                "starts", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, self.starts))}"
+                "starts", f"have the keys of params, {sorted(self.given)}", f"keys {sorted(map(str, self.starts))}"
             )
         starts = {name: self._start_of(f"starts[{name!r}]", value) for name, value in self.starts.items()}
         for name, array in starts.items():
-            shape = (self.n_chains, *self.start[name].shape)
+            shape = (self.n_chains, *self.given[name].shape)
             if array.shape != shape:
                 raise self.refuse(f"starts[{name!r}]", f"have shape {shape}, one start for each chain", array.shape)
         return starts

@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from sgmcmc.core.checks import attempted
 from sgmcmc.core.tracing import trace
+from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Tree
-from sgmcmc.run.gibbs import GibbsStep
+from sgmcmc.run.gibbs import GibbsStep, Update
 from sgmcmc.samplers._trial import require_pure
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
     function, name = choices.gibbs, choices.sampler
     if not callable(function):
         raise choices.refuse("gibbs", "be None or a function of (params, dataset, seed)", repr(function))
-    params = {key: tf.TensorSpec(theta.shape, choices.float_type) for key, theta in choices.start.items()}
+    params = {key: tf.TensorSpec(theta.shape, choices.float_type) for key, theta in choices.given.items()}
     data = choices.data.layout.specs([choices.minibatches.n])
 
     def update(params: Tree, data: Tree, seed: tf.Tensor) -> Tree:
@@ -50,4 +51,11 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
     if returned.keys() == params.keys():
         raise choices.refuse("gibbs", "leave at least one of params to the gradients", "new values for all")
 
-    return GibbsStep(update, frozenset(returned))
+    return GibbsStep(_of_positions(update, choices.constraints), frozenset(returned))
+
+
+def _of_positions(update: Update, transforms: Transforms) -> Update:
+    """The step between the real numbers that the chain moves."""
+    if not transforms:
+        return update
+    return lambda params, data, seed: transforms.inverse(update(transforms.forward(params), data, seed))

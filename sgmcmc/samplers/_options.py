@@ -38,6 +38,7 @@ class SetupOptions(CommonOptions, total=False):
     tolerance: float
     temperature: float
     gibbs: Callable | None
+    transforms: Mapping[str, Any] | None
 
 
 class KeepOptions(TypedDict, total=False):
@@ -76,6 +77,7 @@ SETUP_DEFAULTS: SetupOptions = {
     "tolerance": 0.05,
     "temperature": 1.0,
     "gibbs": None,
+    "transforms": None,
 }
 RUN_DEFAULTS: RunOptions = {
     "thin": 1,

@@ -47,7 +47,13 @@ def checked_run(
         raise ValueError(f"thin of {name} must be at most the {left} iterations after burnIn; got {thin}.")
     collect, draw = _observed(sampler, options["collect"])
     reducers, accumulators = _reducers(sampler, options["reduce"], draw)
-    keep = Keep(draw, thin, burn_in, collect, reducers, require_flag("gradients", name, options["gradients"]))
+    gradients = require_flag("gradients", name, options["gradients"])
+    if gradients and sampler.transforms:
+        raise ValueError(
+            f"gradients of {name} must be False with transforms, since they would be those of the real numbers that "
+            "the chain moves, not of params; got True. diagnostics.fullGradients computes those of params."
+        )
+    keep = Keep(draw, thin, burn_in, collect, reducers, gradients, sampler.transforms)
     run = Run(sampler, n_iterations, keep, require_flag("verbose", name, verbose), kept=kept or Kept())
     resume, storage = require_flag("resume", name, options["resume"]), options["storage"]
     require_memory(run, accumulators, on_disk=storage is not None)
@@ -62,7 +68,7 @@ def checked_run(
 def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | None, dict[str, tf.TensorSpec]]:
     """`collect` as a function of the parameters alone, and the specs of one draw."""
     dtype = sampler.dtype
-    params = {name: tf.TensorSpec(theta.shape, dtype) for name, theta in sampler.start.items()}
+    params = sampler.draw
     if collect is None:
         return None, params
     must = f"collect of {sampler.name} must be a function of params, or of params and dataset, in TensorFlow operations"

@@ -71,7 +71,7 @@ def set_up(
         "subsampling by weights": minibatch.scale is None,
         "gradient=saga()": chosen.by_terms,
     }
-    sums = Sums(choices.trial.whole.gradient, choices.trial.half.gradient, choices.data, choices.start)
+    sums = Sums(choices.trial.whole.gradient, choices.trial.half.gradient, choices.data, choices.given)
     if any(by_terms.values()):
         require_sum(choices.sampler, sums, next(what for what, wanted in by_terms.items() if wanted))
     else:

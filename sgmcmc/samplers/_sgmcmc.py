@@ -18,6 +18,7 @@ from sgmcmc.run.one_call import Kept
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import NOTHING
 from sgmcmc.run.sampler import Sampler
+from sgmcmc.run.seen import Seen
 from sgmcmc.run.session import Session, not_a_session, restored, saved
 from sgmcmc.samplers._options import RunOptions
 from sgmcmc.samplers._run_arguments import checked_run
@@ -48,7 +49,9 @@ class Sgmcmc:
         number for each parameter.
     paramsOpt, logPostOptGrad : dict of tf.Variable
         With control variates, the mode and the gradient of the log posterior there,
-        summed over all N; `initSess` computes them.
+        summed over all N; `initSess` computes them. With `transforms` the gradient, and the
+        mode, are those of the density of the real numbers that the chain moves, and
+        `paramsOpt` has the parameters there.
     """
 
     def __init__(self, sampler: Sampler, settings: dict[str, Any], dataset: Any, seeded: bool) -> None:
@@ -63,7 +66,7 @@ class Sgmcmc:
         self.session: Session | None = None  # the latest session, whose position is in `params`
         self.params = _variables(sampler.first_positions())
         if sampler.wants_mode:
-            self.paramsOpt = _variables(sampler.start)
+            self.paramsOpt = _variables(sampler.as_draw(sampler.start))
             self.logPostOptGrad = _variables({name: np.zeros_like(theta) for name, theta in sampler.start.items()})
         for name, value in settings.items():
             setattr(self, name, value)
@@ -80,7 +83,8 @@ class Sgmcmc:
         """The log posterior as the last iteration estimated it from its minibatch, or (nChains,) of them.
 
         It is NaN before the first step. Except for SGHMC, it belongs to the position
-        before the last step.
+        before the last step. With `transforms` it is the density of the real numbers that
+        the chain moves.
         """
         if self.session is None or self._loop is None or self._kept.prepared is None:
             raise ValueError("estLogPost needs a session; call initSess first.")
@@ -109,7 +113,7 @@ class Sgmcmc:
         show = require_flag("verbose", "initSess", verbose)
         prepared = self.prepared(show)
         loop = self._session_loop(prepared)
-        return self._begun(Session(loop, loop.flatten(prepared.state), self.params))
+        return self._begun(loop, loop.flatten(prepared.state))
 
     def prepared(self, verbose: bool) -> Prepared:
         """Chains about to begin.
@@ -139,22 +143,23 @@ class Sgmcmc:
         if self._loop is not None:
             self._loop.feed.close()
         self._sampler, self.seed, self._loop, self._kept = sampler, sampler.seed, loop, Kept(prepared)
-        return self._begun(Session(loop, leaves, self.params, checkpoint.iteration))
+        return self._begun(loop, leaves, checkpoint.iteration)
 
     def _session_loop(self, prepared: Prepared) -> Loop:
         if self._loop is None:
             self._loop = Loop(prepared, NOTHING)
         return self._loop
 
-    def _begun(self, session: Session) -> Session:
-        self.session = session
+    def _begun(self, loop: Loop, leaves: list[tf.Tensor], iteration: int = 0) -> Session:
+        seen = Seen(self._sampler.transforms, self._sampler.n_chains)
+        session = self.session = Session(loop, leaves, self.params, seen, iteration)
         prepared = self._kept.prepared
         mode = prepared.mode if prepared else None
         if prepared is not None and prepared.tuning:
             self.stepsize, self.expected = prepared.settings["stepsize"], prepared.settings["expected"]
         if mode is not None and hasattr(self, "paramsOpt"):
-            for name in self.params:
-                self.paramsOpt[name].assign(mode.params[name])
+            for name, theta in self._sampler.as_draw(mode.params).items():
+                self.paramsOpt[name].assign(theta)
                 self.logPostOptGrad[name].assign(mode.gradient[name])
         return session
 

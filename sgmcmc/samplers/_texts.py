@@ -71,6 +71,19 @@ integers, from the seed of the run, for draws by ``tf.random.stateless_normal`` 
 leaves the posterior unchanged. The kicks of `baoab` and `badodab` extend over this step, so its changes act as noise
 of the gradient: there the stepsize must be small relative to the variances given the other parameters.""",
     ),
+    "transforms": (
+        "dict of str to str, interval, bijector or object, optional",
+        """For parameters that are not any real numbers, what they are: ``{"sd": "positive"}``. The words are
+"positive", "unit" (between 0 and 1), "simplex" (positive, with the sum 1 over the last axis), "ordered" (increasing
+over the last axis) and "corr_cholesky" (the Cholesky factor of a correlation matrix); ``interval(low, high)`` are the
+numbers between two others. Any bijector of TensorFlow Probability is possible, or an object of your own with the
+methods ``forward(u)``, ``inverse(theta)`` and ``forward_log_det_jacobian(u)``, whose elements are summed. `params`,
+`starts`, `logLik`, `logPrior`, `collect`, `reduce`, `gibbs`, the draws and sessions have the parameter theta. The chain
+moves u = inverse(theta), any real numbers: with the logarithm of the Jacobian's determinant added to `logPrior`, the
+draws have the density that `logPrior` and `logLik` say. The stepsize, the `preconditioner`, a number as `starts`, the
+mode that is found and what "auto" expects are those of u. A `temperature` is for the density of theta. A parameter with
+a transform moves as a whole, not only the rows that a minibatch fetches.""",
+    ),
     "covariance": (
         '{"diag", "full"}, default "diag"',
         """What is estimated of the covariance of the gradient's noise: "diag", the variances of the elements, or

@@ -26,6 +26,8 @@ class TransitionChoices(Choices):
         """Refuse those of gradients, then check the others."""
         if self.gibbs is not None:
             raise self.refuse("gibbs", "be None with a transition, which is all of an iteration", described(self.gibbs))
+        if self.transforms is not None:
+            raise self.refuse("transforms", "be None with a transition, which moves params themselves", "some")
         if self.automatic:
             raise self.refuse("stepsize", "be given with a transition, of which no variance is known", "'auto'")
         super().check()
