@@ -16,6 +16,7 @@ from sgmcmc.samplers.baoab import baoab, baoabSetup
 from sgmcmc.samplers.ccadl import ccadl, ccadlSetup
 from sgmcmc.samplers.datasets import getDataset
 from sgmcmc.samplers.estimators import controlVariates, saga, svrg
+from sgmcmc.samplers.from_tfp import fromTfp
 from sgmcmc.samplers.psgld import psgld, psgldSetup
 from sgmcmc.samplers.reducers import runningCovariance, runningMean
 from sgmcmc.samplers.sample import sample, sampleSetup
@@ -58,6 +59,7 @@ __all__ = [
     "controlVariates",
     "cyclical",
     "dpMixture",
+    "fromTfp",
     "getDataset",
     "getParams",
     "initSess",

@@ -16,13 +16,14 @@ from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.transforms import Transforms
 from sgmcmc.dataset.elsewhere import Elsewhere
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.model import Model, constrained
+from sgmcmc.model import LogPrior, Model, constrained
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.gibbs import GibbsStep
 from sgmcmc.samplers._checks import POSITIVE, require_number
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._gibbs import checked_gibbs
 from sgmcmc.samplers._indices import attempt, require_in_range
+from sgmcmc.samplers._joint import Joint, density, is_joint
 from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
 from sgmcmc.samplers._transforms import checked_transforms, unconstrained
 from sgmcmc.samplers._trial import Trial
@@ -34,7 +35,7 @@ class Choices(CommonChoices):
     """The choices of model, minibatch, gradient and dynamics."""
 
     logLik: Callable | None
-    logPrior: Callable | None
+    logPrior: Any
     preconditioner: Any
     tolerance: float
     temperature: float
@@ -47,8 +48,45 @@ class Choices(CommonChoices):
         _ = self.curvature, self.step_of_user, self.model
 
     @cached_property
+    def joint(self) -> Joint | None:
+        """`logPrior`, if it is a joint distribution."""
+        return Joint(f"logPrior of {self.sampler}", self.logPrior) if is_joint(self.logPrior) else None
+
+    @property
+    def log_prior(self) -> LogPrior | None:
+        """`logPrior` as a function of the parameters."""
+        if self.joint is not None:
+            return density(self.joint)
+        if self.logPrior is not None and not callable(self.logPrior):
+            must = "be None, a function of params, or a joint distribution of TensorFlow Probability"
+            raise self.refuse("logPrior", must, repr(self.logPrior))
+        return self.logPrior
+
+    @cached_property
+    def given(self) -> dict[str, np.ndarray]:
+        """`params` as arrays of the float type; for None, from the joint distribution of the prior."""
+        if self.joint is None and self.params is None:
+            raise self.refuse("params", "be a dict unless logPrior is a joint distribution", "None")
+        if self.joint is None:
+            return super().given
+        if self.params is None:
+            return {name: self._start_of(f"params[{name!r}]", x) for name, x in self.joint.start().items()}
+        given = super().given
+        if given.keys() != set(self.joint.names):
+            got = f"a joint distribution of {self.joint.names}"
+            raise self.refuse("logPrior", f"be over the names of params, {sorted(given)}", got)
+        for name, drawn in self.joint.draws[0].items():
+            if given[name].shape != drawn.shape:
+                must = f"have the shape that logPrior draws, {drawn.shape}"
+                raise self.refuse(f"params[{name!r}]", must, given[name].shape)
+        return given
+
+    @cached_property
     def _transforms(self) -> tuple[Transforms, dict[str, Any]]:
-        return checked_transforms(self.sampler, self.transforms, self.given)
+        asked = self.transforms
+        if self.joint is not None and (asked is None or isinstance(asked, Mapping)):
+            asked = self.joint.transforms(but=asked or ()) | dict(asked or {}) or None
+        return checked_transforms(self.sampler, asked, self.given)
 
     @property
     def constraints(self) -> Transforms:
@@ -117,15 +155,13 @@ class Choices(CommonChoices):
         process.use()
         if not callable(self.logLik):
             raise self.refuse("logLik", "be a function of (params, dataset)", repr(self.logLik))
-        if self.logPrior is not None and not callable(self.logPrior):
-            raise self.refuse("logPrior", "be None or a function of params", repr(self.logPrior))
         params = {name: tf.TensorSpec(theta.shape, self.float_type) for name, theta in self.given.items()}
-        return Trial(self.sampler, self.logLik, self.logPrior, params, self.data, self.minibatches.n, self.float_type)
+        return Trial(self.sampler, self.logLik, self.log_prior, params, self.data, self.minibatches.n, self.float_type)
 
     @cached_property
     def model(self) -> Model:
         """The posterior, if the trial shows nothing bad."""
-        power, trial, log_lik, log_prior = self._power, self.trial, self.logLik, self.logPrior
+        power, trial, log_lik, log_prior = self._power, self.trial, self.logLik, self.log_prior
         returns = trial.returns
         assert log_lik is not None
         if power != 1:

@@ -25,9 +25,10 @@ observations, and ``take(indices)``, which returns those at an int64 array of in
 arrays.""",
     ),
     "params": (
-        "dict of str to array_like",
+        "dict of str to array_like, or None",
         """Where the chain starts, or the search for the mode if there is one: for each parameter, a number or an
-array of any rank.""",
+array of any rank. None if `logPrior` is a joint distribution: then the elementwise median of a few draws from it, on
+the scale that the chain moves.""",
     ),
     "stepsize": (
         'float, schedule, or dict of str to either, default "auto"',
@@ -134,8 +135,10 @@ in ``theta + optStepsize * gradient``; with ``optimizer="adam"``, Adam's learnin
 is a search without a stepsize: SciPy's trust-region method in whitened coordinates, on more and more observations.""",
     ),
     "logPrior": (
-        "callable, optional",
-        """The log prior density, ``logPrior(params)``, a scalar. The default is the improper uniform prior.""",
+        "callable or joint distribution, optional",
+        """The log prior density, ``logPrior(params)``, a scalar; or a joint distribution of TensorFlow Probability over
+the names of `params`. The log densities of its parts are then summed over their elements, and its default bijectors are
+the `transforms` where none is given. The default is the improper uniform prior.""",
     ),
     "minibatchSize": (
         "int, float or adaptive, default 0.01",

@@ -146,9 +146,10 @@ def checkStepsize(
             given["preconditioner"] = at_stepsize.settings["preconditioner"]
     else:
         half = _halved(stepsize)
-    if given.get("collect") is None and set(params) <= set(at_stepsize) and not _is_centre(given):
+    names = at_stepsize.settings["parameters"]
+    if given.get("collect") is None and set(names) <= set(at_stepsize) and not _is_centre(given):
         # The second run begins at the last draw of the first.
-        params = {name: at_stepsize[name][-1 if at_stepsize.nChains is None else (0, -1)] for name in params}
+        params = {name: at_stepsize[name][-1 if at_stepsize.nChains is None else (0, -1)] for name in names}
     return changes(at_stepsize, sampler(logLik, dataset, params, half, **given))
 
 

@@ -136,7 +136,7 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
      "dataset['x'] of sgld must have an integer type, since it is named in integers; got dtype float64."),
     ("sgld", "logLik not callable", {"logLik": 3.0},
      "logLik of sgld must be a function of (params, dataset); got 3.0."),
-    ("sgld", "logPrior not callable", {"logPrior": 3.0}, "logPrior of sgld must be None or a function of params"),
+    ("sgld", "logPrior not callable", {"logPrior": 3.0}, "logPrior of sgld must be None, a function of params"),
     ("sgld", "logLik of a wrong shape", {"logLik": lambda p, d: tf.tile(d["x"] - p["theta"], [2])},
      "logLik of sgld must return a scalar, the sum over the observations, or a vector with one term for each; "
      "got shape (20,) for a minibatch of n = 10 observations."),
