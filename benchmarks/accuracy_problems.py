@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from automatic import Problem, Reference, importance, logistic, normal_prior, problems, reference, unknown_scale
+from automatic import Problem, Reference, importance, logistic, normal_prior, problems, reference
 from covertype import load, log_lik
 
 COVERTYPE_DRAWS, SMALL_DRAWS = 5000, 100_000
@@ -51,6 +51,12 @@ def standardised(x: np.ndarray) -> np.ndarray:
     return (x - x.mean(axis=0)) / x.std(axis=0)
 
 
+def unknown_log_scale(params: dict, dataset: dict) -> tf.Tensor:
+    residual = (dataset["y"] - tf.linalg.matvec(dataset["X"], params["beta"])) * tf.exp(-params["logSigma"])
+    n = tf.cast(tf.shape(residual)[0], residual.dtype)
+    return -0.5 * tf.reduce_sum(residual**2) - n * params["logSigma"]
+
+
 def diabetes() -> Problem:
     from sklearn.datasets import load_diabetes
 
@@ -58,7 +64,7 @@ def diabetes() -> Problem:
     X = np.hstack([standardised(X), np.ones((len(X), 1))])
     return Problem(
         "diabetes: linear regression with unknown scale, N = 442",
-        unknown_scale,
+        unknown_log_scale,
         {"X": X, "y": standardised(y)},
         {"beta": np.zeros(X.shape[1]), "logSigma": 0.0},
         normal_prior(100),

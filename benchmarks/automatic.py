@@ -63,9 +63,14 @@ def linear(params: dict, dataset: dict) -> tf.Tensor:
 
 
 def unknown_scale(params: dict, dataset: dict) -> tf.Tensor:
-    residual = (dataset["y"] - tf.linalg.matvec(dataset["X"], params["beta"])) * tf.exp(-params["logSigma"])
-    n = tf.cast(tf.shape(residual)[0], residual.dtype)
-    return -0.5 * tf.reduce_sum(residual**2) - n * params["logSigma"]
+    residual = (dataset["y"] - tf.linalg.matvec(dataset["X"], params["beta"])) / params["sigma"]
+    return -0.5 * residual**2 - tf.math.log(params["sigma"])
+
+
+def scale_prior(params: dict) -> tf.Tensor:
+    """N(0, 100) for the coefficients and for the logarithm of the scale."""
+    log_sigma = tf.math.log(params["sigma"])
+    return -0.5 / 100 * (tf.reduce_sum(params["beta"] ** 2) + log_sigma**2) - log_sigma
 
 
 def poisson(params: dict, dataset: dict) -> tf.Tensor:
@@ -89,9 +94,9 @@ def hierarchical(params: dict, dataset: dict) -> tf.Tensor:
 
 
 def hierarchical_prior(params: dict) -> tf.Tensor:
-    spread = tf.exp(params["logTau"])
-    within = -0.5 * tf.reduce_sum(((params["mu"] - params["mean"]) / spread) ** 2) - 20.0 * params["logTau"]
-    return within - 0.5 * (params["mean"] / 10.0) ** 2 - 0.5 * params["logTau"] ** 2
+    log_tau = tf.math.log(params["tau"])
+    within = -0.5 * tf.reduce_sum(((params["mu"] - params["mean"]) / params["tau"]) ** 2) - 20.0 * log_tau
+    return within - 0.5 * (params["mean"] / 10.0) ** 2 - 0.5 * log_tau**2 - log_tau
 
 
 def problems() -> dict[str, Problem]:
@@ -149,8 +154,9 @@ def problems() -> dict[str, Problem]:
         "Gaussian with unknown scale, N = 2,000",
         unknown_scale,
         {"X": X, "y": X @ np.ones(4) + 3 * rng.normal(size=2000)},
-        {"beta": np.zeros(4), "logSigma": 0.0},
-        normal_prior(100),
+        {"beta": np.zeros(4), "sigma": 1.0},
+        scale_prior,
+        options={"transforms": {"sigma": "positive"}},
     )
     X = design(3000, 4)
     labels = np.argmax(X[:, :3] + rng.gumbel(size=(3000, 3)), axis=1)
@@ -167,9 +173,9 @@ def problems() -> dict[str, Problem]:
         "hierarchical, 20 groups of 50",
         hierarchical,
         {"y": mu[group] + rng.normal(size=1000), "group": group},
-        {"mu": np.zeros(20), "mean": 0.0, "logTau": 0.0},
+        {"mu": np.zeros(20), "mean": 0.0, "tau": 1.0},
         hierarchical_prior,
-        options={"integers": ["group"]},
+        options={"integers": ["group"], "transforms": {"tau": "positive"}},
     )
     X = design(10**4, 5)
     found["tight"] = Problem(
@@ -193,15 +199,24 @@ def problems() -> dict[str, Problem]:
 
 
 def importance(
-    log_density: Callable, at: np.ndarray, covariance: np.ndarray, draws: int = DRAWS, degrees: int = DEGREES
+    log_density: Callable,
+    at: np.ndarray,
+    covariance: np.ndarray,
+    draws: int = DRAWS,
+    degrees: int = DEGREES,
+    logarithm: np.ndarray | bool = False,
 ) -> Reference:
-    """Self-normalised importance sampling from a t distribution. `log_density` maps [draws, D] to [draws]."""
+    """Self-normalised importance sampling from a t distribution. `log_density` maps [draws, D] to [draws].
+
+    Where `logarithm` is True, the mean and the sd are those of the exponential.
+    """
     t = scipy.stats.multivariate_t(df=degrees, shape=np.eye(len(at)), seed=1)
     z = t.rvs(draws).reshape(draws, -1)
     theta = at + z @ np.linalg.cholesky(covariance).T
     log_weights = log_density(theta) - t.logpdf(z)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
+    theta = np.where(logarithm, np.exp(theta), theta)
     mean = weights @ theta
     squares = (theta - mean) ** 2
     sd = np.sqrt(weights @ squares)
@@ -222,12 +237,16 @@ def reference(problem: Problem, draws: int = DRAWS) -> Reference:
         name: tf.constant(x if name in integers else np.asarray(x, np.float64)) for name, x in problem.dataset.items()
     }
     shapes = [np.shape(problem.params[name]) for name in names]
+    positive = problem.options.get("transforms", {})
+    logarithm = np.repeat([name in positive for name in names], sizes)
 
     def log_density(flat: tf.Tensor) -> tf.Tensor:
         parts = tf.split(flat, sizes)
         params = {name: tf.reshape(part, shape) for name, part, shape in zip(names, parts, shapes, strict=True)}
+        jacobian = tf.add_n([tf.zeros([], tf.float64), *(tf.reduce_sum(params[name]) for name in positive)])
+        params |= {name: tf.exp(params[name]) for name in positive}
         prior = problem.logPrior(params) if problem.logPrior else tf.constant(0.0, tf.float64)
-        return problem.logLik(params, data) + prior
+        return tf.reduce_sum(problem.logLik(params, data)) + prior + jacobian
 
     @tf.function(jit_compile=True)
     def first(flat: tf.Tensor) -> Any:
@@ -251,6 +270,7 @@ def reference(problem: Problem, draws: int = DRAWS) -> Reference:
         return outer.jacobian(gradient, flat)
 
     at = np.concatenate([np.ravel(np.asarray(problem.params[name], float)) for name in names])
+    at[logarithm] = np.log(at[logarithm])
     for _ in range(3):
         at = scipy.optimize.minimize(
             minus, at, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9}
@@ -265,7 +285,7 @@ def reference(problem: Problem, draws: int = DRAWS) -> Reference:
             return np.array([-minus(x)[0] for x in theta])
         return np.concatenate([of_some(tf.constant(some)) for some in np.split(theta, range(100, len(theta), 100))])
 
-    return importance(densities, at, covariance, min(draws, 2000) if large else draws)
+    return importance(densities, at, covariance, min(draws, 2000) if large else draws, logarithm=logarithm)
 
 
 def in_order(table: pd.DataFrame, problem: Problem) -> pd.DataFrame:

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.checks import attempted
+from sgmcmc.core.probability import tfp
 from sgmcmc.core.types import Tree
 from sgmcmc.model import LogPrior
 
@@ -22,9 +23,7 @@ def is_joint(value: Any) -> bool:
     """Whether this is a joint distribution; TensorFlow Probability is imported only if it may be."""
     if not any(base.__module__.startswith("tensorflow_probability") for base in type(value).__mro__):
         return False
-    from tensorflow_probability import distributions
-
-    return isinstance(value, distributions.JointDistribution)
+    return isinstance(value, tfp().distributions.JointDistribution)
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,7 @@ class Joint:
 
     def _bijector(self, name: str, k: int) -> Any:
         """The default bijector of a part, given the k-th draw of the others; None for a discrete part."""
-        from tensorflow_probability import bijectors, distributions
-
+        bijectors, distributions = tfp().bijectors, tfp().distributions
         part = _named(self.distribution.sample_distributions(seed=tf.constant([0, k]))[0])[name]
         inner = part
         while isinstance(inner, distributions.Independent | distributions.Sample):

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.checks import attempted
+from sgmcmc.core.probability import tfp
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.transforms import Transform, Transforms
 from sgmcmc.dataset.entry import described
@@ -91,8 +92,7 @@ def _checked(label: str, value: Any, like: np.ndarray) -> Transform:
 
 
 def _transform(label: str, value: Any, like: np.ndarray) -> Transform:
-    from tensorflow_probability import bijectors  # only here, since it takes longer to import than a short run
-
+    bijectors = tfp().bijectors
     if isinstance(value, str) and value in SUPPORTS:
         _require_room(label, value, like)
         words = {

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.checks import attempted
+from sgmcmc.core.probability import tfp
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.samplers._common import DTYPES
@@ -129,10 +130,8 @@ def fromTfp(
 def _joint(model: Callable[[Tree], Any], rows: Tree) -> Joint:
     made = attempted(f"{MUST}, in TensorFlow operations", lambda: model(dict(rows)))
     if isinstance(made, GeneratorType):
-        from tensorflow_probability import distributions
-
         made.close()
-        made = distributions.JointDistributionCoroutineAutoBatched(lambda: model(dict(rows)))
+        made = tfp().distributions.JointDistributionCoroutineAutoBatched(lambda: model(dict(rows)))
     if not is_joint(made):
         raise ValueError(f"{MUST}; got {type(made).__name__}.")
     return Joint(f"model of {NAME}", made)
