@@ -83,6 +83,12 @@ def paired(function: str, draws: Any, gradients: Any, n_chains: int | None) -> t
 
     The default gradients are those stored with the draws.
     """
+    transforms = draws.settings.get("transforms") if isinstance(draws, Draws) else None
+    if transforms:
+        raise ValueError(
+            f"draws of {function} must be of parameters that are any real numbers, where gradients have mean 0; "
+            f"got a run with transforms of {sorted(transforms)}."
+        )
     if gradients is None:
         gradients = draws.gradients if isinstance(draws, Draws) else None
     if gradients is None:

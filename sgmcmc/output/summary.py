@@ -93,6 +93,9 @@ def _of_tuning(draws: Draws, labels: list[str]) -> dict[str, list[float]]:
             for name, values in expected["sdRatio"].items()
             for index, ratio in np.ndenumerate(np.asarray(values))
         }
+        for name in settings.get("transforms", {}):  # its elements are not those that the chain moves
+            largest = float(np.max(expected["sdRatio"][name]))
+            ratios |= {row: largest for row in labels if _owner(row, settings["parameters"]) == name}
         columns["expected_sd_ratio"] = [ratios.get(row, np.nan) for row in labels]
     return columns
 

@@ -186,7 +186,7 @@ class Sampler(ABC):
                 name: tf.constant(theta + theta.dtype.type(scale) * directions[name])
                 for name, theta in self.start.items()
             }
-            for scale in PROBE_SCALES
+            for scale in (PROBE_SCALES[:-1] if self.transforms else PROBE_SCALES)  # exp of 10 normals hides the others
         ]
 
     @cached_property

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.transforms import Transforms
+from sgmcmc.core.transforms import CLOSE, Transforms
 from sgmcmc.core.types import Tree
 
 
@@ -27,7 +27,7 @@ class Seen:
     """
 
     def __init__(self, transforms: Transforms, n_chains: int | None) -> None:
-        self._transforms, self._names = transforms, sorted(transforms.each)
+        self._transforms, self._names, self._single = transforms, sorted(transforms.each), n_chains is None
         self._forward = self._compiled(transforms.forward, n_chains)
         self._inverse = self._compiled(transforms.inverse, n_chains)
         self._shown: Tree = {}
@@ -45,15 +45,26 @@ class Seen:
         ValueError
             If a parameter that was assigned is not in its support.
         """
-        changed = [name for name in self._names if not np.array_equal(params[name], self._shown[name])]
-        if not changed:
+        changed = {name: self._of_chains(params[name].numpy() != self._shown[name].numpy()) for name in self._names}
+        if not any(of_chains.any() for of_chains in changed.values()):
             return params | {name: before[name] for name in self._names}
         found = self._applied(self._inverse, params)
-        for name in changed:
-            if not np.isfinite(found[name]).all():
+        returned = self._applied(self._forward, found)
+        positions = {}
+        for name, of_chains in changed.items():
+            given = params[name].numpy()
+            differs = self._of_chains(~np.isclose(returned[name], given, rtol=CLOSE, atol=CLOSE))
+            if (of_chains & differs).any():
                 support = self._transforms.each[name].support
-                raise ValueError(f"params[{name!r}] of a session must have {support}; got {params[name].numpy()}.")
-        return params | {name: (found if name in changed else before)[name] for name in self._names}
+                raise ValueError(f"params[{name!r}] of a session must have {support}; got {given.tolist()}.")
+            u = found[name].numpy()
+            each = of_chains.reshape(of_chains.shape + (1,) * (u.ndim - of_chains.ndim))
+            positions[name] = tf.constant(np.where(each, u, before[name]))
+        return params | positions
+
+    def _of_chains(self, elements: np.ndarray) -> np.ndarray:
+        """Whether any element of each chain is True, [C], or [] for a single chain."""
+        return elements.any(axis=tuple(range(0 if self._single else 1, elements.ndim)))
 
     def _compiled(self, function: Callable[[Tree], Tree], n_chains: int | None) -> Compiled:
         of_all = function if n_chains is None else over_chains(function, n_chains)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.checks import attempted
@@ -55,7 +56,16 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
 
 
 def _of_positions(update: Update, transforms: Transforms) -> Update:
-    """The step between the real numbers that the chain moves."""
+    """The step between the real numbers that the chain moves; NaN, and so an error, for values outside a support."""
     if not transforms:
         return update
-    return lambda params, data, seed: transforms.inverse(update(transforms.forward(params), data, seed))
+
+    def of_positions(params: Tree, data: Tree, seed: tf.Tensor) -> Tree:
+        new = update(transforms.forward(params), data, seed)
+        supported = transforms.supported(new)
+        return {
+            name: tf.where(supported[name], u, np.nan) if name in supported else u
+            for name, u in transforms.inverse(new).items()
+        }
+
+    return of_positions

@@ -51,7 +51,7 @@ def checked_run(
     if gradients and sampler.transforms:
         raise ValueError(
             f"gradients of {name} must be False with transforms, since they would be those of the real numbers that "
-            "the chain moves, not of params; got True. diagnostics.fullGradients computes those of params."
+            "the chain moves, not of params; got True."
         )
     keep = Keep(draw, thin, burn_in, collect, reducers, gradients, sampler.transforms)
     run = Run(sampler, n_iterations, keep, require_flag("verbose", name, verbose), kept=kept or Kept())

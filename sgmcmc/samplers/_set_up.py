@@ -65,6 +65,12 @@ def set_up(
             "be 1 for adaptive sizes by Lipschitz constants, since these are not tempered",
             choices.temperature,
         )
+    if sizing is not None and sizing.threshold is not None and choices.constraints:
+        raise choices.refuse(
+            "transforms",
+            "be None for adaptive sizes by Lipschitz constants, which are not those of what the chain moves",
+            f"transforms of {sorted(choices.constraints.each)}",
+        )
     by_terms = {
         "a covariance of its noise": any(one.covariance for one in each.values()),
         "stepsize='auto'": choices.automatic,

@@ -11,7 +11,7 @@ import tensorflow as tf
 from sgmcmc.core.checks import attempted
 from sgmcmc.core.probability import tfp
 from sgmcmc.core.tracing import trace
-from sgmcmc.core.transforms import Transform, Transforms
+from sgmcmc.core.transforms import CLOSE, Transform, Transforms
 from sgmcmc.dataset.entry import described
 from sgmcmc.run.identity import function_identity, summed
 from sgmcmc.samplers._checks import Rule, require_number
@@ -31,7 +31,6 @@ MUST = (
     f"one of {', '.join(map(repr, SUPPORTS))}, interval(low, high), a bijector of TensorFlow Probability, or an object "
     f"with the methods {', '.join(METHODS)}"
 )
-CLOSE = 1e-3  # relative error of what comes back, and absolute error of a log determinant
 MOST_DIFFERENTIATED = 64  # elements of a parameter whose Jacobian is computed to check a log determinant
 AROUND = (0.0, 0.3)  # distances from the start at which it is
 
@@ -154,6 +153,8 @@ def _try(label: str, transform: Transform, value: np.ndarray) -> None:
 
     traced = trace(trial, tf.TensorSpec(value.shape, value.dtype))
     require_pure(label, traced.graph, "A transform is a function of its argument alone.")
+    if traced.variables:
+        raise TypeError(f"they depend on the tf.Variable {traced.variables[0].name!r}, which may change")
 
 
 def _require_log_det(label: str, transform: Transform, at: np.ndarray) -> None:
@@ -183,7 +184,7 @@ def _identity(value: Any, transform: Transform, at: np.ndarray) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, interval):
-        return [value.low, value.high]
+        return [float(value.low), float(value.high)]
     rng = np.random.default_rng(0)
     points = [tf.constant(at + at.dtype.type(s) * rng.normal(size=at.shape).astype(at.dtype)) for s in (0.0, 0.1, 1.0)]
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_flag, types_and_shapes
 from sgmcmc.core.tracing import trace
+from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Transition, Tree
 from sgmcmc.dataset.entry import described
 from sgmcmc.model import Model
@@ -38,6 +39,11 @@ class TransitionChoices(Choices):
             raise self.refuse("minibatchSize", "be a number with a transition", "adaptive")
         if self.minibatches.minibatch.wants_importance:
             raise self.refuse("subsampling", "have weights with a transition, which has no mode", "preferential()")
+
+    @property
+    def constraints(self) -> Transforms:
+        """None, also where the prior is a joint distribution."""
+        return Transforms()
 
     @cached_property
     def model(self) -> Model | None:  # type: ignore[override]

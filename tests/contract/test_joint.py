@@ -98,6 +98,16 @@ def test_other_functions_take_it_too():
     assert "sd" in table.index
 
 
+def test_a_transition_moves_the_parameters_themselves():
+    def still(model):
+        return sgmcmc.Transition(lambda params, memory, batch, given: (params, memory, model.log_prior(params)))
+
+    out = sgmcmc.sample(logLik, DATASET, PARAMS, logPrior=JOINTS["Named"](), transition=still, **RUN)
+    assert (out["sd"] == 1.0).all() and "transforms" not in out.settings
+    start = {name: tf.constant(x, tf.float32) for name, x in PARAMS.items()}
+    np.testing.assert_allclose(out.logPosterior[-1], logPrior(start), rtol=1e-5)
+
+
 def upper_bound():
     low = yield tfd.JointDistributionCoroutine.Root(tfd.HalfNormal(1.0, name="sd"))
     yield tfd.Uniform(0.0, low, name="below")

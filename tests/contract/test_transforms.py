@@ -114,6 +114,26 @@ def test_what_is_assigned_to_a_session_is_constrained():
     sampler.params["sd"].assign(-1.0)
     with pytest.raises(ValueError, match=r"params\['sd'\] of a session must have positive numbers; got -1.0"):
         sgmcmcStep(sampler, sess)
+    sampler.params["sd"].assign(1.0)
+    sampler.params["omega"].assign([0.2, 0.2, 0.2, 0.2])
+    with pytest.raises(ValueError, match=r"params\['omega'\] of a session must have .* sum to 1"):
+        sgmcmcStep(sampler, sess)
+
+
+def test_other_chains_keep_their_bits_when_one_is_assigned():
+    sampler, other = (
+        run(lambda *a, nIters, verbose, **k: sgmcmc.sgldSetup(*a, **k), nChains=3, seed=1) for _ in range(2)
+    )
+    for one in (sampler, other):
+        sgmcmcStep(one, initSess(one, verbose=False), nSteps=5)
+    moved = sampler.params["sd"].numpy()
+    moved[1] = 2.5
+    sampler.params["sd"].assign(moved)
+    for one in (sampler, other):
+        sgmcmcStep(one, one.session, nSteps=5)
+    after, unmoved = (getParams(one, one.session)["sd"] for one in (sampler, other))
+    np.testing.assert_array_equal(after[[0, 2]], unmoved[[0, 2]])
+    assert after[1] != unmoved[1]
 
 
 def test_starts_are_constrained_and_their_spread_is_not():
@@ -144,6 +164,71 @@ def test_functions_of_the_user_are_given_constrained_parameters():
 
     moved = run(gibbs=gibbs, nChains=2)
     np.testing.assert_allclose(moved["sd"], 2.0 + moved["omega"][..., 0], rtol=1e-5)
+
+
+def test_what_gibbs_returns_must_be_in_the_support():
+    with pytest.raises(sgmcmc.DivergenceError, match="omega"):
+        run(gibbs=lambda params, dataset, seed: {"omega": tf.constant([0.1, 0.1, 0.1, 0.1])})
+
+
+class Exponential:
+    """The transform "positive" without TensorFlow Probability, whose bijectors remember their results."""
+
+    forward, inverse = staticmethod(tf.exp), staticmethod(tf.math.log)
+
+    def forward_log_det_jacobian(self, u):
+        return u
+
+
+def twice(model):
+    """An estimator that evaluates the model more than once in an iteration."""
+
+    def estimate(params, batch, constants, memory):
+        value, prior = model.log_density(params, batch), model.prior_gradient(params)
+        likelihood = model.log_lik_gradient(params, batch.data)
+        gradient = {name: batch.weights * likelihood[name] + prior[name] for name in params}
+        return sgmcmc.Estimate(value, gradient, memory)
+
+    return sgmcmc.Gradient(estimate)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "gradient", "n_chains"),
+    [
+        (sgld, twice, None),
+        (sgld, sgmcmc.saga(), 3),
+        (sgmcmc.ccadl, sgmcmc.controlVariates(), None),
+        (sgmcmc.ccadl, sgmcmc.controlVariates(), 2),
+    ],
+    ids=["the user's own", "saga", "ccadl", "ccadl, 2 chains"],
+)
+def test_every_gradient_of_an_iteration_passes_through_the_transform(sampler, gradient, n_chains):
+    given = {"gradient": gradient, "nChains": n_chains, "stepsize": 1e-4}
+    ours, theirs = (
+        run(sampler, transforms={"sd": transform, "omega": "simplex"}, **given)
+        for transform in ("positive", Exponential())
+    )
+    for name in PARAMS:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-4)
+    assert np.std(ours["sd"]) > 0
+
+
+def test_expected_ratios_are_those_of_the_parameter():
+    out = run(sgldcv, stepsize="auto", minibatchSize=200, nIters=100)
+    told, expected = out.summary()["expected_sd_ratio"], out.settings["expected"]["sdRatio"]
+    assert (told[[f"omega[{k}]" for k in range(4)]] == max(expected["omega"])).all()
+    assert told["sd"] == expected["sd"] and told["mu"] == expected["mu"]
+
+
+def test_what_needs_other_gradients_is_refused():
+    out = run()
+    gradients = sgmcmc.diagnostics.fullGradients(out, logLik, DATASET, logPrior, verbose=False)
+    for function in (sgmcmc.diagnostics.ksd, sgmcmc.diagnostics.zvControlVariates):
+        with pytest.raises(ValueError, match=r"draws of \w+ must be of parameters that are any real numbers"):
+            function(out, gradients=gradients)
+    size = sgmcmc.adaptive(lipschitz=np.ones(300), threshold=1.0)
+    with pytest.raises(ValueError, match=r"transforms of sgldcv must be None for adaptive sizes by Lipschitz"):
+        run(sgldcv, minibatchSize=size)
 
 
 def test_the_mode_is_that_of_the_real_numbers():
@@ -217,8 +302,11 @@ class Cube:
         return tf.math.log(3 * u**2 + 1)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("transform", ["positive", interval(-3, 9), tfb.Softplus(), Cube()], ids=str)
+@pytest.mark.parametrize(
+    ("transform", "dtype"),
+    [("positive", "float64"), (interval(-3, 9), "float64"), (tfb.Softplus(), "float64"), (Cube(), "float32")],
+    ids=["word", "interval", "bijector", "object"],
+)
 def test_what_a_transform_may_be(transform, dtype):
     out = run(transforms={"sd": transform, "omega": "simplex"}, dtype=dtype, nIters=2)
     assert np.isfinite(out["sd"]).all() and out["sd"].dtype == dtype
@@ -227,6 +315,17 @@ def test_what_a_transform_may_be(transform, dtype):
 class Wrong(Cube):
     def forward_log_det_jacobian(self, u):
         return -tf.math.log(3 * u**2 + 1)
+
+
+SCALE = tf.Variable(2.0)
+
+
+class Changing(Cube):
+    def forward(self, u):
+        return SCALE * u
+
+    def inverse(self, theta):
+        return theta / SCALE
 
 
 class Random(Cube):
@@ -259,6 +358,7 @@ class Random(Cube):
         ({"transforms": {"omega": "ordered"}, "params": PARAMS | {"omega": [4, 3, 2, 1]}}, r"numbers that increase"),
         ({"transforms": {"sd": Wrong()}}, r"forward_log_det_jacobian that is the logarithm of the determinant"),
         ({"transforms": {"sd": Random()}}, r"transforms\['sd'\] of sgld .*random"),
+        ({"transforms": {"sd": Changing()}}, r"transforms\['sd'\] of sgld .*the tf.Variable .*, which may change"),
         ({"gradients": True}, r"gradients of sgld must be False with transforms"),
     ],
 )
