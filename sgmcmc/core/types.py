@@ -244,6 +244,11 @@ class Gradient(NamedTuple):
     every: int = 0
     renew: Callable[[Tree], Tree] | None = None
 
+    @property
+    def has_history(self) -> bool:
+        """Whether the noise of an estimate depends on the history of the chain."""
+        return bool(self.tables or self.every or self.init is not Gradient._field_defaults["init"])
+
 
 class Given(NamedTuple):
     """The inputs of a dynamics for one step of one parameter, or of a transition for one iteration.

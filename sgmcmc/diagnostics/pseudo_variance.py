@@ -84,10 +84,15 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     inner = sampler._sampler
     if not isinstance(inner, ProductSampler):
         raise ValueError(f"sampler of {NAME} must estimate gradients; got {inner.name}, which has none.")
-    if inner.gradient.terms is None or inner.gradient.tables or inner.gradient.every:
+    if inner.gradient.terms is None or inner.gradient.has_history:
         raise ValueError(
             f"sampler of {NAME} must estimate gradients by the plain estimate or by control variates around the mode; "
             "the noise of saga and svrg depends on the history of the chain."
+        )
+    if not inner.minibatch.simple and inner.minibatch.parts is None:
+        raise ValueError(
+            f"sampler of {NAME} must draw observations independently (`simple`), so that the noise follows from single "
+            "ones; got subsampling by a scheme that does not say so."
         )
     if inner.gibbs is not None:
         raise ValueError(f"sampler of {NAME} must have gibbs=None, since gibbs moves parameters without a gradient.")

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 Averages = Mapping[str, np.ndarray]
 STATISTICS = ("kinetic_temperature", "thermostat", "variance_ratio")
-# What dynamics say of themselves, in the settings of draws.
+# What dynamics and minibatches say of themselves, in the settings of draws.
 TEMPERATURE, VARIANCE = "kineticTemperature", "varianceOfTemperature"
+INDEPENDENT = "independentMinibatches"
 BATCHES = 20
 TOO_HOT = 0.1  # the largest relative error of the kinetic temperature without a warning
 SURE = 1.6  # half widths of the 99% band, which a right average exceeds at most once in 10,000 times
@@ -73,11 +74,11 @@ def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str
     """The chain's variance divided by the posterior's, for each parameter.
 
     It is exact for a Gaussian as the stepsize tends to 0. The dynamics records it, or says how it follows from the
-    temperature. Empty for a dynamics without either, and for reshuffled minibatches: their noise depends on the earlier
-    minibatches of the epoch, and most of it cancels.
+    temperature. Empty for a dynamics without either, and for minibatches that are not independent, such as reshuffled
+    ones: their noise depends on the earlier minibatches of the epoch, and most of it cancels.
     """
     temperature, linear = averages.get("kinetic_temperature"), settings.get(VARIANCE, {})
-    if settings.get("subsampling") == "reshuffled":
+    if not settings.get(INDEPENDENT, settings.get("subsampling") != "reshuffled"):
         return {}
     if "variance_ratio" in averages:
         return _bands(averages["variance_ratio"], settings)

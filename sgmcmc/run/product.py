@@ -86,6 +86,7 @@ class ProductSampler(Sampler):
         variances = {name: list(one.variance) for name, one in self.dynamics.items() if one.variance}
         return {
             tuning.TEMPERATURE: {name: one.temperature for name, one in self.dynamics.items()},
+            tuning.INDEPENDENT: self.minibatch.independent,
             **({tuning.VARIANCE: variances} if variances else {}),
         }
 

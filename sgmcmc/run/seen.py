@@ -64,7 +64,7 @@ class Seen:
 
     def _of_chains(self, elements: np.ndarray) -> np.ndarray:
         """Whether any element of each chain is True, [C], or [] for a single chain."""
-        return elements.any(axis=tuple(range(0 if self._single else 1, elements.ndim)))
+        return np.asarray(elements.any(axis=tuple(range(0 if self._single else 1, elements.ndim))))
 
     def _compiled(self, function: Callable[[Tree], Tree], n_chains: int | None) -> Compiled:
         of_all = function if n_chains is None else over_chains(function, n_chains)

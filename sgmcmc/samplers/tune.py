@@ -26,6 +26,7 @@ PASSES = 1000  # over the data that all candidates have together by default
 UNKNOWN = 1e-6  # the stepsize of the set-up, if the candidates depend on it
 TRIED = ("minibatchSize", "alpha", "L", "a")
 AROUND = 10.0 ** np.arange(-2, 2.01, 0.5)
+SHORT = "its noise depends on the history of the chain, so short chains say little about it"
 OF_CHAINS = ("nChains", "starts", "sharedMinibatch")
 OF_RUNS = ("nIters", *RUN_DEFAULTS)
 
@@ -143,6 +144,8 @@ def tune(
         given = {**arguments, **combination}
         made = setup(logLik, dataset, params, UNKNOWN if steps is None else steps[0], seed=seed, **given)
         group = made._sampler
+        if group.gradient.has_history:
+            raise ValueError(f"gradient of tune must have no memory, since {SHORT}; got one of your own with a memory.")
         seed = group.seed
         dataset = group.data  # one copy for all groups
         tried = _around_rule(group) if steps is None else steps
@@ -167,8 +170,7 @@ def _require_known(setup: Callable, name: str, arguments: Mapping[str, Any]) -> 
             why = "each candidate is a chain" if argument in OF_CHAINS else "nGradients says how long candidates run"
             raise ValueError(f"{argument} of tune must be left out, since {why}; got {described(value)}.")
         if isinstance(value, saga | svrg | adaptive):
-            why = "its noise depends on the history of the chain, so short chains say little about it"
-            raise ValueError(f"{argument} of tune must not be {type(value).__name__}, since {why}; got {value!r}.")
+            raise ValueError(f"{argument} of tune must not be {type(value).__name__}, since {SHORT}; got {value!r}.")
         if argument == "transition":
             raise ValueError("transition of tune must be None, since candidates are judged by gradients; got one.")
         if argument not in known:

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc import Estimate, Gradient, Minibatch, ccadl, preferential, scir, sghmc, sgld, sgldcv
+from sgmcmc.minibatch.reshuffled import reshuffled
 
 N = 1000
 DATASET = {"x": np.sort(np.random.default_rng(0).normal(3.0, 1.0, size=N))}
@@ -240,6 +241,21 @@ def test_tune_prepares_a_scheme_for_each_size():
         for how in ("withReplacement", weighing(1.0))
     ]
     assert np.allclose(tables[0]["ksd"], tables[1]["ksd"], rtol=1e-4)
+
+
+def test_what_depends_on_the_history_or_on_single_observations_is_refused():
+    with pytest.raises(ValueError, match=r"gradient of tune must have no memory"):
+        sgmcmc.tune(sgld, logLik, DATASET, PARAMS, [1e-4], minibatchSize=10, gradient=averaged, seed=1, verbose=False)
+    sampler = sgmcmc.sgldSetup(logLik, DATASET, PARAMS, 1e-4, minibatchSize=10, seed=1, subsampling=systematic)
+    with pytest.raises(ValueError, match=r"sampler of pseudoVariance must draw observations independently"):
+        sgmcmc.diagnostics.pseudoVariance(sampler, {"theta": [3.0]})
+
+
+def test_dependent_minibatches_have_no_ratio_of_variances():
+    given = {"stepsize": 1e-4, "minibatchSize": 10, "nIters": 100, "seed": 1, "verbose": False}
+    out = sgld(logLik, DATASET, PARAMS, **given, subsampling=lambda N, n: reshuffled(N, n))
+    assert "variance_ratio" not in out.summary() and not out.settings["independentMinibatches"]
+    assert "variance_ratio" in sgld(logLik, DATASET, PARAMS, **given).summary()
 
 
 @pytest.mark.parametrize("name", ["lp", "step_size", "exploring", "minibatch_size", "observations"])
