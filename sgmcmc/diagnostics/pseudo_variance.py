@@ -84,29 +84,7 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     inner = sampler._sampler
     if not isinstance(inner, ProductSampler):
         raise ValueError(f"sampler of {NAME} must estimate gradients; got {inner.name}, which has none.")
-    if inner.gradient.terms is None or inner.gradient.has_history:
-        raise ValueError(
-            f"sampler of {NAME} must estimate gradients by the plain estimate or by control variates around the mode; "
-            "the noise of saga and svrg depends on the history of the chain."
-        )
-    if not inner.minibatch.simple and inner.minibatch.parts is None:
-        raise ValueError(
-            f"sampler of {NAME} must draw observations independently (`simple`), so that the noise follows from single "
-            "ones; got subsampling by a scheme that does not say so."
-        )
-    if inner.gibbs is not None:
-        raise ValueError(f"sampler of {NAME} must have gibbs=None, since gibbs moves parameters without a gradient.")
-    if inner.model.by_rows and inner.gradient.centred:
-        raise ValueError(
-            f"sampler of {NAME} must move whole parameters, as with preconditioner='diagonal'; here it moves only the "
-            f"rows of {sorted(inner.model.by_rows)} that a minibatch gathers, and the gradient at the centre depends "
-            "on them."
-        )
-    if inner.transforms:
-        raise ValueError(
-            f"sampler of {NAME} must have no transforms, since its gradients are those of other parameters; got "
-            f"transforms of {sorted(inner.transforms.each)}."
-        )
+    _require_noise_of_terms(inner)
     specs = {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in inner.start.items()}
     whole, half = (trace(inner.model.log_lik_gradient, specs, inner.data.layout.specs([n])) for n in (WHOLE, HALF))
     require_sum(NAME, Sums(whole, half, inner.data, inner.start), "the terms of single observations")
@@ -122,6 +100,7 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     prepared = sampler.prepared(shown)
     constants, posterior = prepared.constants, Posterior(inner.model, points.shapes)
     terms = inner.gradient.terms
+    assert terms is not None
     p = probabilities_of(constants["minibatch"])
     weights = np.ones(inner.data.size) if p is None else 1 / (inner.data.size * p)
     weights = weights.astype(inner.dtype.as_numpy_dtype)  # 1/(N p_i)
@@ -151,6 +130,33 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
             found[k] = max(noise, 0.0)
             progress.reached(k + 1)
     return found.reshape(points.lead)
+
+
+def _require_noise_of_terms(inner: ProductSampler) -> None:
+    """Refuse samplers whose noise does not follow from single observations, or is not that of `params`."""
+    if inner.gradient.terms is None or inner.gradient.has_history:
+        raise ValueError(
+            f"sampler of {NAME} must estimate gradients by the plain estimate or by control variates around the mode; "
+            "the noise of saga and svrg depends on the history of the chain."
+        )
+    if not inner.minibatch.simple and inner.minibatch.parts is None:
+        raise ValueError(
+            f"sampler of {NAME} must draw observations independently (`simple`), so that the noise follows from single "
+            "ones; got subsampling by a scheme that does not say so."
+        )
+    if inner.gibbs is not None:
+        raise ValueError(f"sampler of {NAME} must have gibbs=None, since gibbs moves parameters without a gradient.")
+    if inner.model.by_rows and inner.gradient.centred:
+        raise ValueError(
+            f"sampler of {NAME} must move whole parameters, as with preconditioner='diagonal'; here it moves only the "
+            f"rows of {sorted(inner.model.by_rows)} that a minibatch gathers, and the gradient at the centre depends "
+            "on them."
+        )
+    if inner.transforms:
+        raise ValueError(
+            f"sampler of {NAME} must have no transforms, since its gradients are those of other parameters; got "
+            f"transforms of {sorted(inner.transforms.each)}."
+        )
 
 
 def _size(minibatch: Any, params: Tree, constants: Tree) -> int:

@@ -75,7 +75,7 @@ class Choices(CommonChoices):
         if given.keys() != set(self.joint.names):
             got = f"a joint distribution of {self.joint.names}"
             raise self.refuse("logPrior", f"be over the names of params, {sorted(given)}", got)
-        for name, drawn in self.joint.draws[0].items():
+        for name, drawn in self.joint.example.items():
             if given[name].shape != drawn.shape:
                 must = f"have the shape that logPrior draws, {drawn.shape}"
                 raise self.refuse(f"params[{name!r}]", must, given[name].shape)

@@ -41,20 +41,23 @@ class Joint:
     distribution: Any
 
     @cached_property
-    def draws(self) -> list[dict[str, np.ndarray]]:
-        """A few draws, the same in every call."""
+    def example(self) -> dict[str, np.ndarray]:
+        """One draw of all parts, the same in every call."""
+        return self._draw(0)
 
-        def drawn(k: int) -> dict[str, np.ndarray]:
+    def _draw(self, k: int) -> dict[str, np.ndarray]:
+        def drawn() -> dict[str, np.ndarray]:
             draw = _named(self.distribution.sample(seed=tf.constant([0, k])))
             return {name: np.asarray(x) for name, x in draw.items()}
 
         must = f"{self.label} must be a joint distribution with a name for each part that can be sampled"
-        return [attempted(must, lambda k=k: drawn(k)) for k in range(DRAWS)]  # type: ignore[misc]
+        result: dict[str, np.ndarray] = attempted(must, drawn)
+        return result
 
     @property
     def names(self) -> list[str]:
         """Those of all parts."""
-        return sorted(self.draws[0])
+        return sorted(self.example)
 
     def log_density(self, values: Tree, of: Collection[str]) -> tf.Tensor:
         """The log density of some of the parts given the others, each summed over its elements."""
@@ -76,7 +79,7 @@ class Joint:
             first, second = (self._bijector(name, k) for k in (0, 1))
             if first is None:
                 raise ValueError(f"{self.label} must have parts with a density; got the discrete {name!r}.")
-            u = first.inverse(tf.constant(self.draws[0][name]))
+            u = first.inverse(tf.constant(self.example[name]))
             at_first, at_second = first.forward(tf.identity(u)), second.forward(tf.identity(u))
             if not np.allclose(at_first, at_second, rtol=SAME, atol=SAME):
                 raise ValueError(
@@ -90,9 +93,9 @@ class Joint:
 
     def start(self) -> dict[str, np.ndarray]:
         """The elementwise median of a few draws, on the scale that the chain moves."""
-        start = {}
+        draws, start = [self._draw(k) for k in range(DRAWS)], {}
         for name in self.names:
-            values = [draw[name] for draw in self.draws]
+            values = [draw[name] for draw in draws]
             bijector = self._bijector(name, 0)
             if bijector is None or not np.issubdtype(values[0].dtype, np.floating):
                 start[name] = np.median(values, axis=0).astype(values[0].dtype)

@@ -58,19 +58,7 @@ def set_up(
     _require_covariances(choices, each)
     _require_known_noise(choices, each, estimator)
     _require_noise(choices, each)
-    sizing = choices.minibatches.sizing
-    if sizing is not None and sizing.threshold is not None and choices.temperature != 1:
-        raise choices.refuse(
-            "temperature",
-            "be 1 for adaptive sizes by Lipschitz constants, since these are not tempered",
-            choices.temperature,
-        )
-    if sizing is not None and sizing.threshold is not None and choices.constraints:
-        raise choices.refuse(
-            "transforms",
-            "be None for adaptive sizes by Lipschitz constants, which are not those of what the chain moves",
-            f"transforms of {sorted(choices.constraints.each)}",
-        )
+    _require_constants(choices)
     by_terms = {
         "a covariance of its noise": any(one.covariance for one in each.values()),
         "stepsize='auto'": choices.automatic,
@@ -90,7 +78,7 @@ def set_up(
         dynamics=each,
         search=search,
         curvature=curvature,
-        sizing=sizing,
+        sizing=choices.minibatches.sizing,
         gibbs=choices.step_of_user,
         settings=choices.settings | own | chosen.settings | dict(identity or {}),
     )
@@ -108,6 +96,25 @@ def _warn_of_lost_noise(choices: Choices) -> None:
     }
     positions = choices.chain_starts if isinstance(choices.chain_starts, dict) else choices.start
     warn_of_lost_noise(choices.sampler, noise, positions)
+
+
+def _require_constants(choices: Choices) -> None:
+    """Refuse Lipschitz constants of another density than the chain's."""
+    sizing = choices.minibatches.sizing
+    if sizing is None or sizing.threshold is None:
+        return
+    if choices.temperature != 1:
+        raise choices.refuse(
+            "temperature",
+            "be 1 for adaptive sizes by Lipschitz constants, since these are not tempered",
+            choices.temperature,
+        )
+    if choices.constraints:
+        raise choices.refuse(
+            "transforms",
+            "be None for adaptive sizes by Lipschitz constants, which are not those of what the chain moves",
+            f"transforms of {sorted(choices.constraints.each)}",
+        )
 
 
 def _require_covariances(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:

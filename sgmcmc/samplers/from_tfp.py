@@ -106,7 +106,7 @@ def fromTfp(
     rows = some_rows(data, FEW)
     _require_split(joints, hidden, observed)
     for name in observed:
-        if (drawn := joints[0].draws[0][name].shape) != tuple(rows[name].shape):
+        if (drawn := joints[0].example[name].shape) != tuple(rows[name].shape):
             raise ValueError(
                 f"dataset[{name!r}] of {NAME} must have the shape that the model draws, {drawn} for {FEW} rows; "
                 f"got {tuple(rows[name].shape)}."
@@ -139,7 +139,7 @@ def _joint(model: Callable[[Tree], Any], rows: Tree) -> Joint:
 
 def _require_split(joints: Sequence[Joint], hidden: Sequence[str], observed: Sequence[str]) -> None:
     """Refuse parts of the prior that depend on the minibatch."""
-    few, more = (joint.draws[0] for joint in joints)
+    few, more = (joint.example for joint in joints)
     for name in observed:
         if (few[name].shape[:1], more[name].shape[:1]) != ((FEW,), (MORE,)):
             raise ValueError(
