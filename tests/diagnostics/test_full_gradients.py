@@ -93,7 +93,7 @@ NAN = DRAWS | {"slope": np.full((5, 2), np.nan)}
         (
             (DRAWS, log_lik, DATASET, 1),
             {},
-            r"^logPrior of fullGradients must be None or a function of params; got 1\.$",
+            r"^logPrior of fullGradients must be None, a function of params, or a joint distribution of .*; got 1\.$",
         ),
         ((DRAWS, log_lik, DATASET), {"integers": ["z"]}, r"^integers of fullGradients must list names in dataset"),
         (
