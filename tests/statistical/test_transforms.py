@@ -1,9 +1,9 @@
 """Constrained parameters: the distribution of the draws against exact ones, by the prior alone and with data.
 
-If F is the distribution function of a draw, F(draw) is uniform, so the averages of F and F^2 are 1/2 and 1/3. With 1,500
-independent draws or more their Monte Carlo standard error is at most 0.0075, and the stepsize adds up to 0.012. The bound
-of 0.035 has a false-alarm rate below 3e-3 for each average, and the seeds are fixed. A Jacobian that is missing, or
-multiplied by N/n, moves the averages by 0.06 and more; both are run, and refused.
+If F is the distribution function of a draw, F(draw) is uniform, so the averages of F and F^2 are 1/2 and 1/3. With
+1,500 independent draws or more their Monte Carlo standard error is at most 0.0075, and the stepsize adds up to 0.012.
+The bound of 0.035 has a false-alarm rate below 3e-3 for each average, and the seeds are fixed. A Jacobian that is
+missing, or multiplied by N/n, moves the averages by 0.06 and more; both are run, and refused.
 """
 
 from __future__ import annotations
