@@ -14,7 +14,7 @@ from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._joint import Joint, density, is_joint
+from sgmcmc.samplers._joint import Joint, is_joint
 from sgmcmc.samplers._options import SETUP_DEFAULTS
 
 NAME = "fullGradients"
@@ -102,7 +102,7 @@ def fullGradients(
     }
     params = {name: array[(0,) * n_axes] for name, array in points.arrays.items()}
     if is_joint(logPrior):
-        logPrior = density(Joint(f"logPrior of {NAME}", logPrior))
+        logPrior = Joint(f"logPrior of {NAME}", logPrior).log_prior
     choices = Choices(NAME, dataset, params, 1.0, 1, 0, logLik=logLik, logPrior=logPrior, **options)
     posterior, flat = Posterior(choices.model, points.shapes), points.flat()
     gradients = np.empty(flat.shape)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.transforms import CLOSE, Transforms
+from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Tree
 
 
@@ -30,6 +30,9 @@ class Seen:
         self._transforms, self._names, self._single = transforms, sorted(transforms.each), n_chains is None
         self._forward = self._compiled(transforms.forward, n_chains)
         self._inverse = self._compiled(transforms.inverse, n_chains)
+        self._holds = self._compiled(
+            lambda params: {k: transforms.each[k].holds(x) for k, x in params.items()}, n_chains
+        )
         self._shown: Tree = {}
 
     def of_positions(self, positions: Tree) -> Tree:
@@ -48,15 +51,12 @@ class Seen:
         changed = {name: self._of_chains(params[name].numpy() != self._shown[name].numpy()) for name in self._names}
         if not any(of_chains.any() for of_chains in changed.values()):
             return params | {name: before[name] for name in self._names}
-        found = self._applied(self._inverse, params)
-        returned = self._applied(self._forward, found)
+        found, holds = self._applied(self._inverse, params), self._applied(self._holds, params)
         positions = {}
         for name, of_chains in changed.items():
-            given = params[name].numpy()
-            differs = self._of_chains(~np.isclose(returned[name], given, rtol=CLOSE, atol=CLOSE))
-            if (of_chains & differs).any():
-                support = self._transforms.each[name].support
-                raise ValueError(f"params[{name!r}] of a session must have {support}; got {given.tolist()}.")
+            if (of_chains & ~holds[name].numpy()).any():
+                support, got = self._transforms.each[name].support, params[name].numpy().tolist()
+                raise ValueError(f"params[{name!r}] of a session must have {support}; got {got}.")
             u = found[name].numpy()
             each = of_chains.reshape(of_chains.shape + (1,) * (u.ndim - of_chains.ndim))
             positions[name] = tf.constant(np.where(each, u, before[name]))

@@ -12,6 +12,7 @@ import tensorflow as tf
 from sgmcmc.core.checks import is_integer
 from sgmcmc.dataset.entry import described, n_masked
 
+DTYPES = {"float32": tf.float32, "float64": tf.float64}
 LAST_STEP = 2**32
 EXACT = 2**53  # up to here a float is one integer
 
@@ -37,6 +38,13 @@ def require_number(label: str, of: str, value: Any, rule: Rule) -> float:
     if not np.isfinite(number) or not allowed(number):
         raise ValueError(f"{label} of {of} must be {must}; got {described(value)}.")
     return number
+
+
+def require_float_type(of: str, dtype: Any) -> tf.DType:
+    """The type of this name."""
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise ValueError(f"dtype of {of} must be 'float32' or 'float64'; got {dtype!r}.")
+    return DTYPES[dtype]
 
 
 def require_seed(of: str, seed: Any) -> int:

@@ -23,7 +23,7 @@ from sgmcmc.samplers._checks import POSITIVE, require_number
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._gibbs import checked_gibbs
 from sgmcmc.samplers._indices import attempt, require_in_range
-from sgmcmc.samplers._joint import Joint, density, is_joint
+from sgmcmc.samplers._joint import Joint, is_joint
 from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
 from sgmcmc.samplers._transforms import checked_transforms, unconstrained
 from sgmcmc.samplers._trial import Trial
@@ -56,7 +56,7 @@ class Choices(CommonChoices):
     def log_prior(self) -> LogPrior | None:
         """`logPrior` as a function of the parameters."""
         if self.joint is not None:
-            return density(self.joint)
+            return self.joint.log_prior
         if self.logPrior is not None and not callable(self.logPrior):
             must = "be None, a function of params, or a joint distribution of TensorFlow Probability"
             raise self.refuse("logPrior", must, repr(self.logPrior))
@@ -70,7 +70,9 @@ class Choices(CommonChoices):
         if self.joint is None:
             return super().given
         if self.params is None:
-            return {name: self._start_of(f"params[{name!r}]", x) for name, x in self.joint.start().items()}
+            return {
+                name: self._start_of(f"params[{name!r}]", x) for name, x in self.joint.start(self.joint.names).items()
+            }
         given = super().given
         if given.keys() != set(self.joint.names):
             got = f"a joint distribution of {self.joint.names}"
@@ -82,16 +84,12 @@ class Choices(CommonChoices):
         return given
 
     @cached_property
-    def _transforms(self) -> tuple[Transforms, dict[str, Any]]:
-        asked = self.transforms
-        if self.joint is not None and (asked is None or isinstance(asked, Mapping)):
-            asked = self.joint.transforms(but=asked or ()) | dict(asked or {}) or None
-        return checked_transforms(self.sampler, asked, self.given)
-
-    @property
     def constraints(self) -> Transforms:
         """`transforms`, checked at `params`."""
-        return self._transforms[0]
+        asked = self.transforms
+        if self.joint is not None and (asked is None or isinstance(asked, Mapping)):
+            asked = self.joint.transforms(asked) or None
+        return checked_transforms(self.sampler, asked, self.given)
 
     @cached_property
     def start(self) -> dict[str, np.ndarray]:
@@ -213,7 +211,7 @@ class Choices(CommonChoices):
             "preconditioner": self._checksum_of_matrix() if isinstance(given, np.ndarray) else given,
         }
         if self.constraints:
-            settings["transforms"] = self._transforms[1]
+            settings["transforms"] = {name: one.identity for name, one in self.constraints.each.items()}
         return settings | {"stepsize": AUTO} if self.automatic else settings
 
 

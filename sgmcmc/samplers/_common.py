@@ -17,7 +17,7 @@ from sgmcmc.core.checksum import checksum
 from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
-from sgmcmc.samplers._checks import STEPSIZE, require_seed
+from sgmcmc.samplers._checks import STEPSIZE, require_float_type, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._each import Each
 from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches
@@ -26,7 +26,6 @@ from sgmcmc.samplers.subsampling import adaptive
 Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
-DTYPES = {"float32": tf.float32, "float64": tf.float64}
 # Iterations at which schedules are compared; some are not round, for schedules that repeat.
 SCHEDULE_AT = (0.0, 1.0, 37.0, 100.0, 1_237.0, 10_000.0, 31_337.0, 1_000_000.0)
 
@@ -62,9 +61,7 @@ class CommonChoices:
     @cached_property
     def float_type(self) -> tf.DType:
         """`dtype` as a TensorFlow type."""
-        if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
-            raise self.refuse("dtype", "be 'float32' or 'float64'", repr(self.dtype))
-        return DTYPES[self.dtype]
+        return require_float_type(self.sampler, self.dtype)
 
     @cached_property
     def random_seed(self) -> int:

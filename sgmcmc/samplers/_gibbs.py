@@ -62,9 +62,8 @@ def _of_positions(update: Update, transforms: Transforms) -> Update:
 
     def of_positions(params: Tree, data: Tree, seed: tf.Tensor) -> Tree:
         new = update(transforms.forward(params), data, seed)
-        supported = transforms.supported(new)
         return {
-            name: tf.where(supported[name], u, np.nan) if name in supported else u
+            name: tf.where(transforms.each[name].holds(new[name]), u, np.nan) if name in transforms.each else u
             for name, u in transforms.inverse(new).items()
         }
 

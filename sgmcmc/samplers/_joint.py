@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.checks import attempted
-from sgmcmc.core.probability import tfp
+from sgmcmc.core.probability import may_be_of_tfp, tfp
 from sgmcmc.core.types import Tree
-from sgmcmc.model import LogPrior
 
 DRAWS = 31  # from which a start is computed
 SAME = 1e-5  # relative difference of two bijectors that do not depend on the other parameters
@@ -21,9 +20,7 @@ SAME = 1e-5  # relative difference of two bijectors that do not depend on the ot
 
 def is_joint(value: Any) -> bool:
     """Whether this is a joint distribution; TensorFlow Probability is imported only if it may be."""
-    if not any(base.__module__.startswith("tensorflow_probability") for base in type(value).__mro__):
-        return False
-    return isinstance(value, tfp().distributions.JointDistribution)
+    return may_be_of_tfp(value) and isinstance(value, tfp().distributions.JointDistribution)
 
 
 @dataclass(frozen=True)
@@ -64,21 +61,22 @@ class Joint:
         parts = _named(self.distribution.log_prob_parts(**values))
         return tf.add_n([tf.reduce_sum(parts[name]) for name in sorted(of)])
 
-    def transforms(self, but: Collection[str] = ()) -> dict[str, Any]:
-        """What each part that is not any real numbers is, for the argument `transforms`, except of those in `but`.
+    def log_prior(self, params: Tree) -> tf.Tensor:
+        """The log density of all parts."""
+        return self.log_density(params, params)
+
+    def transforms(self, given: Mapping[str, Any] | None, but: Collection[str] = ()) -> dict[str, Any]:
+        """Those given, and for each other part that is not any real numbers its default bijector; none for `but`.
 
         Raises
         ------
         ValueError
             If a part is discrete, or if its support depends on another part.
         """
-        found = {}
-        for name in self.names:
-            if name in but:
-                continue
-            first, second = (self._bijector(name, k) for k in (0, 1))
-            if first is None:
-                raise ValueError(f"{self.label} must have parts with a density; got the discrete {name!r}.")
+        found = dict(given or {})
+        first_parts, second_parts = self._parts(0), self._parts(1)
+        for name in sorted(self.example.keys() - {*found, *but}):
+            first, second = self._bijector(name, first_parts), self._bijector(name, second_parts)
             u = first.inverse(tf.constant(self.example[name]))
             at_first, at_second = first.forward(tf.identity(u)), second.forward(tf.identity(u))
             if not np.allclose(at_first, at_second, rtol=SAME, atol=SAME):
@@ -91,34 +89,37 @@ class Joint:
                 found[name] = first
         return found
 
-    def start(self) -> dict[str, np.ndarray]:
-        """The elementwise median of a few draws, on the scale that the chain moves."""
-        draws, start = [self._draw(k) for k in range(DRAWS)], {}
-        for name in self.names:
-            values = [draw[name] for draw in draws]
-            bijector = self._bijector(name, 0)
-            if bijector is None or not np.issubdtype(values[0].dtype, np.floating):
-                start[name] = np.median(values, axis=0).astype(values[0].dtype)
-                continue
+    def start(self, of: Collection[str]) -> dict[str, np.ndarray]:
+        """The elementwise median of a few draws of some parts, on the scale that the chain moves."""
+        draws, parts, start = [self._draw(k) for k in range(DRAWS)], self._parts(0), {}
+        for name in of:
+            bijector, values = self._bijector(name, parts), [draw[name] for draw in draws]
             u = np.nanmedian([bijector.inverse(tf.constant(x)) for x in values], axis=0).astype(values[0].dtype)
             start[name] = np.asarray(bijector.forward(tf.constant(u)))
         return start
 
-    def _bijector(self, name: str, k: int) -> Any:
-        """The default bijector of a part, given the k-th draw of the others; None for a discrete part."""
+    def _parts(self, k: int) -> dict[str, Any]:
+        """The distribution of each part, given the k-th draw of the others."""
+        return _named(self.distribution.sample_distributions(seed=tf.constant([0, k]))[0])
+
+    def _bijector(self, name: str, parts: Mapping[str, Any]) -> Any:
+        """The default bijector of a part.
+
+        Raises
+        ------
+        ValueError
+            If the part is discrete.
+        """
         bijectors, distributions = tfp().bijectors, tfp().distributions
-        part = _named(self.distribution.sample_distributions(seed=tf.constant([0, k]))[0])[name]
-        inner = part
+        inner = parts[name]
         while isinstance(inner, distributions.Independent | distributions.Sample):
             inner = inner.distribution
         if isinstance(inner, distributions.Dirichlet):  # its own cannot be made with NumPy 2.4
             return bijectors.IteratedSigmoidCentered()
-        return part.experimental_default_event_space_bijector()
-
-
-def density(joint: Joint) -> LogPrior:
-    """The log density of all parts, as a function of them."""
-    return lambda params: joint.log_density(params, params)
+        bijector = parts[name].experimental_default_event_space_bijector()
+        if bijector is None:
+            raise ValueError(f"{self.label} must have parts with a density; got the discrete {name!r}.")
+        return bijector
 
 
 def _named(parts: Any) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.checks import attempted
-from sgmcmc.core.probability import tfp
+from sgmcmc.core.probability import may_be_of_tfp, tfp
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.transforms import CLOSE, Transform, Transforms
 from sgmcmc.dataset.entry import described
@@ -32,11 +32,11 @@ MUST = (
     f"with the methods {', '.join(METHODS)}"
 )
 MOST_DIFFERENTIATED = 64  # elements of a parameter whose Jacobian is computed to check a log determinant
-AROUND = (0.0, 0.3)  # distances from the start at which it is
+COMPARED, PROBED = (0.0, 0.3), (0.0, 0.1, 1.0)  # distances from the start at which it is, and that identify a function
 
 
-def checked_transforms(of: str, given: Any, params: Mapping[str, np.ndarray]) -> tuple[Transforms, dict[str, Any]]:
-    """The transforms of these parameters, and what identifies each, as JSON.
+def checked_transforms(of: str, given: Any, params: Mapping[str, np.ndarray]) -> Transforms:
+    """The transforms of these parameters.
 
     Raises
     ------
@@ -44,18 +44,18 @@ def checked_transforms(of: str, given: Any, params: Mapping[str, np.ndarray]) ->
         If one is invalid, or if a parameter is not in its support.
     """
     if given is None:
-        return Transforms(), {}
+        return Transforms()
     if not isinstance(given, Mapping) or not given or not given.keys() <= params.keys():
         got = f"keys {sorted(map(str, given))}" if isinstance(given, Mapping) else described(given)
         raise ValueError(f"transforms of {of} must be None or a dict for some of params, {sorted(params)}; got {got}.")
-    each, identity = {}, {}
+    each = {}
     for name, value in given.items():
         label = f"transforms[{name!r}] of {of}"
-        each[name] = _checked(label, value, params[name])
-        u = unconstrained(f"params[{name!r}] of {of}", each[name], params[name])
-        _require_log_det(label, each[name], u)
-        identity[name] = _identity(value, each[name], u)
-    return Transforms(each), identity
+        transform = _checked(label, value, params[name])
+        u = unconstrained(f"params[{name!r}] of {of}", transform, params[name])
+        _require_log_det(label, transform, u)
+        each[name] = transform._replace(identity=_identity(value, transform, u))
+    return Transforms(each)
 
 
 def unconstrained(label: str, transform: Transform, value: np.ndarray) -> np.ndarray:
@@ -66,14 +66,14 @@ def unconstrained(label: str, transform: Transform, value: np.ndarray) -> np.nda
     ValueError
         If the value is not in the support, or on its boundary.
     """
+    theta = tf.constant(value)
     try:
-        u = np.asarray(transform.inverse(tf.constant(value)))
-        back = np.asarray(transform.forward(tf.constant(u)))  # of another tensor, since bijectors remember theirs
+        holds = bool(transform.holds(theta))
     except Exception:  # bijectors that check their arguments
-        u = back = np.array(np.nan)
-    if not np.isfinite(u).all() or back.shape != value.shape or not np.allclose(back, value, rtol=CLOSE, atol=CLOSE):
+        holds = False
+    if not holds:
         raise ValueError(f"{label} must have {transform.support}; got {_shown(value)}.")
-    return u
+    return np.asarray(transform.inverse(theta))
 
 
 def _shown(value: np.ndarray) -> str:
@@ -91,9 +91,9 @@ def _checked(label: str, value: Any, like: np.ndarray) -> Transform:
 
 
 def _transform(label: str, value: Any, like: np.ndarray) -> Transform:
-    bijectors = tfp().bijectors
     if isinstance(value, str) and value in SUPPORTS:
         _require_room(label, value, like)
+        bijectors = tfp().bijectors
         words = {
             "positive": bijectors.Exp,
             "unit": bijectors.Sigmoid,
@@ -108,15 +108,17 @@ def _transform(label: str, value: Any, like: np.ndarray) -> Transform:
         bounds = np.array([low, high], like.dtype)
         if not bounds[0] < bounds[1]:
             raise ValueError(f"{label} must have low below high in {like.dtype}; got {value!r}.")
-        return _of_bijector(bijectors.Sigmoid(*bounds), like, f"numbers between {low:g} and {high:g}, not the bounds")
-    if isinstance(value, bijectors.Bijector):
+        return _of_bijector(
+            tfp().bijectors.Sigmoid(*bounds), like, f"numbers between {low:g} and {high:g}, not the bounds"
+        )
+    if may_be_of_tfp(value) and isinstance(value, tfp().bijectors.Bijector):
         return _of_bijector(value, like, f"values that the bijector {value.name} returns")
     if isinstance(value, str | type) or not all(callable(getattr(value, method, None)) for method in METHODS):
         raise ValueError(f"{label} must be {MUST}; got {value!r}.")
     return Transform(
-        value.forward,
-        value.inverse,
-        lambda u: tf.reduce_sum(value.forward_log_det_jacobian(u)),
+        _afresh(value.forward),
+        _afresh(value.inverse),
+        _afresh(lambda u: tf.reduce_sum(value.forward_log_det_jacobian(u))),
         f"values that {type(value).__name__} returns",
     )
 
@@ -132,11 +134,20 @@ def _of_bijector(bijector: Any, like: np.ndarray, support: str) -> Transform:
     """The log determinant is that of all elements together, not one for each."""
     rank = len(bijector.inverse_event_shape(like.shape))
     return Transform(
-        bijector.forward,
-        bijector.inverse,
-        lambda u: tf.reshape(bijector.forward_log_det_jacobian(u, event_ndims=rank), []),
+        _afresh(bijector.forward),
+        _afresh(bijector.inverse),
+        _afresh(lambda u: tf.reshape(bijector.forward_log_det_jacobian(u, event_ndims=rank), [])),
         support,
     )
+
+
+def _afresh(function: Callable[[tf.Tensor], tf.Tensor]) -> Callable[[tf.Tensor], tf.Tensor]:
+    """The function of a tensor of its own in each call.
+
+    Bijectors remember their results, also in an object of the user's: what is remembered has no gradient in another
+    tape, and an inverse that is remembered checks nothing.
+    """
+    return lambda x: function(tf.identity(x))
 
 
 def _try(label: str, transform: Transform, value: np.ndarray) -> None:
@@ -144,7 +155,7 @@ def _try(label: str, transform: Transform, value: np.ndarray) -> None:
 
     def trial(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         u = transform.inverse(x)
-        theta, log_det = transform.forward(tf.identity(u)), transform.log_det(u)
+        theta, log_det = transform.forward(u), transform.log_det(u)
         types = {u.dtype, theta.dtype, log_det.dtype}
         if not u.shape.is_fully_defined() or theta.shape != x.shape or types != {x.dtype}:
             made = ", ".join(f"{t.dtype.name}{t.shape}" for t in (u, theta, log_det))
@@ -161,9 +172,7 @@ def _require_log_det(label: str, transform: Transform, at: np.ndarray) -> None:
     """Compare the log determinant with that of the derivatives, where the matrix is square and not large."""
     if at.size > MOST_DIFFERENTIATED:
         return
-    rng = np.random.default_rng(0)
-    for distance in AROUND:
-        u = tf.constant(at + at.dtype.type(distance) * rng.normal(size=at.shape).astype(at.dtype))
+    for u in _around(at, COMPARED):
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(u)
             theta = transform.forward(u)
@@ -172,7 +181,7 @@ def _require_log_det(label: str, transform: Transform, at: np.ndarray) -> None:
         ).astype(np.float64)
         if len(jacobian) != at.size:  # such as a simplex, whose last element follows from the others
             return
-        right, got = np.linalg.slogdet(jacobian)[1], float(transform.log_det(tf.identity(u)))
+        right, got = np.linalg.slogdet(jacobian)[1], float(transform.log_det(u))
         if not np.isclose(got, right, rtol=CLOSE, atol=CLOSE * at.size):
             raise ValueError(
                 f"{label} must have a forward_log_det_jacobian that is the logarithm of the determinant of its "
@@ -185,11 +194,14 @@ def _identity(value: Any, transform: Transform, at: np.ndarray) -> Any:
         return value
     if isinstance(value, interval):
         return [float(value.low), float(value.high)]
-    rng = np.random.default_rng(0)
-    points = [tf.constant(at + at.dtype.type(s) * rng.normal(size=at.shape).astype(at.dtype)) for s in (0.0, 0.1, 1.0)]
 
     def both(u: tf.Tensor) -> Any:
         return transform.forward(u), transform.log_det(u)
 
-    values = [x for u in points for x in summed(both(u))]
+    values = [x for u in _around(at, PROBED) for x in summed(both(u))]
     return function_identity(values, both, tf.TensorSpec(at.shape, at.dtype))
+
+
+def _around(at: np.ndarray, distances: Iterable[float]) -> list[tf.Tensor]:
+    rng = np.random.default_rng(0)
+    return [tf.constant(at + at.dtype.type(s) * rng.normal(size=at.shape).astype(at.dtype)) for s in distances]

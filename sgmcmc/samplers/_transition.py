@@ -40,7 +40,7 @@ class TransitionChoices(Choices):
         if self.minibatches.minibatch.wants_importance:
             raise self.refuse("subsampling", "have weights with a transition, which has no mode", "preferential()")
 
-    @property
+    @cached_property
     def constraints(self) -> Transforms:
         """None, also where the prior is a joint distribution."""
         return Transforms()

@@ -13,7 +13,7 @@ from sgmcmc.core.checks import attempted
 from sgmcmc.core.probability import tfp
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.some import some_rows
-from sgmcmc.samplers._common import DTYPES
+from sgmcmc.samplers._checks import require_float_type
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._joint import SAME, Joint, is_joint
 
@@ -88,9 +88,8 @@ def fromTfp(
     >>> bool(abs(out["sd"].mean() - 0.5) < 0.05)
     True
     """
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype of {NAME} must be 'float32' or 'float64'; got {dtype!r}.")
-    data = checked_dataset(NAME, dataset, integers, np.dtype(dtype))
+    float_type = require_float_type(NAME, dtype)
+    data = checked_dataset(NAME, dataset, integers, np.dtype(float_type.as_numpy_dtype))
     if isinstance(observed, str) or not isinstance(observed, Collection) or not observed:
         raise ValueError(f"observed of {NAME} must be a list of at least one name; got {observed!r}.")
     joints = [_joint(model, some_rows(data, n)) for n in (FEW, MORE)]
@@ -115,13 +114,12 @@ def fromTfp(
     def log_density(params: Tree, given: Tree, of: Collection[str]) -> tf.Tensor:
         return _joint(model, given).log_density(dict(params) | {name: given[name] for name in observed}, of)
 
-    start = joints[0].start()
     return {
         "logLik": lambda params, dataset: log_density(params, dataset, observed),
         "dataset": dataset,
-        "params": {name: start[name] for name in hidden},
+        "params": joints[0].start(hidden),
         "logPrior": lambda params: log_density(params, rows, hidden),
-        "transforms": joints[0].transforms(but=[*observed, *(transforms or ())]) | dict(transforms or {}) or None,
+        "transforms": joints[0].transforms(transforms, but=observed) or None,
         "integers": integers,
         "dtype": dtype,
     }

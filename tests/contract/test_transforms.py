@@ -39,6 +39,10 @@ def run(sampler=sgld, **changed):
     return sampler(logLik, DATASET, **given | changed)
 
 
+def set_up(**changed):
+    return run(lambda *given, nIters, verbose, **settings: sgmcmc.sgldSetup(*given, **settings), **changed)
+
+
 @cache
 def whole(n_chains=None):
     return run(nChains=n_chains)
@@ -93,8 +97,7 @@ def test_the_same_draws_stepped_saved_and_resumed(n_chains, tmp_path):
     with pytest.raises(ValueError, match=r"transforms of sgld must be what it was .*'positive'.*got .*'probes'"):
         run(nChains=n_chains, storage=path, resume=True, transforms={"sd": tfb.Softplus(), "omega": "simplex"})
 
-    setup = {"nIters": None, "verbose": None, "nChains": n_chains}
-    sampler = run(lambda *a, nIters, verbose, **k: sgmcmc.sgldSetup(*a, **k), **setup)
+    sampler = set_up(nChains=n_chains)
     last = (slice(None), -1) if n_chains else -1
     sess = initSess(sampler, verbose=False)
     sgmcmcStep(sampler, sess, nSteps=10)
@@ -105,7 +108,7 @@ def test_the_same_draws_stepped_saved_and_resumed(n_chains, tmp_path):
 
 
 def test_what_is_assigned_to_a_session_is_constrained():
-    sampler = run(lambda *a, nIters, verbose, **k: sgmcmc.sgldSetup(*a, **k), stepsize=1e-9)
+    sampler = set_up(stepsize=1e-9)
     sess = initSess(sampler, verbose=False)
     np.testing.assert_allclose(getParams(sampler, sess)["omega"], PARAMS["omega"], rtol=1e-5)
     sampler.params["omega"].assign([0.7, 0.1, 0.1, 0.1])
@@ -114,6 +117,9 @@ def test_what_is_assigned_to_a_session_is_constrained():
     sampler.params["sd"].assign(-1.0)
     with pytest.raises(ValueError, match=r"params\['sd'\] of a session must have positive numbers; got -1.0"):
         sgmcmcStep(sampler, sess)
+    sampler.params["sd"].assign(0.0)
+    with pytest.raises(ValueError, match=r"params\['sd'\] of a session must have positive numbers; got 0.0"):
+        sgmcmcStep(sampler, sess)
     sampler.params["sd"].assign(1.0)
     sampler.params["omega"].assign([0.2, 0.2, 0.2, 0.2])
     with pytest.raises(ValueError, match=r"params\['omega'\] of a session must have .* sum to 1"):
@@ -121,9 +127,7 @@ def test_what_is_assigned_to_a_session_is_constrained():
 
 
 def test_other_chains_keep_their_bits_when_one_is_assigned():
-    sampler, other = (
-        run(lambda *a, nIters, verbose, **k: sgmcmc.sgldSetup(*a, **k), nChains=3, seed=1) for _ in range(2)
-    )
+    sampler, other = (set_up(nChains=3, seed=1) for _ in range(2))
     for one in (sampler, other):
         sgmcmcStep(one, initSess(one, verbose=False), nSteps=5)
     moved = sampler.params["sd"].numpy()
@@ -138,10 +142,10 @@ def test_other_chains_keep_their_bits_when_one_is_assigned():
 
 def test_starts_are_constrained_and_their_spread_is_not():
     starts = {"mu": [0.0, 1.0], "sd": [0.5, 3.0], "omega": [[0.25] * 4, [0.1, 0.1, 0.1, 0.7]]}
-    sampler = run(lambda *a, nIters, verbose, **k: sgmcmc.sgldSetup(*a, **k), nChains=2, starts=starts)
+    sampler = set_up(nChains=2, starts=starts)
     for name, theta in starts.items():
         np.testing.assert_allclose(sampler.params[name], theta, rtol=1e-5)
-    sampler = run(lambda *a, nIters, verbose, **k: sgmcmc.sgldSetup(*a, **k), nChains=500, starts=0.2)
+    sampler = set_up(nChains=500, starts=0.2)
     log_sd = np.log(sampler.params["sd"])
     assert abs(log_sd.mean() - np.log(1.5)) < 0.05 and 0.17 < log_sd.std() < 0.23
     with pytest.raises(ValueError, match=r"starts\['sd'\] of sgld must have positive numbers; got -3"):
@@ -368,7 +372,7 @@ def test_bad_ones_are_named(changed, message):
 
 
 def test_a_transition_and_a_pseudo_variance_have_none():
-    sampler = run(lambda *a, nIters, verbose, **k: sgmcmc.sgldSetup(*a, **k))
+    sampler = set_up()
     with pytest.raises(ValueError, match=r"sampler of pseudoVariance must have no transforms"):
         sgmcmc.diagnostics.pseudoVariance(sampler, {name: np.array([x]) for name, x in PARAMS.items()})
     with pytest.raises(ValueError, match=r"transforms of sample must be None with a transition"):
