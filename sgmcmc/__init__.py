@@ -16,6 +16,7 @@ from sgmcmc.samplers.baoab import baoab, baoabSetup
 from sgmcmc.samplers.ccadl import ccadl, ccadlSetup
 from sgmcmc.samplers.datasets import getDataset
 from sgmcmc.samplers.estimators import controlVariates, saga, svrg
+from sgmcmc.samplers.from_keras import KerasNetwork, fromKeras
 from sgmcmc.samplers.from_tfp import fromTfp
 from sgmcmc.samplers.psgld import psgld, psgldSetup
 from sgmcmc.samplers.reducers import runningCovariance, runningMean
@@ -41,6 +42,7 @@ __all__ = [
     "Estimate",
     "Given",
     "Gradient",
+    "KerasNetwork",
     "Minibatch",
     "ModeSearchError",
     "NoRoomError",
@@ -59,6 +61,7 @@ __all__ = [
     "controlVariates",
     "cyclical",
     "dpMixture",
+    "fromKeras",
     "fromTfp",
     "getDataset",
     "getParams",

@@ -9,8 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import process
-from sgmcmc.core.checks import attempted
+from sgmcmc.core.checks import attempted, require_count
 from sgmcmc.core.tracing import trace
+from sgmcmc.core.types import Tree
+from sgmcmc.dataset.elsewhere import is_on_disk
 from sgmcmc.dataset.entry import converted
 
 if TYPE_CHECKING:
@@ -20,17 +22,39 @@ BLOCK = 2**22  # numbers in the draws and results of one block, and in the colum
 
 
 def predictions(
-    draws: Draws, function: Callable, dataset: Mapping[str, Any] | None, quantiles: Sequence[float]
+    draws: Draws,
+    function: Callable,
+    dataset: Mapping[str, Any] | None,
+    quantiles: Sequence[float],
+    batch_size: int | None,
 ) -> dict[str, np.ndarray]:
     """The results described in `Draws.predict`."""
     if not draws or not len(draws.iterations):
         raise ValueError("predict needs draws; there are none.")
     process.use()
-    names = _names(quantiles)
+    names, of = _names(quantiles), _Function(function)
+    entries = None if dataset is None else _entries(dataset, draws.settings)
+    if batch_size is None:
+        return _of_rows(draws, of, () if entries is None else (_rows(entries, slice(None), draws.settings),), names)
+    batch_size = require_count("batchSize", "predict", batch_size, at_least=1)
+    parts = []
+    for start in range(0, n_rows := _length(entries), batch_size):
+        rows = _rows(entries or {}, slice(start, min(start + batch_size, n_rows)), draws.settings)
+        part = _of_rows(draws, of, (rows,), names)
+        if part["mean"].shape[:1] != (n := min(batch_size, n_rows - start),):
+            raise ValueError(
+                f"function of predict must return a row for each of the dataset if there is a batchSize; got shape "
+                f"{part['mean'].shape} for {n} rows."
+            )
+        parts.append(part)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _of_rows(draws: Draws, function: _Function, given: tuple[Tree, ...], names: Mapping[str, float]) -> dict[str, Any]:
+    """The results for some rows of the dataset, which are in memory."""
     params = draws.groups["posterior"]  # [C, T, ...]; may be on disk
-    given = () if dataset is None else (_tensors(dataset, draws.settings),)
     specs = {name: tf.TensorSpec(array.shape[2:], tf.as_dtype(array.dtype)) for name, array in params.items()}
-    of_block, shape = _compiled(function, specs, given)
+    of_block, shape = function.compiled(specs, given)
     n_chains, n_draws = draws.nChains or 1, len(draws.iterations)
     size = int(np.prod(shape))
     step = max(1, BLOCK // max(1, size, *(int(np.prod(array.shape[2:])) for array in params.values())))
@@ -41,7 +65,7 @@ def predictions(
             block = {
                 name: tf.constant(np.asarray(array[chain, start : start + step])) for name, array in params.items()
             }
-            values = of_block(block).numpy()
+            values = of_block(block, *given).numpy()
             if names:
                 kept.append(values)
             # Blocks are combined by their means, not by a difference of large sums, which would cancel.
@@ -67,32 +91,64 @@ def _names(quantiles: Any) -> dict[str, float]:
     return {f"{100 * q:.10g}%": q for q in levels}
 
 
-def _tensors(dataset: Any, settings: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """The dataset as tensors, with the types that the sampler gave its own dataset."""
+def _entries(dataset: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The dataset with the types that the sampler gave its own; what is on disk stays there."""
     if not isinstance(dataset, Mapping):
         raise ValueError(f"dataset of predict must be None or a dict of arrays; got {type(dataset).__name__}.")
+    return {name: entry if is_on_disk(entry) else _converted(name, entry, settings) for name, entry in dataset.items()}
+
+
+def _converted(name: str, entry: Any, settings: Mapping[str, Any]) -> np.ndarray:
     integers, dtype = settings.get("integers", ()), np.dtype(settings.get("dtype", "float32"))
+    return converted("predict", name, entry, name in integers, dtype)
+
+
+def _length(entries: Mapping[str, Any] | None) -> int:
+    lengths = {name: entry.shape[0] if entry.shape else 0 for name, entry in (entries or {}).items()}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        raise ValueError(f"dataset of predict must have entries of one length if there is a batchSize; got {lengths}.")
+    return next(iter(lengths.values()))
+
+
+def _rows(entries: Mapping[str, Any], rows: slice, settings: Mapping[str, Any]) -> dict[str, tf.Tensor]:
     return {
-        name: tf.constant(converted("predict", name, entry, name in integers, dtype)) for name, entry in dataset.items()
+        name: tf.constant(
+            _converted(name, entry[rows], settings) if is_on_disk(entry) else entry[rows] if entry.shape else entry
+        )
+        for name, entry in entries.items()
     }
 
 
-def _compiled(function: Any, specs: dict[str, tf.TensorSpec], given: tuple) -> tuple[Callable, tuple[int, ...]]:
-    """The function for a block of draws, and the shape of its result for one."""
+class _Function:
+    """The function of one draw, compiled once for all rows of one shape."""
 
-    def of_one(params: dict) -> tf.Tensor:
-        result = tf.convert_to_tensor(function(params, *given))
-        return result if result.dtype.is_floating else tf.cast(result, tf.float64)
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._compiled: dict[Any, tuple[Callable, tuple[int, ...]]] = {}
 
-    must = f"function of predict must be one of {'(params, dataset)' if given else 'params'} in TensorFlow operations"
-    if not callable(function):
-        raise ValueError(f"{must}; got {function!r}.")
-    output = attempted(must, lambda: trace(of_one, specs)).structured_outputs
-    if not output.shape.is_fully_defined():
-        raise ValueError(f"{must}, with a result of one shape; got shape {output.shape}.")
+    def compiled(self, specs: dict[str, tf.TensorSpec], given: tuple[Tree, ...]) -> tuple[Callable, tuple[int, ...]]:
+        """The function of a block of draws, and the shape of its result for one."""
+        rows = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), given)
+        key = repr(rows)
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(specs, rows)
+        return self._compiled[key]
 
-    def of_block(params: dict) -> tf.Tensor:
-        return tf.map_fn(of_one, params, fn_output_signature=output.dtype)
+    def _compile(self, specs: dict[str, tf.TensorSpec], rows: tuple) -> tuple[Callable, tuple[int, ...]]:
+        def of_one(params: dict, *given: dict) -> tf.Tensor:
+            result = tf.convert_to_tensor(self._function(params, *given))
+            return result if result.dtype.is_floating else tf.cast(result, tf.float64)
 
-    block = {name: tf.TensorSpec([None, *spec.shape], spec.dtype) for name, spec in specs.items()}
-    return trace(of_block, block), tuple(output.shape)
+        signature = "(params, dataset)" if rows else "params"
+        must = f"function of predict must be one of {signature} in TensorFlow operations"
+        if not callable(self._function):
+            raise ValueError(f"{must}; got {self._function!r}.")
+        output = attempted(must, lambda: trace(of_one, specs, *rows)).structured_outputs
+        if not output.shape.is_fully_defined():
+            raise ValueError(f"{must}, with a result of one shape; got shape {output.shape}.")
+
+        def of_block(params: dict, *given: dict) -> tf.Tensor:
+            return tf.map_fn(lambda one: of_one(one, *given), params, fn_output_signature=output.dtype)
+
+        block = {name: tf.TensorSpec([None, *spec.shape], spec.dtype) for name, spec in specs.items()}
+        return trace(of_block, block, *rows), tuple(output.shape)

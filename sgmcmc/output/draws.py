@@ -308,6 +308,7 @@ class Draws(dict[str, Any]):
         function: Callable[..., tf.Tensor],
         dataset: Mapping[str, Any] | None = None,
         quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+        batchSize: int | None = None,
     ) -> dict[str, np.ndarray]:
         """Mean, sd and quantiles over all draws of a function of the parameters.
 
@@ -319,12 +320,16 @@ class Draws(dict[str, Any]):
             `params`, and returns a tensor of any shape, such as a prediction for each
             row of the dataset.
         dataset : dict of str to array_like, optional
-            Passed to the function as a whole, with the types that the sampler gave its
-            own dataset.
+            Passed to the function as a whole, or in batches, with the types that the
+            sampler gave its own dataset. Arrays on disk may be given too.
         quantiles : sequence of float, optional
             Numbers in (0, 1). They need the results of all draws in memory; with
             ``()``, only those of a block are held. ``out[::10].predict(...)`` takes
             every tenth draw.
+        batchSize : int, optional
+            How many rows of the dataset are taken at a time, so that memory is bounded
+            for any number of rows. The function then returns a row for each. All draws
+            are read for each batch; by default all rows are taken at once.
 
         Returns
         -------
@@ -354,7 +359,7 @@ class Draws(dict[str, Any]):
         """
         from sgmcmc.output._predictions import predictions
 
-        return predictions(self, function, dataset, quantiles)
+        return predictions(self, function, dataset, quantiles, batchSize)
 
     def ksd(self, scale: float | Mapping[str, Any] = 1.0) -> float:
         """The kernel Stein discrepancy of the draws, by their gradients.

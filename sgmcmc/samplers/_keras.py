@@ -1,0 +1,171 @@
+"""A Keras model as a function of its weights, each of which has a readable name."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.checks import attempted
+from sgmcmc.core.types import Tree
+
+REPLACED = {"BatchNormalization": "use LayerNormalization or GroupNormalization in its place"}
+LEFT_OUT = "leave it out"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A built model whose outputs depend on its inputs and its trainable weights alone.
+
+    Parameters
+    ----------
+    model : keras.Model
+    names : tuple of str
+        One for each trainable weight, in the model's order.
+    inputs : tuple of str
+        The entries of the dataset that the model takes.
+    state : tuple of tf.Tensor
+        Its other variables, which never change.
+    """
+
+    model: Any
+    names: tuple[str, ...]
+    inputs: tuple[str, ...]
+    state: tuple[tf.Tensor, ...]
+
+    def values(self) -> dict[str, np.ndarray]:
+        """The weights that the model has now."""
+        return {name: v.numpy() for name, v in zip(self.names, self.model.trainable_variables, strict=True)}
+
+    def call(self, params: Mapping[str, Any], dataset: Mapping[str, Any]) -> tf.Tensor:
+        """The outputs for some observations, [n, ...]."""
+        values = [params[name] for name in self.names]
+        return _called(self.model, values, self.state, _given(self.inputs, dataset), training=False).outputs
+
+    def assign(self, params: Mapping[str, Any]) -> None:
+        """Give the model these weights."""
+        for name, variable in zip(self.names, self.model.trainable_variables, strict=True):
+            variable.assign(params[name])
+
+
+def read(of: str, model: Any, inputs: tuple[str, ...], rows: Tree, dtype: tf.DType) -> Weights:
+    """The weights of a model, which is tried on a few observations and built if it is not.
+
+    Raises
+    ------
+    ValueError
+        If it is no model, has no weights, or computes with anything but its weights.
+    """
+    import keras
+
+    if not isinstance(model, keras.Model):
+        raise ValueError(f"model of {of} must be a model of Keras 3; got {_class(model)}.")
+    if keras.backend.backend() != "tensorflow":
+        raise ValueError(f"model of {of} must be for the backend 'tensorflow'; got {keras.backend.backend()!r}.")
+    must = f"model of {of} must be a model that can be called with {' and '.join(f'dataset[{x!r}]' for x in inputs)}"
+    if not model.built:
+        attempted(must, lambda: model(_given(inputs, rows)))
+    variables = model.trainable_variables
+    if not variables:
+        raise ValueError(f"model of {of} must have trainable weights; got none.")
+    names = _names(model)
+    policies = {layer.name: layer.dtype_policy.name for layer in _layers(model) if layer.weights}
+    if wrong := {name: policy for name, policy in policies.items() if policy != dtype.name}:
+        raise ValueError(f"model of {of} must have layers of {dtype.name}, the dtype of {of}; got {wrong}.")
+    if constraints := [name for name, v in zip(names, variables, strict=True) if v.constraint is not None]:
+        raise ValueError(
+            f"model of {of} must have no constraints; got one of {constraints[0]!r}. Leave it out, and give its "
+            f"weights a transform, such as network['transforms'] = {{{constraints[0]!r}: 'positive'}}."
+        )
+    attempted(must, lambda: _require_fixed(of, model, _given(inputs, rows)))
+    return Weights(model, names, inputs, tuple(tf.convert_to_tensor(v.value) for v in model.non_trainable_variables))
+
+
+def _given(inputs: Sequence[str], dataset: Mapping[str, Any]) -> Any:
+    return dataset[inputs[0]] if len(inputs) == 1 else [dataset[name] for name in inputs]
+
+
+class _Called(NamedTuple):
+    """What a call of a model returned, and what else it did."""
+
+    outputs: Any
+    state: list[tf.Tensor]
+    losses: list[tf.Tensor]
+
+
+def _called(model: Any, weights: Sequence[Any], state: Sequence[Any], given: Any, *, training: bool) -> _Called:
+    """Call a model with these values of its variables, which keep their own."""
+    import keras
+
+    variables = [*model.trainable_variables, *model.non_trainable_variables]
+    with keras.StatelessScope(list(zip(variables, [*weights, *state], strict=True)), collect_losses=True) as scope:
+        outputs = model(given, training=training)
+        return _Called(outputs, [scope.get_current_value(v) for v in model.non_trainable_variables], model.losses)
+
+
+def _require_fixed(of: str, model: Any, given: Any) -> None:
+    """Refuse layers with a state, with randomness, or with losses of their own."""
+    weights = [tf.convert_to_tensor(v.value) for v in model.trainable_variables]
+    state = [tf.convert_to_tensor(v.value) for v in model.non_trainable_variables]
+    changed = []
+    for training in (True, False):
+        called = _called(model, weights, state, given, training=training)
+        if called.losses:
+            raise ValueError(
+                f"model of {of} must have no regularizers and no losses of its own, since `prior` says what they do; "
+                f"got {len(called.losses)}. A penalty c * w^2 in a loss that is a mean over N is a prior of the "
+                "standard deviation (2 * c * N)^-0.5."
+            )
+        pairs = zip(model.non_trainable_variables, state, called.state, strict=True)
+        changed.append({id(variable) for variable, a, b in pairs if not np.array_equal(a, b)})
+    layers = {}
+    for layer in _layers(model):  # the last one that has the variable is the innermost
+        for variable in layer.variables:
+            if id(variable) in changed[1] or (layer.trainable and id(variable) in changed[0]):
+                layers[id(variable)] = layer
+    if layers:
+        said = {f"{layer.name!r}, {_class(layer)}": REPLACED.get(_class(layer), LEFT_OUT) for layer in layers.values()}
+        raise ValueError(
+            f"model of {of} must have outputs that depend on its weights and on one observation, not on random numbers "
+            f"or on a state; got {'; '.join(f'{layer}: {what}' for layer, what in said.items())}. Layers with "
+            "trainable=False are used as for predictions."
+        )
+
+
+def _class(value: Any) -> str:
+    return type(value).__name__
+
+
+def _layers(model: Any) -> list[Any]:
+    return list(model._flatten_layers(include_self=False))
+
+
+def _names(model: Any) -> tuple[str, ...]:
+    """Paths of the weights, such as "dense.kernel".
+
+    Layers that Keras has named are counted from the first of this model, so that names
+    do not depend on which models were made before.
+    """
+    named_by_keras = {layer.name: word for layer in _layers(model) if (word := _word(layer)) is not None}
+    short, counts, taken, names = {model.name: ""}, Counter[str](), Counter[str](), []
+    for variable in model.trainable_variables:
+        for segment in variable.path.split("/"):
+            if segment not in short:
+                word = named_by_keras.get(segment, segment)
+                short[segment] = f"{word}_{counts[word]}" if counts[word] else word
+                counts[word] += segment in named_by_keras
+        name = ".".join(short[segment] for segment in variable.path.split("/") if short[segment])
+        names.append(f"{name}_{taken[name]}" if taken[name] else name)
+        taken[name] += 1
+    return tuple(names)
+
+
+def _word(layer: Any) -> str | None:
+    """What Keras calls layers of this class, if this one has such a name."""
+    word = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", _class(layer))).lower()
+    return word if re.fullmatch(rf"{word}(_\d+)?", layer.name) else None
