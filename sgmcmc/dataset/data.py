@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from sgmcmc.dataset.layout import Layout
+from sgmcmc.dataset.tables import Level
 
 BLOCK_BYTES = 2**24
 
@@ -16,6 +17,7 @@ class Data(Protocol):
 
     size: int
     layout: Layout
+    levels: dict[str, list[Level]]
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Write the packed observations at `indices`, [m], to `out`, [m, width]."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from sgmcmc.dataset.layout import Layout, extremes, may_be_index
+from sgmcmc.dataset.tables import Level
 
 SAMPLED_ROWS = 1024
 
@@ -45,10 +46,14 @@ class Elsewhere:
     entries : mapping of str to Entry
         The type and shape of each entry. Fetched arrays are converted and checked for
         NaN and infinite numbers.
+    levels : mapping of str to list, optional
+        What the codes of each entry of categories stand for.
     """
 
-    def __init__(self, source: Takes, entries: Mapping[str, Entry]) -> None:
-        self.size, self._source = len(source), source
+    def __init__(
+        self, source: Takes, entries: Mapping[str, Entry], levels: Mapping[str, list[Level]] | None = None
+    ) -> None:
+        self.size, self._source, self.levels = len(source), source, dict(levels or {})
         self.layout = Layout(entries)
         self._attempt: Callable[[Mapping[str, np.ndarray]], None] | None = None
         self._tried: dict[str, tuple[np.ndarray, np.ndarray]] = {}

@@ -65,6 +65,11 @@ def _kind(value: Any, array: np.ndarray) -> str:
     """What is not a number in it: columns of a data frame, or the type of the array."""
     types: Any = getattr(value, "dtypes", None)
     if not hasattr(types, "items"):
+        if array.dtype.kind in "mM":
+            return f"times of dtype {array.dtype}; (x - x.min()) / np.timedelta64(1, 's') makes numbers of them"
+        word = next((x for x in array.flat if isinstance(x, str)), None)
+        if word is not None:
+            return f"strings such as {str(word)!r}; pandas.Categorical(x) makes categories of them"
         return f"dtype {array.dtype}"
     others = {name: str(dtype) for name, dtype in types.items() if getattr(dtype, "kind", "O") not in "biuf"}
     return f"{described(value)} with columns {others}, which must be left out or coded as numbers"

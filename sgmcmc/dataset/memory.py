@@ -9,13 +9,17 @@ import numpy as np
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.layout import Layout, aligned_zeros, shared_tensor
+from sgmcmc.dataset.tables import Level
 
 
 class InMemory:
-    """Observations packed from ``{name: array [N, ...]}`` of 4- and 8-byte numbers; N is `size`."""
+    """Observations packed from ``{name: array [N, ...]}`` of 4- and 8-byte numbers; N is `size`.
 
-    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.size = len(next(iter(arrays.values())))
+    `levels` says for each entry of categories what its codes stand for.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], levels: Mapping[str, list[Level]] | None = None) -> None:
+        self.size, self.levels = len(next(iter(arrays.values()))), dict(levels or {})
         self.layout = Layout({name: (array.dtype, array.shape[1:]) for name, array in arrays.items()})
         self._words = aligned_zeros(self.size, self.layout.width)
         for name, view in self.arrays().items():

@@ -14,7 +14,7 @@ class Some:
     """Observations of `data` at sorted `indices`, [m]; m is `size`."""
 
     def __init__(self, data: Data, indices: np.ndarray) -> None:
-        self.size, self.layout, self.indices = len(indices), data.layout, indices
+        self.size, self.layout, self.levels, self.indices = len(indices), data.layout, data.levels, indices
         self._words = aligned_zeros(self.size, self.layout.width)
         data.take(indices, self._words)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from sgmcmc.core.checks import require_flag
 from sgmcmc.core.progress import Progress
+from sgmcmc.dataset.tables import with_levels
 from sgmcmc.diagnostics._per_draw import read, require_finite
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.model import LogLik, LogPrior
@@ -44,7 +45,7 @@ def fullGradients(
         own, of shape (T, *shape) for T draws.
     logLik : callable
         As for the samplers.
-    dataset : dict of str to array_like, or an object
+    dataset : dict of str to array_like, a table, or an object
         As for the samplers; may be on disk.
     logPrior : callable, optional
         As for the samplers.
@@ -90,7 +91,7 @@ def fullGradients(
             f"draws of {NAME} must be the result of a sampler or a dict of arrays with the names of logLik's "
             f"parameters; got {type(draws).__name__}."
         )
-    settings = draws.settings if isinstance(draws, Draws) else {"dtype": "float64"}
+    settings: Mapping[str, Any] = draws.settings if isinstance(draws, Draws) else {"dtype": "float64"}
     points = read(NAME, "draws", draws, nChains, settings.get("parameters"))
     require_finite(NAME, "draws", points)
     n_axes, shown = len(points.lead), require_flag("verbose", NAME, verbose)
@@ -103,6 +104,7 @@ def fullGradients(
     params = {name: array[(0,) * n_axes] for name, array in points.arrays.items()}
     if is_joint(logPrior):
         logPrior = Joint(f"logPrior of {NAME}", logPrior).log_prior
+    dataset = with_levels(NAME, dataset, settings.get("levels", {}))
     choices = Choices(NAME, dataset, params, 1.0, 1, 0, logLik=logLik, logPrior=logPrior, **options)
     posterior, flat = Posterior(choices.model, points.shapes), points.flat()
     gradients = np.empty(flat.shape)

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sgmcmc.output import labels
 from sgmcmc.output.draws import Draws
+from sgmcmc.output.labels import label
 
 
 class Element(NamedTuple):
@@ -33,7 +35,7 @@ class Chains:
     """The draws that the plots read: a `Draws`, or a plain dict of arrays (T, ...)."""
 
     def __init__(self, draws: Any, function: str, argument: str = "draws") -> None:
-        self._function, self._argument = function, argument
+        self._function, self._argument, self.labels = function, argument, labels.of(draws)
         if isinstance(draws, Draws):
             if not draws:
                 raise ValueError(
@@ -73,6 +75,8 @@ class Chains:
         """The parameter and the leading indices that a name stands for."""
         if isinstance(name, str) and name in self._arrays:
             return name, ()
+        if isinstance(name, str) and (found := self._by_words(name)):
+            return found
         match = re.fullmatch(r"(.+?)\[\s*(-?\d+(?:\s*,\s*-?\d+)*)\s*\]", name) if isinstance(name, str) else None
         if match is None or match[1] not in self._arrays:
             known = ", ".join(repr(base) for base in islice(self._arrays, 12))
@@ -87,6 +91,16 @@ class Chains:
                 f"{argument} of {self._function} must lie within the shape of {base!r}, {shape}; got {name!r}."
             )
         return base, tuple(i % n for i, n in zip(index, shape, strict=False))
+
+    def _by_words(self, name: str) -> tuple[str, tuple[int, ...]] | None:
+        """What a name such as "effect[UA]" stands for."""
+        for base, axis in self.labels.items():
+            for k, word in enumerate(axis.words if name.startswith(f"{base}[") else ()):
+                rest = name.removeprefix(f"{base}[{word}").removesuffix("]")
+                place = (k, *(int(i) for i in re.findall(r"\d+", rest)))
+                if name == label(base, place, self.labels) and len(place) <= len(self.shape(base)):
+                    return base, place
+        return None
 
     def places(self, names: str | Sequence[str] | None) -> list[tuple[str, tuple[int, ...]]]:
         """The parameters and indices that these names stand for, each once.
@@ -129,7 +143,7 @@ class Chains:
         result = []
         for rest in rests:
             place = index + rest
-            name = label(base, place)
+            name = label(base, place, self.labels)
             where: Any = (Ellipsis, *rest)
             values = np.atleast_2d(block[where]).astype(np.float64)
             if not np.isfinite(values).all():
@@ -137,11 +151,6 @@ class Chains:
                 raise ValueError(f"{self._argument} of {self._function} must be finite; got {bad} in {name!r}.")
             result.append(Element(name, values, base, place))
         return result
-
-
-def label(base: str, place: tuple[int, ...]) -> str:
-    """The name of an element, such as "theta[0, 1]"."""
-    return f"{base}[{', '.join(map(str, place))}]" if place else base
 
 
 def references(reference: Any, chains: Chains, elements: list[Element], function: str) -> list[Reference | None]:

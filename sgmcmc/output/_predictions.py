@@ -14,6 +14,7 @@ from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.elsewhere import is_on_disk
 from sgmcmc.dataset.entry import converted
+from sgmcmc.dataset.tables import with_levels
 
 if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
@@ -93,6 +94,7 @@ def _names(quantiles: Any) -> dict[str, float]:
 
 def _entries(dataset: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The dataset with the types that the sampler gave its own; what is on disk stays there."""
+    dataset = with_levels("predict", dataset, settings.get("levels", {}))
     if not isinstance(dataset, Mapping):
         raise ValueError(f"dataset of predict must be None or a dict of arrays; got {type(dataset).__name__}.")
     return {name: entry if is_on_disk(entry) else _converted(name, entry, settings) for name, entry in dataset.items()}

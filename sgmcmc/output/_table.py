@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sgmcmc.output._diagnostics import diagnostics
-from sgmcmc.output._elements import Chains, label
+from sgmcmc.output._elements import Chains
 from sgmcmc.output.arviz import require_arviz
+from sgmcmc.output.labels import label
 
 if TYPE_CHECKING:
     import pandas as pd

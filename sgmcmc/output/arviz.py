@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sgmcmc.core.layout import dimension_names, reserved_names
+from sgmcmc.output.labels import of, with_words
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,6 +44,9 @@ def to_arviz(draws: Draws) -> xr.DataTree:
         tree = base.from_dict(groups, dims=dims, coords=coords)
     else:  # on disk: read only when used
         tree = _tree_of_arrays(groups, coords)
+    if labels := of(draws):
+        for group in {"posterior", "gradients"} & groups.keys():
+            tree[group].dataset = with_words(tree[group].to_dataset(), labels)
     tree.attrs.update(inference_library="sgmcmc", sampler=settings["sampler"], seed=str(draws.seed))
     return tree
 

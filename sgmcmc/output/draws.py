@@ -258,6 +258,48 @@ class Draws(dict[str, Any]):
         k = require_iterations("k", "burnIn", k)
         return self[int(np.searchsorted(self.iterations, k, side="right")) :]
 
+    def labelled(self, labels: Mapping[str, str | Sequence[Any]]) -> Draws:
+        """The same draws, with words for the elements of some parameters.
+
+        `summary`, the plots and `toArviz` then have "effect[UA]" in place of
+        "effect[3]".
+
+        Parameters
+        ----------
+        labels : dict of str to str or sequence
+            For a parameter, what stands along its first axis: the name of an entry of
+            the dataset that has categories, or a list of words.
+
+        Returns
+        -------
+        Draws
+
+        Raises
+        ------
+        ValueError
+            If a parameter is not stored or has no axis, or if there are not as many
+            distinct words as elements along its first axis.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import tensorflow as tf
+        >>> from sgmcmc import sgld
+        >>> frame = pd.DataFrame({"colour": ["red", "blue"] * 100, "y": [1.0, 3.0] * 100})
+        >>> frame = frame.astype({"colour": "category"})
+        >>> def logLik(params, dataset):
+        ...     return -((dataset["y"] - tf.gather(params["mean"], dataset["colour"])) ** 2)
+        >>> out = sgld(logLik, frame, {"mean": np.zeros(2)}, 1e-3, minibatchSize=20, nIters=999, verbose=False, seed=1)
+        >>> list(out.labelled({"mean": "colour"}).summary().index)
+        ['mean[blue]', 'mean[red]']
+        """
+        from sgmcmc.output.labels import checked_labels
+
+        labelled = self.copy()
+        labelled.settings = {**self.settings, "labels": checked_labels(self, labels)}
+        return labelled
+
     def summary(
         self, names: str | Sequence[str] | None = None, diagnostics: bool = True, weighted: bool = False
     ) -> pd.DataFrame:
@@ -321,7 +363,8 @@ class Draws(dict[str, Any]):
             row of the dataset.
         dataset : dict of str to array_like, optional
             Passed to the function as a whole, or in batches, with the types that the
-            sampler gave its own dataset. Arrays on disk may be given too.
+            sampler gave its own dataset, and the codes of its categories. Tables and
+            arrays on disk may be given too.
         quantiles : sequence of float, optional
             Numbers in (0, 1). They need the results of all draws in memory; with
             ``()``, only those of a block are held. ``out[::10].predict(...)`` takes

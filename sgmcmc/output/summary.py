@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sgmcmc.core.checks import require_flag
-from sgmcmc.output import tuning
-from sgmcmc.output._elements import label
+from sgmcmc.output import labels, tuning
 from sgmcmc.output._table import table
+from sgmcmc.output.labels import label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,12 +34,13 @@ def summary(
         )
     if not len(draws.iterations):
         raise ValueError("summary needs draws; there are none.")
+    words = labels.rows(draws)
     if weighted:
-        return table(draws, names, False, weights_of(draws))
+        return table(draws, names, False, weights_of(draws)).rename(index=words)
     result = table(draws, names, diagnosed)
     for column, values in _of_tuning(draws, list(result.index)).items():
         result[column] = values
-    return result
+    return result.rename(index=words)
 
 
 def weights_of(draws: Draws) -> dict[str, np.ndarray]:
@@ -73,19 +74,19 @@ def weights_of(draws: Draws) -> dict[str, np.ndarray]:
     return weights
 
 
-def _of_tuning(draws: Draws, labels: list[str]) -> dict[str, list[float]]:
+def _of_tuning(draws: Draws, elements: list[str]) -> dict[str, list[float]]:
     """The columns on the tuning of the sampler, with a value for each of these rows."""
     averages, settings = tuning.of_draws(draws), draws.settings
     columns: dict[str, list[float]] = {}
     if hot := tuning.temperatures(averages, settings):
         right = {name: tuning.right_temperature(settings, name) for name in hot}
         worst = max(hot, key=lambda name: abs(hot[name].mean - right[name]))
-        names = [_owner(label, settings["parameters"]) or worst for label in labels]
+        names = [_owner(row, settings["parameters"]) or worst for row in elements]
         columns |= _band("kinetic_temperature", "temperature", [hot.get(name, UNKNOWN) for name in names])
         columns["temperature_right"] = [right.get(name, np.nan) for name in names]
     if wide := tuning.variance_ratios(averages, settings):
         worst = max(wide, key=lambda name: abs(wide[name].mean - 1))
-        names = [_owner(label, settings["parameters"]) or worst for label in labels]
+        names = [_owner(row, settings["parameters"]) or worst for row in elements]
         columns |= _band("variance_ratio", "variance_ratio", [wide.get(name, UNKNOWN) for name in names])
     if expected := settings.get("expected"):
         ratios = {
@@ -95,8 +96,8 @@ def _of_tuning(draws: Draws, labels: list[str]) -> dict[str, list[float]]:
         }
         for name in settings.get("transforms", {}):  # its elements are not those that the chain moves
             largest = float(np.max(expected["sdRatio"][name]))
-            ratios |= {row: largest for row in labels if _owner(row, settings["parameters"]) == name}
-        columns["expected_sd_ratio"] = [ratios.get(row, np.nan) for row in labels]
+            ratios |= {row: largest for row in elements if _owner(row, settings["parameters"]) == name}
+        columns["expected_sd_ratio"] = [ratios.get(row, np.nan) for row in elements]
     return columns
 
 
@@ -108,7 +109,7 @@ def _band(column: str, stem: str, bands: list[tuning.Band]) -> dict[str, list[fl
     }
 
 
-def _owner(label: str, of_parameters: Sequence[str]) -> str | None:
-    """The parameter of an element, by its label such as theta[0, 1]; None for what `collect` made."""
-    name = label if label in of_parameters else label.rpartition("[")[0]
+def _owner(element: str, of_parameters: Sequence[str]) -> str | None:
+    """The parameter of an element, by its name such as theta[0, 1]; None for what `collect` made."""
+    name = element if element in of_parameters else element.rpartition("[")[0]
     return name if name in of_parameters else None

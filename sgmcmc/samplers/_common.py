@@ -199,14 +199,15 @@ class CommonChoices:
     @property
     def settings(self) -> dict[str, Any]:
         """What the user chose, by R's names and as JSON."""
-        starts = self.chain_starts
+        starts, levels = self.chain_starts, self.data.levels
         return {
             "sampler": self.sampler,
             "parameters": sorted(self.start),
             "N": self.data.size,
             "stepsize": {name: _described(eps, self.float_type) for name, eps in self.stepsizes.items()},
             "seed": self.random_seed,
-            "integers": sorted(self.integers),
+            "integers": sorted({*self.integers, *levels}),
+            **({"levels": levels} if levels else {}),
             "dtype": self.dtype,
             "nChains": self.n_chains,
             "starts": {k: checksum(v) for k, v in starts.items()} if isinstance(starts, dict) else starts,

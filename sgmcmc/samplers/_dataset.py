@@ -14,12 +14,13 @@ from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry, Takes, is_on_disk
 from sgmcmc.dataset.entry import converted, described, integer_type, numeric
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.tables import as_columns, categories
 
 PROBED = 2  # observations that show the entries of a user's dataset object
 
 
 def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
-    """The data, with every entry converted to its type.
+    """The data, with every entry converted to its type; categories become codes.
 
     Raises
     ------
@@ -34,17 +35,14 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
             f"are drawn at random; got {described(dataset)}, which can only be read in order. Arrays that do not "
             f"fit into memory can be memory-mapped: np.load(path, mmap_mode='r')."
         )
-    if hasattr(dataset, "columns") and hasattr(dataset, "to_numpy"):
-        raise ValueError(
-            f"dataset of {of} must be a dict of arrays; got {described(dataset)}. {{'X': frame}} passes it to logLik "
-            f"as one matrix, {{name: frame[name] for name in frame.columns}} as columns."
-        )
+    dataset = as_columns(of, dataset)
     if isinstance(dataset, Takes) and not isinstance(dataset, Mapping) and not hasattr(dataset, "shape"):
         return _of_object(of, dataset, integers, dtype)
     if not isinstance(dataset, Mapping) or not dataset or not all(isinstance(name, str) for name in dataset):
         raise ValueError(
             f"dataset of {of} must be a dict with at least one entry and names as keys; got {described(dataset)}."
         )
+    codes = categories(of, dataset)
     _require_integers(of, integers, dataset)
     for name, entry in dataset.items():
         if isinstance(entry, tf.data.Dataset | Iterator):
@@ -53,6 +51,8 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
                 f"and in order. Read it into an array, or into a file for np.load(path, mmap_mode='r')."
             )
     _require_one_index(of, dataset)
+    dataset = {**dataset, **{name: column.array for name, column in codes.items()}}
+    integers, levels = [*integers, *codes], {name: column.levels for name, column in codes.items()}
     on_disk = any(is_on_disk(entry) for entry in dataset.values())
     arrays = {
         name: entry if is_on_disk(entry) else converted(of, name, entry, name in integers, dtype)
@@ -60,11 +60,11 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
     }
     _require_one_length(of, arrays)
     if not on_disk:
-        return InMemory(arrays)
+        return InMemory(arrays, levels)
     entries = {
         name: _entry(of, name, array.dtype, array.shape[1:], name in integers, dtype) for name, array in arrays.items()
     }
-    return Elsewhere(Arrays(arrays), entries)
+    return Elsewhere(Arrays(arrays), entries, levels)
 
 
 def _of_object(of: str, source: Takes, integers: Sequence[str], dtype: np.dtype) -> Data:

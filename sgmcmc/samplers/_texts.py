@@ -15,9 +15,11 @@ returns the sum over these observations, a scalar, or the vector of the n terms.
 however many rows there are (unless `logPrior` uses the whole parameter).""",
     ),
     "dataset": (
-        "dict of str to array_like, or an object",
+        "dict of str to array_like, a table, or an object",
         """The data: NumPy arrays, lists, pandas Series and DataFrames or tensors of any rank, with the N observations
-on the first axis. All numbers become `dtype`, except entries named in `integers`. There is a warning if a column loses
+on the first axis. All numbers become `dtype`, except entries named in `integers`. A table is the dict of its columns:
+a pandas DataFrame, an Arrow table, or the path of a Parquet file, which is read into memory. A column of categories
+becomes integer codes; what they stand for is in ``out.settings["levels"]``. There is a warning if a column loses
 the differences between its observations through this, such as times in seconds since 1970. Memory-mapped arrays
 (``np.load(path, mmap_mode="r")``), Zarr arrays and HDF5 datasets stay on disk: rows are read when they are needed, and
 checked for NaN and infinite numbers then. The same holds for an object of your own with ``__len__()``, the number of

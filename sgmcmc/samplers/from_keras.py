@@ -116,7 +116,7 @@ def fromKeras(
         outputs depend on random numbers, on a state or on the other observations of a
         minibatch are refused, such as Dropout and BatchNormalization; so are
         regularizers and constraints. Layers with ``trainable=False`` stay as they are.
-    dataset : dict of str to array_like, or an object
+    dataset : dict of str to array_like, a table, or an object
         As for the samplers.
     loss : {"categorical", "bernoulli", "gaussian"} or callable
         The distribution of the targets. "categorical": K classes, as integers from 0 to

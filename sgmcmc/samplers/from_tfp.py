@@ -41,7 +41,7 @@ def fromTfp(
     model : callable
         ``model(dataset)``, for a minibatch as `logLik` is given it: a function that
         yields the parts, each with a name, or that returns a joint distribution.
-    dataset : dict of str to array_like, or an object
+    dataset : dict of str to array_like, a table, or an object
         As for the samplers: the observed parts by their names, and whatever else the
         model uses, such as covariates.
     observed : sequence of str

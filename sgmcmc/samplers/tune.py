@@ -60,7 +60,7 @@ def tune(
         A sampler of the package that runs in one call, such as `sgld`.
     logLik : callable
         As for the sampler.
-    dataset : dict of str to array_like, or an object
+    dataset : dict of str to array_like, a table, or an object
         As for the sampler.
     params : dict of str to array_like
         As for the sampler; all candidates start here, or at the mode.

@@ -112,9 +112,6 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
      "dataset['x'] of sgld must be an array of real numbers; got a csr_matrix of shape (5, 5). Make it dense (toarray, "
      "tf.sparse.to_dense) if that fits into memory; otherwise pass the positions and the values of the nonzero entries "
      "as two arrays with a row for each observation, and name the positions in integers."),
-    ("sgld", "a data frame", {"dataset": pd.DataFrame({"x": [1.0, 2.0]})},
-     "dataset of sgld must be a dict of arrays; got a DataFrame of shape (2, 1). {'X': frame} passes it to logLik as "
-     "one matrix, {name: frame[name] for name in frame.columns} as columns."),
     ("sgld", "words in a data frame",
      {"dataset": {"x": pd.DataFrame({"a": [1.0], "b": ["one"]}).astype({"b": object})}},
      "dataset['x'] of sgld must be an array of real numbers; got a DataFrame of shape (1, 2) with columns "

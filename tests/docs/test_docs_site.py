@@ -66,10 +66,14 @@ def test_the_guide_on_usage_keeps_its_promises(tmp_path, monkeypatch):
 def test_the_page_on_models_keeps_its_promises():
     """Within 3 standard errors of the mean, and 10% of the sd."""
     namespace = {"__name__": "__main__"}
-    normal, joint, groups, network, counts = python_blocks(read(DOCS / "guide" / "yourModel.md"))
+    normal, table, joint, groups, network, counts = python_blocks(read(DOCS / "guide" / "yourModel.md"))
     exec(normal, namespace)
     assert abs(namespace["out"]["sd"].mean() - namespace["dataset"]["x"].std()) < 0.003
     assert abs(namespace["out"]["sd"].std() / (2 / np.sqrt(2 * 10_000)) - 1) < 0.15
+    exec(table, namespace)
+    means = namespace["out"].summary("mean")["mean"]
+    assert list(means.index) == ["mean[AA]", "mean[DL]", "mean[UA]"]
+    assert abs(means - [5.0, 2.0, 8.0]).max() < 0.15  # sd 0.04
     exec(joint, namespace)
     assert abs(namespace["out"]["sd"].mean() - namespace["dataset"]["x"].std()) < 0.003
     exec(groups, namespace)

@@ -494,7 +494,7 @@ BAD_PREDICTIONS: list[tuple[tuple, str]] = [
     ((5,), "function of predict must be one of params in TensorFlow operations; got 5."),
     ((lambda p: p["psi"],), "in TensorFlow operations; it raised KeyError: 'psi'"),
     ((lambda p, d: p["phi"], [1.0]), "dataset of predict must be None or a dict of arrays; got list."),
-    ((lambda p, d: p["phi"], {"x": ["a"]}), "dataset['x'] of predict must be an array of real numbers; got dtype <U1."),
+    ((lambda p, d: p["phi"], {"x": ["a"]}), "dataset['x'] of predict must be an array of real numbers; got strings"),
     ((lambda p, d: p["phi"], {"x": [np.nan]}), "dataset['x'] of predict must be finite in float32; got nan at"),
     ((lambda p, d: p["phi"], {"x": [2**24 + 1]}), "dataset['x'] of predict must hold integers that float32 represents"),
     ((lambda p, d: p["phi"], {"x": np.ma.masked_equal([1, 2], 1)}), "without masked values; got 1 masked."),
