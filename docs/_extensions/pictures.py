@@ -20,6 +20,7 @@ ORDER = (
     "varianceReduction",
     "dynamics",
     "intervals",
+    "scales",
     "mvGauss",
     "gaussMixture",
     "logisticRegression",
@@ -41,6 +42,7 @@ SHOWN = {  # of each figure, the panel that can be read at the size of a thumbna
     "gaussMixture": (0, 0.06, 0.52, 0.93),
     "logisticRegression": (0, 0.05, 0.375, 0.93),
     "nn": (0, 0.05, 0.37, 0.93),
+    "scales": (0, 0, 0.5, 1),
     "portingFromR": (0.53, 0.08, 1, 1),
 }
 END = ".. _sphx_glr_download_"

@@ -140,6 +140,15 @@ def simplex(found):
     assert (compared["sd"] / compared["exact sd"] - 1).iloc[:2].abs().max() < 0.3
 
 
+def scales(found):
+    compared, share = found["compared"], found["everything"]["share"]
+    assert ((compared["mean"] - compared["exact mean"]).abs() < 0.2 * compared["exact sd"]).all()
+    assert (compared["sd"] / compared["exact sd"] - 1).abs().max() < 0.15
+    assert abs(share.mean() - found["exact_share"].mean()) < 0.2 * found["exact_share"].std()
+    assert abs(share.std() / found["exact_share"].std() - 1) < 0.15
+    assert found["wrong"] < 0.12 and found["loss"] < 0.25  # chance has 0.66
+
+
 CHECKS = {
     "gettingStarted": getting_started,
     "intervals": intervals,
@@ -155,6 +164,7 @@ CHECKS = {
     "topics": topics,
     "dirichletProcess": dirichlet_process,
     "simplex": simplex,
+    "scales": scales,
 }
 
 
