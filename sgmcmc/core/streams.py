@@ -20,9 +20,19 @@ OF_CHAINS = (
 )
 
 
-def keys_of_chains(seed: int, chains: range) -> Tree:
-    """The keys for all purposes, {"keys": [purposes, C, 2]}; `key_of` selects from them."""
-    return {"keys": tf.constant(np.stack([keys(seed, purpose, chains) for purpose in OF_CHAINS]))}
+OF_MINIBATCHES = (Purpose.MINIBATCH, Purpose.MONITOR)
+
+
+def keys_of_chains(seed: int, chains: range, shared_minibatch: bool = False) -> Tree:
+    """The keys for all purposes, {"keys": [purposes, C, 2]}; `key_of` selects from them.
+
+    A minibatch that all chains share is that of chain 0, whichever chains these are.
+    """
+
+    def numbers(purpose: Purpose) -> range:
+        return range(len(chains)) if shared_minibatch and purpose in OF_MINIBATCHES else chains
+
+    return {"keys": tf.constant(np.stack([keys(seed, purpose, numbers(purpose)) for purpose in OF_CHAINS]))}
 
 
 def key_of(constants: Tree, purpose: Purpose) -> tf.Tensor:

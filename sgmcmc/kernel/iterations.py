@@ -16,20 +16,28 @@ import tensorflow as tf
 from sgmcmc.core.parameters import Elements, numbered
 from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.schedules import Schedule, exploring, fixed_stepsizes, stepsizes_at
-from sgmcmc.core.streams import key_of, keys_of_chains
+from sgmcmc.core.streams import OF_MINIBATCHES, key_of, keys_of_chains
 from sgmcmc.core.types import Part, Tree
 
 FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # computed before the first iteration
 
 
-def constants(seed: int, stepsize: Mapping[str, float | Schedule], found: Tree, dtype: tf.DType, chains: range) -> Tree:
+def constants(
+    seed: int,
+    stepsize: Mapping[str, float | Schedule],
+    found: Tree,
+    dtype: tf.DType,
+    chains: range,
+    shared_minibatch: bool = False,
+) -> Tree:
     """The constants of a kernel; a stepsize that changes is NaN here.
 
     `found` has those that were computed before: the constants of the "estimator", the counts of each row in all data
     ("gathered"), those of the "minibatch", and the root of the "preconditioner".
     """
     found = {key: found.get(key, {}) for key in FOUND}
-    return found | keys_of_chains(seed, chains) | {"stepsize": fixed_stepsizes(stepsize, len(chains), dtype)}
+    keys = keys_of_chains(seed, chains, shared_minibatch)
+    return found | keys | {"stepsize": fixed_stepsizes(stepsize, len(chains), dtype)}
 
 
 class Iterations(NamedTuple):
@@ -72,8 +80,7 @@ class Iterations(NamedTuple):
 
     def stream(self, constants: Tree, purpose: Purpose) -> Stream:
         """The random numbers of all chains, or of all minibatches."""
-        of_batches = purpose in (Purpose.MINIBATCH, Purpose.MONITOR)
-        return Stream(key_of(constants, purpose)[: self.n_batches if of_batches else self.n_chains])
+        return Stream(key_of(constants, purpose)[: self.n_batches if purpose in OF_MINIBATCHES else self.n_chains])
 
     def counter(self, iteration: tf.Tensor, leap: Part = 0) -> tf.Tensor:
         """The number of a gradient."""

@@ -34,7 +34,7 @@ def to_arviz(draws: Draws) -> xr.DataTree:
     parameters, shape = settings["parameters"], some.shape[:2]
     stats = _constants(settings, shape) | groups.get("sample_stats", {})
     groups["sample_stats"] = stats
-    coords = {"draw": draws.iterations, "parameter": parameters}
+    coords = {"chain": draws.chains, "draw": draws.iterations, "parameter": parameters}
     if isinstance(some, np.ndarray):
         dims = {
             name: list(dimension_names(group, name, array.ndim, names)[2:])

@@ -54,6 +54,9 @@ class Draws(dict[str, Any]):
         The arguments of the run after conversion, by R's names.
     nChains : int or None
         The number of chains, or None for a single chain without a chain axis.
+    chains : list of int
+        Their numbers, which a divergence and ArviZ name: 0, 1, ... unless `nChains` of
+        the run was a range.
     iterations : numpy.ndarray
         The iteration after which each draw was made, counted from 1.
     sampleStats : dict of numpy.ndarray
@@ -147,6 +150,11 @@ class Draws(dict[str, Any]):
         """The iteration after which each draw was made, counted from 1."""
         steps = self._iterations
         return np.arange(steps.start, steps.stop, steps.step) if isinstance(steps, range) else steps
+
+    @property
+    def chains(self) -> list[int]:
+        """The numbers of the chains."""
+        return self.settings.get("chains", list(range(self.nChains or 1)))
 
     @property
     def seed(self) -> int:
@@ -257,6 +265,52 @@ class Draws(dict[str, Any]):
         """
         k = require_iterations("k", "burnIn", k)
         return self[int(np.searchsorted(self.iterations, k, side="right")) :]
+
+    @staticmethod
+    def concat(runs: Sequence[Draws]) -> Draws:
+        """The draws of different chains of one run, side by side.
+
+        Parameters
+        ----------
+        runs : sequence of Draws
+            Runs of the same seed and with the same settings, each of some of the chains,
+            such as ``nChains=range(0, 4)`` and ``nChains=range(4, 8)``. Draws on disk
+            stay there.
+
+        Returns
+        -------
+        Draws
+            Of all chains, in the order of their numbers. They are those of one run of all
+            chains up to rounding, since other numbers of chains are other programs.
+
+        Raises
+        ------
+        ValueError
+            If there are none, if a chain comes twice, or if settings or the numbers of
+            draws differ; the message names what differs.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorflow as tf
+        >>> from sgmcmc import Draws, sgld
+        >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+        >>> def logLik(params, dataset):
+        ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+        >>> def task(chains):
+        ...     return sgld(
+        ...         logLik, dataset, {"theta": 0.0}, 1e-4, minibatchSize=100, nIters=500, nChains=chains,
+        ...         verbose=False, seed=1,
+        ...     )
+        >>> out = Draws.concat([task(range(0, 2)), task(range(2, 5))])
+        >>> out, out.chains
+        (<draws of sgld, seed 1: theta (5, 500)>, [0, 1, 2, 3, 4])
+        >>> bool(np.allclose(out["theta"], task(5)["theta"], rtol=1e-4))
+        True
+        """
+        from sgmcmc.output.joined import joined
+
+        return joined(runs)
 
     def labelled(self, labels: Mapping[str, str | Sequence[Any]]) -> Draws:
         """The same draws, with words for the elements of some parameters.

@@ -165,7 +165,9 @@ def _after_rung(
     """
     stepsizes = [group.stepsizes[member] for member in remaining.members]
     # They use the same observations, which is faster and favours none.
-    sampler = replace(group.sampler, n_chains=len(stepsizes), starts=None, shared_minibatch=True, seed=seed)
+    sampler = replace(
+        group.sampler, n_chains=len(stepsizes), first_chain=0, starts=None, shared_minibatch=True, seed=seed
+    )
     prepared = sampler.prepared(beginning.found, beginning.mode)
     each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(sampler.start)], sampler.dtype)  # [P, C]
     constants, state = prepared.constants | {"stepsize": each}, remaining.state

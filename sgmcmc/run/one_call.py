@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +30,8 @@ from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.storage.memory import Memory
 from sgmcmc.storage.zarr import ZarrStore, create
+
+OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
 
 
 class Saved(NamedTuple):
@@ -98,7 +102,14 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """What the user chose, by R's names and as JSON."""
-        return dict(self.sampler.settings) | self.sampler.facts | self.keep.settings | {"nIters": self.n_iterations}
+        known = dict(self.sampler.settings) | self.sampler.facts | self.keep.settings | {"nIters": self.n_iterations}
+        return known | ({"fingerprint": self._fingerprint} if self.sampler.is_part else {})
+
+    @property
+    def _fingerprint(self) -> str:
+        """A checksum of what all chains of a run have in common: data, functions and settings."""
+        common = {key: value for key, value in self.identity.items() if key not in OF_CHAINS}
+        return hashlib.sha256(json.dumps(common, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
     def identity(self) -> dict[str, Any]:

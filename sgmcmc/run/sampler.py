@@ -47,6 +47,10 @@ class Sampler(ABC):
     seed : int
     n_chains : int or None
         None for a single chain whose draws have no chain axis.
+    first_chain : int
+        The number of the first of them.
+    is_part : bool
+        Whether these are some of the chains of a run, whose draws then say which run.
     starts : float, mapping of str to numpy.ndarray, or None
         Where the chains begin if not all at `start` or at the mode: at normal points around it with this standard
         deviation, or at these positions, {name: [C, ...]}.
@@ -66,6 +70,8 @@ class Sampler(ABC):
     start: Mapping[str, np.ndarray]
     seed: int
     n_chains: int | None = None
+    first_chain: int = 0
+    is_part: bool = False
     starts: float | Mapping[str, np.ndarray] | None = None
     shared_minibatch: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -105,7 +111,7 @@ class Sampler(ABC):
     @property
     def chains(self) -> range:
         """The numbers of the chains, from which their random numbers follow."""
-        return range(self.n_chains or 1)
+        return range(self.first_chain, self.first_chain + (self.n_chains or 1))
 
     @property
     def leaps(self) -> int:
@@ -119,7 +125,7 @@ class Sampler(ABC):
 
     def constants(self, found: Tree, stepsize: Mapping[str, float | Schedule] | None = None) -> Tree:
         """The constants of the kernel, with those that were computed before, and its own stepsizes or these."""
-        return constants(self.seed, stepsize or self.stepsize, found, self.dtype, self.chains)
+        return constants(self.seed, stepsize or self.stepsize, found, self.dtype, self.chains, self.shared_minibatch)
 
     @property
     def searches(self) -> bool:
@@ -169,8 +175,8 @@ class Sampler(ABC):
         return {name: centre[name] + self.starts * z[name] for name in elements}
 
     def failure(self, iteration: int, chain: int, parameter: str, of_density: bool) -> DivergenceError:
-        """The error for a state in which a parameter, or the density alone, is not finite."""
-        return DivergenceError(iteration, chain, parameter, of_density)
+        """The error for a state in which a parameter, or the density alone, is not finite, of the c-th chain here."""
+        return DivergenceError(iteration, self.chains[chain], parameter, of_density)
 
     def with_seed(self, seed: int) -> Self:
         """The same sampler with another seed."""

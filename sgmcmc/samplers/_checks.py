@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.checks import is_integer
+from sgmcmc.core.checks import is_integer, require_count
 from sgmcmc.dataset.entry import described, n_masked
 
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
 LAST_STEP = 2**32
+LAST_CHAIN = 2**31 - 1
 EXACT = 2**53  # up to here a float is one integer
 
 Rule = tuple[Callable[[float], bool], str]
@@ -54,6 +55,18 @@ def require_seed(of: str, seed: Any) -> int:
     ):
         raise ValueError(f"seed of {of} must be None or an integer from 0 to 2**64 - 1; got {seed!r}.")
     return int(seed)
+
+
+def checked_chains(of: str, chains: Any) -> range:
+    """The numbers of the chains, given how many there are or a range of them; of a single one for None."""
+    if not isinstance(chains, range):
+        return range(1 if chains is None else require_count("nChains", of, chains, at_least=1))
+    if chains.step != 1 or not 0 <= chains.start < chains.stop <= LAST_CHAIN:
+        raise ValueError(
+            f"nChains of {of} must be an integer of at least 1, or a range of the numbers of chains such as range(4, "
+            f"8); got {chains!r}."
+        )
+    return chains
 
 
 def require_counter(argument: str, of: str, n_iterations: int, leaps: int) -> None:

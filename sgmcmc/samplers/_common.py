@@ -12,12 +12,12 @@ import psutil
 import tensorflow as tf
 
 from sgmcmc.core import random
-from sgmcmc.core.checks import require_count, require_flag
+from sgmcmc.core.checks import require_flag
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
-from sgmcmc.samplers._checks import STEPSIZE, require_float_type, require_seed
+from sgmcmc.samplers._checks import STEPSIZE, checked_chains, require_float_type, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._each import Each
 from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches
@@ -43,7 +43,7 @@ class CommonChoices:
     subsampling: Any
     integers: Sequence[str]
     dtype: str
-    nChains: int | None
+    nChains: int | range | None
     starts: Any
     sharedMinibatch: bool
 
@@ -124,11 +124,16 @@ class CommonChoices:
         return Each(self.sampler, tuple(self.given), self.float_type, self.moved_by_gibbs)
 
     @cached_property
+    def chains(self) -> range:
+        """The numbers of the chains."""
+        return checked_chains(self.sampler, self.nChains)
+
+    @cached_property
     def n_chains(self) -> int | None:
         """`nChains`, checked."""
         if self.nChains is None:
             return None
-        n_chains = require_count("nChains", self.sampler, self.nChains, at_least=1)
+        n_chains = len(self.chains)
         # At least the positions before and after a call, the variables of a session, and noise and minibatches for one
         # iteration.
         of_minibatch = 0 if self.shared_minibatch else self.minibatches.n * (4 + self.data.layout.row_bytes)
@@ -192,6 +197,8 @@ class CommonChoices:
             "start": self.start,
             "seed": self.random_seed,
             "n_chains": self.n_chains,
+            "first_chain": self.chains.start,
+            "is_part": isinstance(self.nChains, range),
             "starts": self.chain_starts,
             "shared_minibatch": self.shared_minibatch,
         }
@@ -210,6 +217,7 @@ class CommonChoices:
             **({"levels": levels} if levels else {}),
             "dtype": self.dtype,
             "nChains": self.n_chains,
+            **({"chains": list(self.chains)} if self.chains.start else {}),
             "starts": {k: checksum(v) for k, v in starts.items()} if isinstance(starts, dict) else starts,
             "sharedMinibatch": self.shared_minibatch,
             **self.minibatches.settings,

@@ -26,7 +26,7 @@ class CommonOptions(TypedDict, total=False):
     subsampling: Any
     integers: Sequence[str]
     dtype: str
-    nChains: int | None
+    nChains: int | range | None
     starts: float | Mapping[str, Any] | None
     sharedMinibatch: bool
 

@@ -194,9 +194,10 @@ that count from 0. An index out of range for what `logLik` gathers is an error."
     ),
     "dtype": ('{"float32", "float64"}, default "float32"', """The type of parameters, data, arithmetic and draws."""),
     "nChains": (
-        "int, optional",
+        "int or range, optional",
         """How many chains to run side by side, each with its own minibatches and noise. The search for the mode runs
-once for all. Chain c is the same for every `nChains`, to rounding. The default is a single chain without a chain
+once for all. Chain c is the same for every `nChains`, to rounding. ``range(8, 12)`` runs the chains 8 to 11 of a larger
+run, such as in a task of an array job; `Draws.concat` joins the results. The default is a single chain without a chain
 axis.""",
     ),
     "starts": (

@@ -52,7 +52,7 @@ def dpMixture(
     alphaPrior: tuple[float, float] | None = None,
     maxComponents: int = 100,
     starts: Any = 20,
-    nChains: int | None = None,
+    nChains: int | range | None = None,
     thin: int = 10,
     burnIn: int = 0,
     assignments: bool = False,
@@ -114,7 +114,7 @@ def dpMixture(
         The number of components, to which the observations are assigned at random at the
         start, at most all but the last of `maxComponents`; or the assignments themselves,
         integers from 0, (N,) or (nChains, N).
-    nChains : int, optional
+    nChains : int or range, optional
         Chains that run side by side. By default a single one, whose draws have no chain axis.
     thin : int, default 10
         Store the last of every `thin` iterations.
@@ -273,6 +273,8 @@ class _Arguments(CommonChoices):
             },
             seed=self.random_seed,
             n_chains=self.n_chains,
+            first_chain=self.chains.start,
+            is_part=isinstance(self.nChains, range),
             settings=self.settings | settings,
             mixture=mixture,
             begin=begin,

@@ -49,7 +49,7 @@ class MixtureSampler(Sampler):
         chains = self.chains
         assignments = self.begin
         if not isinstance(assignments, np.ndarray):
-            assignments = at_random(self.seed, len(chains), self.data.size, assignments)
+            assignments = at_random(self.seed, chains, self.data.size, assignments)
         rows = self.data.arrays()
         sizes, counts = counted(assignments, rows[CATEGORIES], rows[COUNTS], self.start["log_theta"].shape)
         start = {"assignments": assignments, "sizes": sizes, "counts": counts}
@@ -76,7 +76,7 @@ class MixtureSampler(Sampler):
     def failure(self, iteration: int, chain: int, parameter: str, of_density: bool) -> DivergenceError:
         """No room if the density is NaN; otherwise a divergence."""
         if of_density:
-            return NoRoomError(self.start["log_theta"].shape[0], iteration, chain)
+            return NoRoomError(self.start["log_theta"].shape[0], iteration, self.chains[chain])
         return super().failure(iteration, chain, parameter, of_density)
 
 

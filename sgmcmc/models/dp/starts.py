@@ -8,9 +8,9 @@ import tensorflow as tf
 from sgmcmc.core.random import Purpose, Stream, keys
 
 
-def at_random(seed: int, n_chains: int, n_data: int, n_components: int) -> np.ndarray:
+def at_random(seed: int, chains: range, n_data: int, n_components: int) -> np.ndarray:
     """Uniform random assignments to the first components, int32 [C, N]."""
-    stream = Stream(keys(seed, Purpose.START, n_chains))
+    stream = Stream(keys(seed, Purpose.START, chains))
     return stream.integers(tf.zeros([1], tf.uint32), tf.range(n_data), n_components)[0].numpy()
 
 

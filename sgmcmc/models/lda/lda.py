@@ -17,7 +17,7 @@ from sgmcmc.models.lda.choices import LdaChoices
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary, tokens
 from sgmcmc.models.lda.sizes import documents_of_a_minibatch, iterations
 from sgmcmc.models.lda.topics import NAME, Topics
-from sgmcmc.samplers._checks import POSITIVE, require_number, require_seed
+from sgmcmc.samplers._checks import POSITIVE, checked_chains, require_number, require_seed
 from sgmcmc.samplers._minibatch import checked_minibatches
 from sgmcmc.samplers._options import SETUP_DEFAULTS, CommonOptions, of_run
 from sgmcmc.samplers._rounding import warn_of_rounding
@@ -47,7 +47,7 @@ def lda(
     vocabulary: Sequence[str] | np.ndarray | None = None,
     burnIn: int | None = None,
     thin: int | None = None,
-    nChains: int | None = None,
+    nChains: int | range | None = None,
     storage: str | Path | None = None,
     resume: bool = False,
 ) -> Topics:
@@ -108,7 +108,7 @@ def lda(
     thin : int, optional
         Store the last of every `thin` iterations. By default such that about 20 draws
         are stored, since each has K V numbers.
-    nChains : int, optional
+    nChains : int or range, optional
         The number of chains to run at once. Each starts at its own topics, and their order
         differs between chains.
     storage : str or Path, optional
@@ -188,7 +188,7 @@ def lda(
     n_topics = require_count("nTopics", OF, nTopics, 2)
     prior = require_number("docTopicPrior", OF, docTopicPrior, POSITIVE)
     n_sweeps = require_count("sweeps", OF, sweeps, 2)
-    n_chains = 1 if nChains is None else require_count("nChains", OF, nChains, 1)
+    chains = checked_chains(OF, nChains)
     n_tokens = int(counts.sum())
     size = documents_of_a_minibatch(minibatchSize, counts.shape[0], n_tokens)
     n_iterations, burn_in, every = _lengths(nIters, burnIn, thin, size, counts.shape[0], n_tokens)
@@ -201,7 +201,7 @@ def lda(
         return {NAME: expected(dataset["words"], params[NAME], prior, n_sweeps, seed).counts}
 
     rule, default = METHODS[method]
-    starts = _starts(known_seed, n_chains, n_topics, counts.shape[1])
+    starts = _starts(known_seed, chains, n_topics, counts.shape[1])
     own: CommonOptions = {
         "subsampling": SETUP_DEFAULTS["subsampling"],
         "integers": ("words",),
@@ -213,7 +213,7 @@ def lda(
     choices = LdaChoices(
         OF,
         {"words": tokens(counts)},
-        {NAME: starts[0]},
+        {NAME: _starts(known_seed, range(1), n_topics, counts.shape[1])[0]},
         default if stepsize is None else stepsize,
         size,
         known_seed,
@@ -245,9 +245,9 @@ def _lengths(nIters: Any, burnIn: Any, thin: Any, size: Any, n_documents: int, n
     return n_iterations, burn_in, every
 
 
-def _starts(seed: int, n_chains: int, n_topics: int, n_words: int) -> np.ndarray:
+def _starts(seed: int, chains: range, n_topics: int, n_words: int) -> np.ndarray:
     """Where chains begin, [C, K, V]."""
-    stream = Stream(keys(seed, Purpose.START, n_chains))
+    stream = Stream(keys(seed, Purpose.START, chains))
     normals = stream.normal(tf.zeros([1], tf.int32), tf.range(n_topics * n_words), tf.float32).numpy()
-    weights = np.exp(SPREAD * np.reshape(normals, [n_chains, n_topics, n_words]))
+    weights = np.exp(SPREAD * np.reshape(normals, [len(chains), n_topics, n_words]))
     return weights / weights.sum(axis=-1, keepdims=True)

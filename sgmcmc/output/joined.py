@@ -1,0 +1,135 @@
+"""Draws of different chains of one run, side by side: in memory, or read from their stores when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from sgmcmc.core.tree import from_paths, with_paths
+from sgmcmc.core.types import Tree
+from sgmcmc.output.draws import Draws
+
+OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
+COMPUTED = ("stepsize", "expected")  # those that each run may have found by itself
+SAME = 1e-3  # the largest relative difference of what was computed, perhaps on different machines
+
+
+class SideBySide(BackendArray):
+    """Arrays on disk, joined along their first axis."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts, self.dtype = parts, parts[0].dtype
+        self._ends = np.cumsum([part.shape[0] for part in parts])
+        self.shape = (int(self._ends[-1]), *parts[0].shape[1:])
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> np.ndarray:
+        chains, rest = np.arange(self.shape[0])[key[0]], key[1:]
+        rows = [self._of_chain(int(c), rest) for c in np.atleast_1d(chains)]
+        return np.stack(rows) if np.ndim(chains) else rows[0]
+
+    def _of_chain(self, chain: int, rest: tuple[Any, ...]) -> np.ndarray:
+        k = int(np.searchsorted(self._ends, chain, side="right"))
+        begin = int(self._ends[k - 1]) if k else 0
+        return np.asarray(self._parts[k][(chain - begin, *rest)])
+
+
+def joined(runs: Any) -> Draws:
+    """The draws that `Draws.concat` describes."""
+    if not isinstance(runs, Sequence) or not runs or not all(isinstance(run, Draws) for run in runs):
+        raise ValueError(f"runs of concat must be a list of what a sampler returned; got {runs!r}.")
+    single = [k for k, run in enumerate(runs) if run.nChains is None]
+    if single:
+        raise ValueError(
+            f"runs of concat must have a chain axis, such as those of nChains=range(0, 1); got none for runs {single}."
+        )
+    runs = sorted(runs, key=lambda run: run.chains)
+    chains = [number for run in runs for number in run.chains]
+    if twice := sorted({number for number in chains if chains.count(number) > 1}):
+        raise ValueError(f"runs of concat must have different chains; got {twice} more than once.")
+    first = runs[0]
+    for run in runs[1:]:
+        _require_same(first, run)
+    order = np.argsort(chains)
+    settings = {key: value for key, value in first.settings.items() if key not in OF_CHAINS}
+    settings |= {"nChains": len(chains), "starts": _starts(runs), "nIters": max(run.settings["nIters"] for run in runs)}
+    if sorted(chains) != list(range(len(chains))):
+        settings["chains"] = sorted(chains)
+    return Draws(
+        _each([run.groups for run in runs], order),
+        nChains=len(chains),
+        iterations=first._iterations,
+        settings=settings,
+        reduced=_each([run.reduced for run in runs], order),
+        timings={name: max(run.timings.get(name, 0.0) for run in runs) for name in first.timings},
+        divergence=next((run.divergence for run in runs if run.divergence), None),
+    )
+
+
+def _starts(runs: Sequence[Draws]) -> Any:
+    """`starts` of all runs: what they have in common, or those of each."""
+    each = [run.settings.get("starts") for run in runs]
+    return each[0] if all(one == each[0] for one in each) else each
+
+
+def _each(trees: Sequence[Tree], order: np.ndarray) -> Tree:
+    """The leaves of all, joined along their first axis, in this order."""
+    leaves = [{tuple(keys): x for keys, x in with_paths(tree)} for tree in trees]
+    return from_paths((list(keys), _side_by_side([of[keys] for of in leaves], order)) for keys in leaves[0])
+
+
+def _side_by_side(parts: list[Any], order: np.ndarray) -> Any:
+    if not all(isinstance(part, xr.DataArray) for part in parts):
+        return np.concatenate([np.asarray(part) for part in parts])[order]
+    if (order != np.arange(len(order))).any():
+        parts = [part[k : k + 1] for part in parts for k in range(part.shape[0])]
+        parts = [parts[k] for k in order]
+    array = indexing.LazilyIndexedArray(SideBySide([part.variable for part in parts]))
+    return xr.DataArray(array, dims=parts[0].dims, attrs=parts[0].attrs)
+
+
+def _require_same(first: Draws, other: Draws) -> None:
+    keys = (first.settings.keys() | other.settings.keys()) - set(OF_CHAINS)
+    if not all("fingerprint" in draws.settings for draws in (first, other)):
+        keys.discard("fingerprint")  # of a run of a number of chains, not of a range
+    if len(first.iterations):
+        keys.discard("nIters")  # a store has that of its first call; the iterations are compared below
+    differing = {
+        key: (first.settings.get(key), other.settings.get(key))
+        for key in sorted(keys)
+        if not _agree(first.settings.get(key), other.settings.get(key), SAME if key in COMPUTED else 0.0)
+    }
+    if not differing and not np.array_equal(first.iterations, other.iterations):
+        differing = {"iterations": (len(first.iterations), len(other.iterations))}
+    if not differing and _names(first) != _names(other):
+        differing = {"arrays": (_names(first), _names(other))}
+    if differing:
+        name, (one, two) = min(differing.items(), key=lambda pair: pair[0] == "fingerprint")
+        if name == "fingerprint":
+            raise ValueError(
+                "runs of concat must be of one run, with the same data, functions and params; got others of chains "
+                f"{first.chains} and {other.chains}."
+            )
+        raise ValueError(
+            f"runs of concat must be of one run, with the same settings; got others of chains {first.chains} and "
+            f"{other.chains} for {list(differing)}, such as {name}: {one!r} and {two!r}."
+        )
+
+
+def _names(draws: Draws) -> list[tuple[str, ...]]:
+    return sorted(tuple(keys) for keys, _ in with_paths({"groups": draws.groups, "reduced": draws.reduced}))
+
+
+def _agree(one: Any, other: Any, tolerance: float) -> bool:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_agree(one[key], other[key], tolerance) for key in one)
+    if tolerance and isinstance(one, float | list) and isinstance(other, float | list):
+        return np.shape(one) == np.shape(other) and np.allclose(one, other, rtol=tolerance, atol=0.0)
+    return bool(one == other)
