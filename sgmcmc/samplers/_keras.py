@@ -16,6 +16,7 @@ from sgmcmc.core.types import Tree
 
 REPLACED = {"BatchNormalization": "use LayerNormalization or GroupNormalization in its place"}
 LEFT_OUT = "leave it out"
+SAME = 1e-3
 
 
 @dataclass(frozen=True)
@@ -25,31 +26,31 @@ class Weights:
     Parameters
     ----------
     model : keras.Model
-    names : tuple of str
-        One for each trainable weight, in the model's order.
+    variables : dict of str to keras.Variable
+        Its trainable weights, in the model's order.
     inputs : tuple of str
         The entries of the dataset that the model takes.
-    state : tuple of tf.Tensor
-        Its other variables, which never change.
+    fixed : list of pairs
+        Its other variables, and their values, which never change.
     """
 
     model: Any
-    names: tuple[str, ...]
+    variables: Mapping[str, Any]
     inputs: tuple[str, ...]
-    state: tuple[tf.Tensor, ...]
+    fixed: Sequence[tuple[Any, tf.Tensor]]
 
     def values(self) -> dict[str, np.ndarray]:
         """The weights that the model has now."""
-        return {name: v.numpy() for name, v in zip(self.names, self.model.trainable_variables, strict=True)}
+        return {name: variable.numpy() for name, variable in self.variables.items()}
 
     def call(self, params: Mapping[str, Any], dataset: Mapping[str, Any]) -> tf.Tensor:
         """The outputs for some observations, [n, ...]."""
-        values = [params[name] for name in self.names]
-        return _called(self.model, values, self.state, _given(self.inputs, dataset), training=False).outputs
+        values = [(variable, params[name]) for name, variable in self.variables.items()]
+        return _called(self.model, [*values, *self.fixed], _given(self.inputs, dataset), training=False).outputs
 
     def assign(self, params: Mapping[str, Any]) -> None:
         """Give the model these weights."""
-        for name, variable in zip(self.names, self.model.trainable_variables, strict=True):
+        for name, variable in self.variables.items():
             variable.assign(params[name])
 
 
@@ -83,7 +84,23 @@ def read(of: str, model: Any, inputs: tuple[str, ...], rows: Tree, dtype: tf.DTy
             f"weights a transform, such as network['transforms'] = {{{constraints[0]!r}: 'positive'}}."
         )
     attempted(must, lambda: _require_fixed(of, model, _given(inputs, rows)))
-    return Weights(model, names, inputs, tuple(tf.convert_to_tensor(v.value) for v in model.non_trainable_variables))
+    fixed = [(v, tf.convert_to_tensor(v.value)) for v in model.non_trainable_variables]
+    weights = Weights(model, dict(zip(names, variables, strict=True)), inputs, fixed)
+    _require_independent(of, weights, rows)
+    return weights
+
+
+def _require_independent(of: str, weights: Weights, rows: Tree) -> None:
+    """Refuse outputs for an observation that depend on the others, or on random numbers without a seed."""
+    params = {name: tf.constant(x) for name, x in weights.values().items()}
+    together = tf.nest.flatten(weights.call(params, rows))
+    alone = tf.nest.flatten(weights.call(params, {name: x[-1:] for name, x in rows.items()}))
+    for outputs, last in zip(together, alone, strict=True):
+        if outputs.shape[1:] != last.shape[1:] or not np.allclose(outputs[-1:], last, rtol=SAME, atol=SAME):
+            raise ValueError(
+                f"model of {of} must have outputs that depend on its weights and on one observation, not on random "
+                "numbers or on the other observations of a minibatch; got others for one observation alone."
+            )
 
 
 def _given(inputs: Sequence[str], dataset: Mapping[str, Any]) -> Any:
@@ -98,23 +115,23 @@ class _Called(NamedTuple):
     losses: list[tf.Tensor]
 
 
-def _called(model: Any, weights: Sequence[Any], state: Sequence[Any], given: Any, *, training: bool) -> _Called:
+def _called(model: Any, values: list[tuple[Any, Any]], given: Any, *, training: bool) -> _Called:
     """Call a model with these values of its variables, which keep their own."""
     import keras
 
-    variables = [*model.trainable_variables, *model.non_trainable_variables]
-    with keras.StatelessScope(list(zip(variables, [*weights, *state], strict=True)), collect_losses=True) as scope:
+    with keras.StatelessScope(values, collect_losses=True) as scope:
         outputs = model(given, training=training)
         return _Called(outputs, [scope.get_current_value(v) for v in model.non_trainable_variables], model.losses)
 
 
 def _require_fixed(of: str, model: Any, given: Any) -> None:
     """Refuse layers with a state, with randomness, or with losses of their own."""
-    weights = [tf.convert_to_tensor(v.value) for v in model.trainable_variables]
+    weights = [(v, tf.convert_to_tensor(v.value)) for v in model.trainable_variables]
     state = [tf.convert_to_tensor(v.value) for v in model.non_trainable_variables]
+    values = [*weights, *zip(model.non_trainable_variables, state, strict=True)]
     changed = []
     for training in (True, False):
-        called = _called(model, weights, state, given, training=training)
+        called = _called(model, values, given, training=training)
         if called.losses:
             raise ValueError(
                 f"model of {of} must have no regularizers and no losses of its own, since `prior` says what they do; "

@@ -12,9 +12,11 @@ import tensorflow as tf
 from sgmcmc.core.checks import attempted
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.elsewhere import is_on_disk
 from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.some import some_rows
+from sgmcmc.dataset.tables import is_categorical
 from sgmcmc.samplers._checks import POSITIVE, require_float_type, require_number
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._keras import Weights, read
@@ -205,6 +207,12 @@ def fromKeras(
     else:
         what = own(loss)
 
+    if twice := sorted(weights.variables.keys() & what.params.keys()):
+        raise ValueError(
+            f"model of {NAME} must have no weights with the names of parameters of the loss; got {twice}. Give the "
+            "weight another name."
+        )
+
     def log_lik(params: Tree, dataset: Tree) -> tf.Tensor:
         return what.log_lik(params, weights.call(params, dataset), dataset)
 
@@ -221,8 +229,11 @@ def fromKeras(
 
 
 def _is_integers(entry: Any) -> bool:
-    dtype = getattr(entry, "dtype", None)
-    return isinstance(dtype, np.dtype) and dtype.kind in "iu" and np.ndim(entry) in (1, 2)
+    """Whether it is an array, a column or a list of integers, in memory or on disk."""
+    if entry is None or is_categorical(entry) or isinstance(entry, tf.data.Dataset):
+        return False
+    dtype = entry.dtype if is_on_disk(entry) else np.asarray(entry).dtype
+    return np.dtype(dtype).kind in "iu"
 
 
 def _all(data: Data, rows: Tree, name: str) -> np.ndarray:

@@ -267,6 +267,29 @@ def test_draws_go_back_into_the_model():
         arguments.setWeights({name: x for name, x in draw.items() if name != "dense_1.kernel"})
 
 
+def test_a_model_that_is_frozen_or_trained_later_does_not_matter():
+    """Here two layers have weights of the same shapes, which must not change places."""
+
+    def made():
+        keras.utils.set_random_seed(1)
+        return keras.Sequential([keras.Input([5]), L.Dense(5), L.Dense(5), L.Dense(3)])
+
+    model = made()
+    arguments = fromKeras(model, DATASET, "categorical")
+    model.layers[0].trainable = False
+    exact = sgld(**fromKeras(made(), DATASET, "categorical"), **RUN)
+    np.testing.assert_array_equal(sgld(**arguments, **RUN)["dense_1.kernel"], exact["dense_1.kernel"])
+
+
+@pytest.mark.parametrize("labels", [CLASSES.tolist(), tf.constant(CLASSES), CLASSES.astype(np.uint8)])
+def test_integer_targets_need_not_be_named(labels):
+    arguments = fromKeras(network(), {"X": X, "y": labels}, "categorical")
+    np.testing.assert_array_equal(
+        sgld(**arguments, **RUN)["dense.bias"],
+        sgld(**fromKeras(network(), DATASET, "categorical"), **RUN)["dense.bias"],
+    )
+
+
 def test_weights_of_float64():
     model = keras.Sequential([keras.Input([5]), L.Dense(3, dtype="float64")])
     out = sgld(**fromKeras(model, DATASET, "categorical", dtype="float64"), **RUN)
@@ -321,6 +344,31 @@ class Mixing(L.Layer):
         return x + self.calls
 
 
+class Centred(L.Layer):
+    """A layer that subtracts the mean of the minibatch."""
+
+    def call(self, x):
+        return x - keras.ops.mean(x, axis=0)
+
+
+class Unseeded(L.Layer):
+    """A layer that adds noise in predictions too."""
+
+    def call(self, x):
+        return x + keras.random.normal(keras.ops.shape(x))
+
+
+class NamedSd(keras.Model):
+    """A model with a weight by the name of a parameter of the loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.scale = L.Dense(1), self.add_weight(shape=(), name="sd")
+
+    def call(self, x):
+        return self.dense(x) * self.scale
+
+
 MODELS = {
     "dropout": (lambda: network(L.Dropout(0.5), L.Dense(3)), r".*got 'dropout\w*', Dropout: leave it out"),
     "noise": (lambda: network(L.GaussianNoise(0.5), L.Dense(3)), r".*GaussianNoise: leave it out"),
@@ -329,6 +377,14 @@ MODELS = {
         ".*BatchNormalization: use LayerNormalization or GroupNormalization in its place",
     ),
     "a state": (lambda: network(Mixing(trainable=False), L.Dense(3)), ".*Mixing: leave it out"),
+    "mean over the minibatch": (
+        lambda: network(Centred(), L.Dense(3)),
+        "have outputs that .*the other observations of a minibatch; got others for one observation alone",
+    ),
+    "random numbers without a seed": (
+        lambda: network(Unseeded(), L.Dense(3)),
+        "have outputs that .*not on random numbers .*; got others for one observation alone",
+    ),
     "regularizer": (
         lambda: network(L.Dense(3, kernel_regularizer="l2")),
         "have no regularizers and no losses .*; got 1",
@@ -396,6 +452,10 @@ ARGUMENTS = [
     (
         {"dataset": {"X": X, "y": X[:, 0]}, "loss": "gaussian"},
         r"dataset\['y'\] of fromKeras must have the shape of the outputs of model, \[n, 3\]; got \[n\]",
+    ),
+    (
+        {"dataset": {"X": X, "y": X[:, 0]}, "loss": "gaussian", "model": NamedSd()},
+        r"model of fromKeras must have no weights with the names of parameters of the loss; got \['sd'\]",
     ),
     (
         {"dataset": {"X": X, "y": X[:, :3]}, "loss": "bernoulli"},
