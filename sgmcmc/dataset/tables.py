@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +21,8 @@ class Codes(NamedTuple):
     levels: list[Level]
 
 
-def as_columns(of: str, dataset: Any) -> Any:
-    """The columns of a table by name; anything else as it is.
+def as_columns(of: str, dataset: Any, words: Collection[str] = ()) -> Any:
+    """The columns of a table by name; anything else as it is. Those of `words` may have strings.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def as_columns(of: str, dataset: Any) -> Any:
         raise ValueError(
             f"dataset of {of} must have at least one column and distinct names of its columns; got {names[:SHOWN]}."
         )
-    bad = {name: advice for name in names if (advice := unusable(name, dataset[name]))}
+    bad = {name: advice for name in names if name not in words and (advice := unusable(name, dataset[name]))}
     if bad:
         raise ValueError(
             f"dataset of {of} must have columns of numbers or of categories; got {len(bad)} others. "
@@ -144,7 +144,7 @@ def categories(of: str, dataset: Mapping[str, Any]) -> dict[str, Codes]:
 
 def with_levels(of: str, dataset: Any, levels: Mapping[str, Sequence[Level]]) -> Any:
     """A dataset whose categories have the codes of a run."""
-    dataset = as_columns(of, dataset)
+    dataset = as_columns(of, dataset, levels)
     if not isinstance(dataset, Mapping):
         return dataset
     return {

@@ -98,8 +98,9 @@ def effect(params, dataset):
         pd.DataFrame({"carrier": pd.Categorical(["UA", "DL", "UA"])}),
         {"carrier": pd.Series(["UA", "DL", "UA"], dtype="category")},
         {"carrier": ["UA", "DL", "UA"]},
+        pd.DataFrame({"carrier": ["UA", "DL", "UA"]}),
     ],
-    ids=["frame", "column", "words"],
+    ids=["frame", "column", "words", "frame of words"],
 )
 @pytest.mark.parametrize("size", [None, 2])
 def test_other_tables_have_the_codes_of_the_run(given, size):

@@ -79,7 +79,8 @@ def test_the_page_on_models_keeps_its_promises():
     exec(groups, namespace)
     out = namespace["out"]
     assert abs(out["beta"].mean(axis=0) - [1.0, -0.5]).max() < 0.05 and abs(out["sd"].mean() - 1.5) < 0.03
-    assert 0.6 < out["scale"].mean() < 1.05
+    assert 0.6 < out["scale"].mean() < 1.05 and abs(out["mean"].mean() - 2.0) < 0.4
+    assert out.summary(["mean", "scale", "effect"])["ess_bulk"].min() > 300  # of 1500
     exec(network, namespace)
     right = namespace["probabilities"].argmax(axis=1) == namespace["testset"]["y"]
     assert right.mean() > 0.96  # sd 0.8% over test images
