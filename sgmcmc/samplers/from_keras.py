@@ -16,7 +16,7 @@ from sgmcmc.dataset.elsewhere import is_on_disk
 from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.some import some_rows
-from sgmcmc.dataset.tables import is_categorical
+from sgmcmc.dataset.tables import as_columns, is_categorical
 from sgmcmc.samplers._checks import POSITIVE, require_float_type, require_number
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._keras import Weights, read
@@ -178,6 +178,7 @@ def fromKeras(
     names = (inputs,) if isinstance(inputs, str) else inputs
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"inputs of {NAME} must be a name in dataset or a list of them; got {inputs!r}.")
+    dataset = as_columns(NAME, dataset)
     if isinstance(loss, str) and loss in LOSSES:
         used = [("inputs", name) for name in names] + [("targets", targets)]
         if isinstance(dataset, Mapping) and _is_integers(dataset.get(targets)):
@@ -206,7 +207,6 @@ def fromKeras(
         what = LOSSES[loss](NAME, targets, outputs, rows[targets].numpy(), _all(data, rows, targets))
     else:
         what = own(loss)
-
     if twice := sorted(weights.variables.keys() & what.params.keys()):
         raise ValueError(
             f"model of {NAME} must have no weights with the names of parameters of the loss; got {twice}. Give the "
@@ -232,7 +232,10 @@ def _is_integers(entry: Any) -> bool:
     """Whether it is an array, a column or a list of integers, in memory or on disk."""
     if entry is None or is_categorical(entry) or isinstance(entry, tf.data.Dataset):
         return False
-    dtype = entry.dtype if is_on_disk(entry) else np.asarray(entry).dtype
+    try:
+        dtype = entry.dtype if is_on_disk(entry) else np.asarray(entry).dtype
+    except ValueError:  # such as rows of different lengths, which the check of the dataset refuses
+        return False
     return np.dtype(dtype).kind in "iu"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 from scipy.stats import halfcauchy, multivariate_normal
@@ -279,6 +280,26 @@ def test_a_model_that_is_frozen_or_trained_later_does_not_matter():
     model.layers[0].trainable = False
     exact = sgld(**fromKeras(made(), DATASET, "categorical"), **RUN)
     np.testing.assert_array_equal(sgld(**arguments, **RUN)["dense_1.kernel"], exact["dense_1.kernel"])
+
+
+def test_a_table_with_categories_as_targets():
+    """Three inputs of one column each, and a column of words."""
+    frame = pd.DataFrame(X[:, :3], columns=list("abc"))
+    frame["kind"] = pd.Categorical(np.array(["low", "mid", "top"])[CLASSES])
+    inputs = [keras.Input([1]) for _ in "abc"]
+    keras.utils.set_random_seed(1)
+    model = keras.Model(inputs, L.Dense(3)(L.Concatenate()(inputs)))
+    arguments = fromKeras(model, frame, "categorical", inputs=list("abc"), targets="kind")
+    exact = fromKeras(
+        model, {name: X[:, k] for k, name in enumerate("abc")} | {"kind": CLASSES}, "categorical",
+        inputs=["a", "b", "c"], targets="kind",
+    )  # fmt: skip
+    out = sgld(**arguments, **RUN)
+    np.testing.assert_array_equal(out["dense.kernel"], sgld(**exact, **RUN)["dense.kernel"])
+    assert out.predict(arguments.outputs, frame)["mean"].shape == (120, 3)
+    integer = frame.assign(kind=CLASSES)
+    network = fromKeras(model, integer, "categorical", inputs=list("abc"), targets="kind")
+    np.testing.assert_array_equal(sgld(**network, **RUN)["dense.kernel"], out["dense.kernel"])
 
 
 @pytest.mark.parametrize("labels", [CLASSES.tolist(), tf.constant(CLASSES), CLASSES.astype(np.uint8)])
