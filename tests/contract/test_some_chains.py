@@ -19,7 +19,7 @@ DATASET = {"x": RNG.normal(3.0, 1.0, size=400), "z": RNG.normal(size=(400, 3))}
 PARAMS = {"theta": 0.5, "beta": np.zeros(3)}
 RUN = {"minibatchSize": 40, "nIters": 30, "seed": 1, "verbose": False}
 ROUNDING = 1e-4
-PARTS = (range(0, 2), range(2, 5), range(5, 7))
+PARTS = (range(0, 2), range(2, 5))
 
 
 def logLik(params, dataset):
@@ -41,9 +41,7 @@ class Case:
 
 
 CASES = {
-    "sgld": Case(),
     "auto": Case("sgldcv", {"stepsize": "auto", "nIters": 200}),
-    "sghmc": Case("sghmc", {"stepsize": 1e-5}),
     "sghmccv": Case("sghmccv", {"optStepsize": 1e-4, "stepsize": 1e-5}),
     "saga": Case(given={"gradient": saga()}),
     "preferential": Case(
@@ -53,8 +51,9 @@ CASES = {
     "scattered": Case("sgnht", {"stepsize": 1e-5, "starts": 0.1}),
     "gibbs": Case(given={"gibbs": moving}),
     "transform": Case(given={"transforms": {"theta": "positive"}}),
-    "reduced": Case(given={"reduce": {"mean": runningMean()}, "collect": lambda params: {"t": params["theta"]}}),
-    "gradients": Case(given={"gradients": True}),
+    "reduced, gradients": Case(
+        given={"reduce": {"mean": runningMean()}, "collect": lambda params: {"t": params["theta"]}, "gradients": True}
+    ),
 }
 
 
@@ -69,9 +68,9 @@ def compare(one, other, rtol=0.0):
 @pytest.mark.parametrize("case", CASES)
 def test_parts_side_by_side_are_all_chains_at_once(case):
     """Draws, statistics, gradients and reduced sums."""
-    whole = CASES[case].run(7)
-    parts = Draws.concat([CASES[case].run(chains) for chains in (PARTS[2], PARTS[0], PARTS[1])])
-    assert parts.chains == whole.chains == list(range(7)) and parts.nChains == 7
+    whole = CASES[case].run(5)
+    parts = Draws.concat([CASES[case].run(chains) for chains in reversed(PARTS)])
+    assert parts.chains == whole.chains == list(range(5)) and parts.nChains == 5
     compare(parts, whole, ROUNDING)
     assert parts.settings["stepsize"] == whole.settings["stepsize"]
 
@@ -95,7 +94,7 @@ def test_samplers_on_the_simplex_have_parts_too(sampler, stepsize):
             nChains=chains,
         )
 
-    compare(Draws.concat([run(chains) for chains in PARTS]), run(7), ROUNDING)
+    compare(Draws.concat([run(chains) for chains in PARTS]), run(5), ROUNDING)
 
 
 def test_topics_and_mixtures_have_parts_too():
@@ -113,10 +112,10 @@ def test_topics_and_mixtures_have_parts_too():
 
 
 def test_a_range_of_one_is_that_chain_up_to_rounding():
-    for case in ("sgld", "sghmc"):
-        one, all_chains = CASES[case].run(range(3, 4)), CASES[case].run(5)
-        assert one.chains == [3] and one["beta"].shape == (1, 30, 3)
-        np.testing.assert_allclose(one["beta"][0], all_chains["beta"][3], rtol=1e-4, atol=1e-6)
+    case = Case("sghmc", {"stepsize": 1e-5})
+    one, all_chains = case.run(range(3, 4)), case.run(5)
+    assert one.chains == [3] and one["beta"].shape == (1, 30, 3)
+    np.testing.assert_allclose(one["beta"][0], all_chains["beta"][3], rtol=1e-4, atol=1e-6)
 
 
 def test_stores_of_tasks_stay_on_disk_and_resume(tmp_path):
@@ -125,11 +124,11 @@ def test_stores_of_tasks_stay_on_disk_and_resume(tmp_path):
         case.run(chains, nIters=20 + 10 * k, storage=tmp_path / f"{k}.zarr")
     resumed = [case.run(c, nIters=60, storage=tmp_path / f"{k}.zarr", resume=True) for k, c in enumerate(PARTS)]
     exact = Draws.concat([case.run(chains, nIters=60) for chains in PARTS])
-    for runs in (resumed, [Draws.load(tmp_path / f"{k}.zarr") for k in (1, 2, 0)]):
+    for runs in (resumed, [Draws.load(tmp_path / f"{k}.zarr") for k in (1, 0)]):
         out = Draws.concat(runs)
-        assert not out["beta"]._in_memory and out["beta"].shape == (7, 30, 3)
+        assert not out["beta"]._in_memory and out["beta"].shape == (5, 30, 3)
         compare(out, exact)
-        np.testing.assert_array_equal(out["beta"][2:6, 5:9, 1].values, exact["beta"][2:6, 5:9, 1])
+        np.testing.assert_array_equal(out["beta"][1:4, 5:9, 1].values, exact["beta"][1:4, 5:9, 1])
         np.testing.assert_array_equal(out[10:].burnIn(30)["theta"].values, exact.burnIn(30)["theta"])
         assert out.summary().loc[["theta", "beta[2]"]].equals(exact.summary().loc[["theta", "beta[2]"]])
     with pytest.raises(ValueError, match="chains"):

@@ -205,7 +205,7 @@ BAD[3, 1] = np.nan
         ((X, S, BAD), {}, r"^g of zvControlVariates must be finite; got nan at index \(3, 1\)\.$"),
         ((X, S, X[1:]), {}, r"^g of .* must have the shape \(60, \.\.\.\), a value for each draw; got \(59, 3\)\.$"),
         ((X, S, lambda x: 1.0), {}, r"^g of .* must have the shape \(T, \.\.\.\) for T draws; got shape \(\)\.$"),
-        ((X, S, "a"), {}, r"^g of zvControlVariates must be an array of real numbers; got dtype <U1\.$"),
+        ((X, S, "a"), {}, r"^g of zvControlVariates must be an array of real numbers; got strings such as .a.;"),
         (
             (X[:7], S[:7]),
             {},
