@@ -5,7 +5,7 @@ Everything else is a ValueError or TypeError, raised before any computation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -24,7 +24,11 @@ class DivergenceError(FloatingPointError):
     draws : dict of numpy.ndarray
         The draws stored before the failure, in the form that the sampler would have
         returned.
+    partial : list of dict of numpy.ndarray
+        With an `executor`, the draws of every job that has some; else empty.
     """
+
+    partial: Sequence[Any] = ()
 
     def __init__(
         self,
@@ -57,10 +61,14 @@ class DivergenceError(FloatingPointError):
     def __reduce__(self) -> tuple:
         return type(self), self._arguments
 
-    def with_draws(self, draws: Any, stored: int) -> DivergenceError:
+    def with_draws(self, draws: Any, stored: int, partial: Sequence[Any] = ()) -> DivergenceError:
         """The same error, with the draws before it."""
         made: Callable[..., DivergenceError] = type(self)
-        return made(*self._arguments[:-2], draws, stored)
+        error = made(*self._arguments[:-2], draws, stored)
+        error.partial = partial
+        for note in getattr(self, "__notes__", ()):
+            error.add_note(note)
+        return error
 
 
 class ModeSearchError(DivergenceError):
@@ -90,7 +98,7 @@ class NoRoomError(DivergenceError):
     ----------
     room : int
         `maxComponents`.
-    iteration, chain, parameter, draws
+    iteration, chain, parameter, draws, partial
         As those of `DivergenceError`; the parameter is "weights".
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 RESERVED = ("chain", "draw", "parameter", "", ".", "..", "zarr.json")
 
@@ -23,3 +24,8 @@ def dimension_names(group: str, name: str, rank: int, names: Collection[str]) ->
 def reserved_names(names: Collection[str]) -> list[str]:
     """The names that cannot be variables with these dimensions, or files."""
     return [name for name in names if name in RESERVED or "/" in name or name.startswith("__")]
+
+
+def path_of_part(path: Path, chains: range) -> Path:
+    """Where the store of these chains is, in a store of all chains."""
+    return path / "parts" / f"{chains.start}-{chains.stop - 1}.zarr"

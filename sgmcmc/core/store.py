@@ -155,6 +155,12 @@ def last_bytes(file: Path) -> bytes:
         return opened.read()
 
 
+def parts_of(path: Path) -> list[range] | None:
+    """The chains of each part of a run that has parts, for `path_of_part`; None for a store that has the draws."""
+    groups = WholeStore(path.absolute()).metadata["attributes"].get("parts")
+    return groups and [range(*group) for group in groups]
+
+
 def open_draws(path: Path) -> xr.DataTree:
     """The draws in a store, read from disk on use.
 

@@ -107,6 +107,13 @@ def aligned_zeros(n_rows: int, n_words: int) -> np.ndarray:
     return memory[offset : offset + n_rows * n_words].reshape(n_rows, n_words)
 
 
+def aligned_copy(words: np.ndarray) -> np.ndarray:
+    """The same words, aligned."""
+    copy = aligned_zeros(*words.shape)
+    copy[...] = words
+    return copy
+
+
 def shared_tensor(words: np.ndarray) -> tf.Tensor:
     """The array as a tensor that shares its memory; with a GPU, a copy on the GPU."""
     if on_gpu():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.types import Tree
-from sgmcmc.dataset.layout import Layout, aligned_zeros, shared_tensor
+from sgmcmc.dataset.layout import ALIGNMENT, Layout, aligned_copy, aligned_zeros, shared_tensor
 from sgmcmc.dataset.tables import Level
 
 
@@ -19,12 +21,30 @@ class InMemory:
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], levels: Mapping[str, list[Level]] | None = None) -> None:
-        self.size, self.levels = len(next(iter(arrays.values()))), dict(levels or {})
-        self.layout = Layout({name: (array.dtype, array.shape[1:]) for name, array in arrays.items()})
-        self._words = aligned_zeros(self.size, self.layout.width)
-        for name, view in self.arrays().items():
+        layout = Layout({name: (array.dtype, array.shape[1:]) for name, array in arrays.items()})
+        words = aligned_zeros(len(next(iter(arrays.values()))), layout.width)
+        for name, view in layout.views(words).items():
             view[...] = arrays[name]
-        self.rows = shared_tensor(self._words)  # [N, width], for programs that fetch by themselves
+        self._hold(words, layout, dict(levels or {}))
+
+    def _hold(self, words: np.ndarray, layout: Layout, levels: dict[str, list[Level]]) -> None:
+        self._words, self.layout, self.levels, self.size = words, layout, levels, len(words)
+        self.rows = shared_tensor(words)  # [N, width], for programs that fetch by themselves
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        # From protocol 5 on, the words can be handed over beside the pickle, as a file that many processes map.
+        words = pickle.PickleBuffer(self._words.data) if int(protocol) >= 5 else self._words.tobytes()
+        return type(self)._of_words, (words, self.layout, self.levels)
+
+    @classmethod
+    def _of_words(cls, buffer: Any, layout: Layout, levels: dict[str, list[Level]]) -> Self:
+        """Observations in memory that others may hold too, if it can be shared with TensorFlow."""
+        words = np.frombuffer(buffer, np.int64).reshape(-1, layout.width)
+        if not words.flags.writeable or words.ctypes.data % ALIGNMENT:
+            words = aligned_copy(words)
+        data = cls.__new__(cls)
+        data._hold(words, layout, levels)
+        return data
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The entries as NumPy views of the packed memory, {name: [N, ...]}."""

@@ -24,7 +24,7 @@ from sgmcmc.gradients.control_variates import corrected, differences
 from sgmcmc.model import Model
 
 
-def svrg(model: Model, elements: Mapping[str, Elements], n_chains: int, every: int) -> Gradient:
+def svrg(model: Model, elements: Mapping[str, Elements], every: int) -> Gradient:
     def prepare(begin: Mode, verbose: bool) -> Tree:
         return {"centre": begin.params}
 
@@ -44,10 +44,11 @@ def svrg(model: Model, elements: Mapping[str, Elements], n_chains: int, every: i
 
         def of_data(words: tf.Tensor, flat: tf.Tensor) -> list[Tree]:
             rows = model.data.layout.unpack(words)
-            return [over_chains(lambda theta: model.log_lik_gradient(split(theta, elements), rows), n_chains)(flat)]
+            of_chain = over_chains(lambda theta: model.log_lik_gradient(split(theta, elements), rows), flat.shape[0])
+            return [of_chain(flat)]
 
         def of_prior(flat: tf.Tensor) -> list[Tree]:
-            return [over_chains(lambda theta: model.prior_gradient(split(theta, elements)), n_chains)(flat)]
+            return [over_chains(lambda theta: model.prior_gradient(split(theta, elements)), flat.shape[0])(flat)]
 
         def flattened(fn: Callable[..., list[Tree]]) -> Callable[..., list[tf.Tensor]]:
             return lambda *given: [tf.cast(joined(fn(*given)[0]), tf.float64)]

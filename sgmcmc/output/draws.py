@@ -630,14 +630,24 @@ def _require_unpacked(path: Path) -> None:
 
 
 def _of_store(path: Path) -> dict[str, Any]:
-    from sgmcmc.core.store import NOT_DRAWS, open_draws
+    from sgmcmc.core.store import open_draws, parts_of
 
+    if (groups := parts_of(path)) is not None:
+        from sgmcmc.output.joined import of_parts
+
+        return of_parts(path, groups)
     tree = open_draws(path)
-    settings = tree.attrs["settings"]
-    groups = {group: dict(tree[group].data_vars) for group in tree.children if group not in NOT_DRAWS}
-    n_draws = next((array.shape[1] for members in groups.values() for array in members.values()), 0)
+    settings, stored = tree.attrs["settings"], groups_of(tree)
+    n_draws = next((array.shape[1] for members in stored.values() for array in members.values()), 0)
     iterations = iterations_of(settings, n_draws)
-    return {"groups": groups, "iterations": iterations, "nChains": settings["nChains"], "settings": settings}
+    return {"groups": stored, "iterations": iterations, "nChains": settings["nChains"], "settings": settings}
+
+
+def groups_of(tree: xr.DataTree) -> Tree:
+    """The arrays of a store that was opened, {group: {name: [C, T, ...]}}."""
+    from sgmcmc.core.store import NOT_DRAWS
+
+    return {group: dict(tree[group].data_vars) for group in tree.children if group not in NOT_DRAWS}
 
 
 def _path(path: str | Path, function: str, *endings: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
+from sgmcmc.core.layout import path_of_part
 from sgmcmc.core.tree import from_paths, with_paths
 from sgmcmc.core.types import Tree
-from sgmcmc.output.draws import Draws
+from sgmcmc.output.draws import Draws, iterations_of
 
 OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
 COMPUTED = ("stepsize", "expected")  # those that each run may have found by itself
@@ -57,17 +59,17 @@ def joined(runs: Any) -> Draws:
     first = runs[0]
     for run in runs[1:]:
         _require_same(first, run)
-    order = np.argsort(chains)
+    order = np.argsort(chains).tolist()
     settings = {key: value for key, value in first.settings.items() if key not in OF_CHAINS}
     settings |= {"nChains": len(chains), "starts": _starts(runs), "nIters": max(run.settings["nIters"] for run in runs)}
     if sorted(chains) != list(range(len(chains))):
         settings["chains"] = sorted(chains)
     return Draws(
-        _each([run.groups for run in runs], order),
+        side_by_side([run.groups for run in runs], order),
         nChains=len(chains),
         iterations=first._iterations,
         settings=settings,
-        reduced=_each([run.reduced for run in runs], order),
+        reduced=side_by_side([run.reduced for run in runs], order),
         timings={name: max(run.timings.get(name, 0.0) for run in runs) for name in first.timings},
         divergence=next((run.divergence for run in runs if run.divergence), None),
     )
@@ -79,20 +81,21 @@ def _starts(runs: Sequence[Draws]) -> Any:
     return each[0] if all(one == each[0] for one in each) else each
 
 
-def _each(trees: Sequence[Tree], order: np.ndarray) -> Tree:
-    """The leaves of all, joined along their first axis, in this order."""
+def side_by_side(trees: Sequence[Tree], order: Sequence[int] | None = None) -> Tree:
+    """The leaves of all, joined along their first axis, in this order; arrays on disk stay there."""
     leaves = [{tuple(keys): x for keys, x in with_paths(tree)} for tree in trees]
-    return from_paths((list(keys), _side_by_side([of[keys] for of in leaves], order)) for keys in leaves[0])
+    return from_paths((list(keys), _joined_arrays([of[keys] for of in leaves], order)) for keys in leaves[0])
 
 
-def _side_by_side(parts: list[Any], order: np.ndarray) -> Any:
+def _joined_arrays(parts: list[Any], order: Sequence[int] | None) -> Any:
     if not all(isinstance(part, xr.DataArray) for part in parts):
-        return np.concatenate([np.asarray(part) for part in parts])[order]
-    if (order != np.arange(len(order))).any():
+        array = np.concatenate([np.asarray(part) for part in parts])
+        return array if order is None else array[list(order)]
+    if order is not None and list(order) != list(range(len(order))):
         parts = [part[k : k + 1] for part in parts for k in range(part.shape[0])]
         parts = [parts[k] for k in order]
-    array = indexing.LazilyIndexedArray(SideBySide([part.variable for part in parts]))
-    return xr.DataArray(array, dims=parts[0].dims, attrs=parts[0].attrs)
+    joined = indexing.LazilyIndexedArray(SideBySide([part.variable for part in parts]))
+    return xr.DataArray(joined, dims=parts[0].dims, attrs=parts[0].attrs)
 
 
 def _require_same(first: Draws, other: Draws) -> None:
@@ -133,3 +136,32 @@ def _agree(one: Any, other: Any, tolerance: float) -> bool:
     if tolerance and isinstance(one, float | list) and isinstance(other, float | list):
         return np.shape(one) == np.shape(other) and np.allclose(one, other, rtol=tolerance, atol=0.0)
     return bool(one == other)
+
+
+def most_draws(lengths: Sequence[int], n_chains: Sequence[int]) -> tuple[list[int], int]:
+    """Which parts have together the most draws if they are cut to equally many, and how many that is."""
+    longest_first = sorted(range(len(lengths)), key=lambda k: -lengths[k])
+    totals = np.cumsum([n_chains[k] for k in longest_first]) * [lengths[k] for k in longest_first]
+    last = len(totals) - 1 - int(np.argmax(totals[::-1]))  # of equally many draws, those of more chains
+    return sorted(longest_first[: last + 1]), lengths[longest_first[last]]
+
+
+def of_parts(path: Path, groups: Sequence[range]) -> dict[str, Any]:
+    """The draws in a store of parts: those of as many chains as have together the most."""
+    from sgmcmc.core.store import WholeStore
+
+    settings = WholeStore(path.absolute()).metadata["attributes"]["settings"]
+    there = [chains for chains in groups if path_of_part(path, chains).exists()]
+    runs = [Draws.load(path_of_part(path, chains)) for chains in there]
+    lengths = [len(run.iterations) for run in runs]
+    if not any(lengths):
+        raise ValueError("it has no draws yet")
+    chosen, n_draws = most_draws(lengths, [len(chains) for chains in there])
+    numbers = [chain for k in chosen for chain in there[k]]
+    settings |= {"nChains": len(numbers)} | ({} if numbers == list(range(len(numbers))) else {"chains": numbers})
+    return {
+        "groups": side_by_side([runs[k][:n_draws].groups for k in chosen]),
+        "iterations": iterations_of(settings, n_draws),
+        "nChains": len(numbers),
+        "settings": settings,
+    }

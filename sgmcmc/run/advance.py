@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.errors import DivergenceError
-from sgmcmc.core.progress import Progress
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.run.loop import Loop, Outcome
@@ -45,6 +44,13 @@ class Storage(Protocol):
 
     def result(self) -> Tree:
         """The stored rows, {group: {name: [C, stored, ...]}}."""
+
+
+class Watcher(Protocol):
+    """Who is told how far a run is."""
+
+    def reached(self, done: int, log_density: np.ndarray) -> None:
+        """So many iterations are done; KeyboardInterrupt asks the run to end here."""
 
 
 class Made(NamedTuple):
@@ -89,12 +95,11 @@ def run(
     leaves: list[tf.Tensor],
     plan: Plan,
     storage: Storage,
-    title: str,
-    verbose: bool,
+    progress: Watcher,
     done: int = 0,
     failure: Failure = DivergenceError,
 ) -> list[tf.Tensor]:
-    """Follow the plan, with progress shown, and return the leaves of the last state.
+    """Follow the plan, and return the leaves of the last state.
 
     A KeyboardInterrupt reaches the caller; `storage` then has every completed stretch.
 
@@ -103,16 +108,15 @@ def run(
     DivergenceError
         As `failure`; the rows before the divergence are in `storage`.
     """
-    with Progress(plan.n_iterations, title, "iteration", verbose, done) as progress:
-        try:
-            for stretch, outcome in stretches(loop, leaves, plan, Pace(loop.feed.length, loop.shortest), done, failure):
-                if stretch.n_rows:
-                    storage.append([row.numpy() for row in outcome.rows], stretch.n_rows)
-                leaves = outcome.leaves
-                storage.reached(stretch.end, leaves)
-                progress.reached(stretch.end, outcome.log_density)
-        finally:
-            loop.feed.close()
+    try:
+        for stretch, outcome in stretches(loop, leaves, plan, Pace(loop.feed.length, loop.shortest), done, failure):
+            if stretch.n_rows:
+                storage.append([row.numpy() for row in outcome.rows], stretch.n_rows)
+            leaves = outcome.leaves
+            storage.reached(stretch.end, leaves)
+            progress.reached(stretch.end, outcome.log_density)
+    finally:
+        loop.feed.close()
     return leaves
 
 

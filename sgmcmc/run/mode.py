@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sgmcmc.core import random
 from sgmcmc.core.errors import ModeSearchError
+from sgmcmc.core.progress import Progress
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Dynamics, Minibatch, Mode, Tree
 from sgmcmc.gradients.plain import plain
@@ -86,8 +87,8 @@ def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, 
     state = kernel.init(given, {name: theta[None] for name, theta in start.items()})
     loop = Loop(Prepared(kernel, given, state, model.data), NOTHING)
     plan = Plan(search.n_iterations, thin=None)
-    title, storage = "Finding the mode", Memory(0, {}, [])
-    leaves = advance.run(loop, loop.flatten(state), plan, storage, title, verbose, failure=ModeSearchError)
+    with Progress(plan.n_iterations, "Finding the mode", "iteration", verbose) as progress:
+        leaves = advance.run(loop, loop.flatten(state), plan, Memory(0, {}, []), progress, failure=ModeSearchError)
     return {name: tf.constant(theta[0]) for name, theta in loop.params_of_chains(leaves).items()}
 
 

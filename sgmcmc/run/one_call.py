@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import mapped
 from sgmcmc.core.errors import DivergenceError, reason
-from sgmcmc.core.progress import unheard_warnings
+from sgmcmc.core.layout import path_of_part
+from sgmcmc.core.progress import Progress, unheard_warnings
 from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
@@ -23,22 +25,18 @@ from sgmcmc.output import tuning
 from sgmcmc.output.draws import Draws, iterations_of
 from sgmcmc.run import advance, batch_means
 from sgmcmc.run.checkpoint import Beginning, Checkpoint
+from sgmcmc.run.jobs import Jobs, Outcome, Report
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
 from sgmcmc.run.prepared import Prepared
-from sgmcmc.run.recorder import Keep
-from sgmcmc.run.sampler import Sampler
+from sgmcmc.run.recorder import Accumulated, Keep
+from sgmcmc.run.sampled import Sampled
+from sgmcmc.run.sampler import Sampler, settings_of_chains
 from sgmcmc.storage.memory import Memory
-from sgmcmc.storage.zarr import ZarrStore, create
+from sgmcmc.storage.parts import create_whole, show_parts
+from sgmcmc.storage.zarr import ZarrStore, create, read_checkpoint, read_rows
 
 OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
-
-
-class Saved(NamedTuple):
-    """What a store has besides the draws."""
-
-    checkpoint: Checkpoint
-    beginning: Beginning
 
 
 @dataclass
@@ -75,15 +73,21 @@ class Run:
     ----------
     sampler : Sampler
     n_iterations : int
-        The total number, including those before `saved`.
+        The total number, including those before `checkpoint`.
     keep : Keep
     verbose : bool
     path : Path or None
         The path of a Zarr store; None keeps the draws in memory.
-    saved : Saved or None
-        The last checkpoint of the store at `path`; None for a new run.
+    beginning : Beginning or None
+        What was computed before the first iteration, if it is known.
+    checkpoint : Checkpoint or None
+        The last one of the store at `path`; None for a new run.
     kept : Kept
         Of earlier runs of the sampler. A new run with the same `keep` then traces and prepares nothing.
+    largest : int or None
+        Of one of several parts of a store, how many chains the largest has.
+    jobs : Jobs or None
+        How the chains are made elsewhere; None makes them here.
     """
 
     sampler: Sampler
@@ -91,8 +95,11 @@ class Run:
     keep: Keep
     verbose: bool
     path: Path | None = None
-    saved: Saved | None = None
+    beginning: Beginning | None = None
+    checkpoint: Checkpoint | None = None
     kept: Kept = field(default_factory=Kept)
+    largest: int | None = None
+    jobs: Jobs | None = None
 
     @property
     def plan(self) -> Plan:
@@ -117,6 +124,9 @@ class Run:
 
         Without `n_iterations`, since it may be continued.
         """
+        if self.beginning is not None and self.beginning.settings:
+            common = {key: value for key, value in self.beginning.settings.items() if key not in OF_CHAINS}
+            return common | {key: self.sampler.settings[key] for key in OF_CHAINS if key in self.sampler.settings}
         return self.sampler.identity | self.keep.identity(self.sampler.probes)
 
     def draws(self) -> Draws:
@@ -128,19 +138,44 @@ class Run:
             With the draws before the divergence.
         """
         started = time.perf_counter()
-        prepared = self._prepared()
+        if self.jobs is None:
+            prepared = self._prepared()
+            searched = time.perf_counter() - started
+            sampled = self.sampled(prepared, self._progress())
+        else:
+            prepared, outcome = self._elsewhere(self.jobs)
+            sampled = outcome.sampled()
+            searched = time.perf_counter() - started - sampled.seconds
+        timings = {"sampling": sampled.seconds, "total": time.perf_counter() - started}
+        if self.sampler.searches:
+            timings["modeSearch"] = searched
+        draws = self.drawn(prepared, sampled, timings)
+        if sampled.diverged:
+            raise sampled.diverged.with_draws(draws, sampled.stored) from None
+        with unheard_warnings():
+            if sampled.interrupted:
+                advance.warn_interrupted(sampled.stored, self.plan.n_rows)
+            if sampled.stored * self.keep.thin >= tuning.SHORT:
+                tuning.warn(self._averages(sampled, draws), draws.settings)
+                tuning.warn_of_length(draws.settings)
+                if prepared.tuning and self.keep.stores and not self.keep.collect:
+                    self._warn_of_positions(prepared, draws)
+        return draws
+
+    def sampled(self, prepared: Prepared, progress: Progress | Report) -> Sampled:
+        """Make the iterations of these chains, until they are done, diverge or are interrupted."""
+        started = time.perf_counter()
         loop = self._loop(prepared)
         leaves = loop.flatten(prepared.state)
-        if self.saved:
-            leaves = self._saved_leaves(leaves)
+        if self.checkpoint:
+            leaves = self._saved_leaves(leaves, self.checkpoint)
         storage = self._storage(loop, prepared, leaves)
-        sampling = time.perf_counter()
         diverged: DivergenceError | None = None
         interrupted = False
         try:
             try:
-                name, failure = self.sampler.name, self.sampler.failure
-                advance.run(loop, leaves, self.plan, storage, name, self.verbose, self._done, failure)
+                with progress:
+                    advance.run(loop, leaves, self.plan, storage, progress, self._done, self.sampler.failure)
             except KeyboardInterrupt:
                 interrupted = True
             except DivergenceError as error:
@@ -148,24 +183,74 @@ class Run:
             storage.commit()
         finally:
             storage.close()
-        now = time.perf_counter()
-        timings = {"sampling": now - sampling, "total": now - started}
-        if self.sampler.searches:
-            timings["modeSearch"] = sampling - started
-        draws = self._draws(prepared, loop, storage, timings, diverged)
+        accumulated = tf.nest.map_structure(lambda x: x.numpy(), loop.unflatten(storage.leaves)[1])
         if prepared is self.kept.prepared:
             self.kept.give_back(self.keep, loop)
-        if diverged:
-            raise diverged.with_draws(draws, storage.stored) from None
-        with unheard_warnings():
-            if interrupted:
-                advance.warn_interrupted(storage.stored, self.plan.n_rows)
-            if storage.stored * self.keep.thin >= tuning.SHORT:
-                tuning.warn(self._averages(loop, storage, draws), draws.settings)
-                tuning.warn_of_length(draws.settings)
-                if prepared.tuning and self.keep.stores and not self.keep.collect:
-                    self._warn_of_positions(prepared, draws)
-        return draws
+        seconds, chains = time.perf_counter() - started, list(self.sampler.chains)
+        return Sampled(chains, storage.result(), storage.stored, accumulated, seconds, interrupted, diverged)
+
+    def of_chains(self, chains: range) -> Run:
+        """The same run of some of its chains, by their numbers, with a store of its own in that of all."""
+        path = self.path and path_of_part(self.path, chains)
+        return replace(self, sampler=self.sampler.of_chains(chains), path=path, jobs=None, kept=Kept())
+
+    def part(self, chains: range, progress: Report) -> Sampled:
+        """What these chains leave, in this process: from their last checkpoint on, if their store is there."""
+        run = self.of_chains(chains)
+        if run.path is None:
+            return run.sampled(run._prepared(), progress)
+        if run.path.exists():
+            run = replace(run, checkpoint=Checkpoint.decode(*read_checkpoint(run.path, "state")))
+        return run.sampled(run._prepared(), progress)._replace(rows={})  # which are read from the store
+
+    def _elsewhere(self, jobs: Jobs) -> tuple[Prepared, Outcome]:
+        """The first of the chains, prepared here, and what the jobs have made.
+
+        Raises
+        ------
+        Exception
+            That of the first job that failed; its attribute `partial` has the draws of all jobs that have some.
+        """
+        path = self.path and self.path.absolute()
+        known = self.beginning or Beginning(self.identity if path else {}, *self.sampler.find(self.verbose))
+        begun = replace(self, path=path, beginning=known, largest=max(map(len, jobs.groups)), jobs=None, kept=Kept())
+        first = begun.of_chains(jobs.groups[0])
+        prepared = first._prepared()
+        if path is None:
+            with self._progress() as progress:
+                outcome = jobs.made(begun, progress)
+        else:
+            specs = first._loop(prepared).row_specs
+            if not path.exists():
+                create_whole(path, specs, known.encode(), self.settings | prepared.settings, jobs.groups)
+            with self._progress() as progress:
+                outcome = jobs.made(begun, progress, partial(show_parts, path))
+            rows = [read_rows(path_of_part(path, chains), specs) for chains in outcome.groups]
+            parts = [part._replace(rows=one) for part, one in zip(outcome.parts, rows, strict=True)]
+            outcome = outcome._replace(parts=parts)
+        if not outcome.has_failed:
+            return prepared, outcome
+        raise self._failure(prepared, outcome, len(jobs.groups))
+
+    def _failure(self, prepared: Prepared, outcome: Outcome, n_jobs: int) -> Exception:
+        """The exception of the first job that failed, with the draws of all jobs that have some."""
+        draws = {part.chains[0]: self.drawn(prepared, part, {}) for part in outcome.parts if part.stored}
+        diverged = next((part for part in outcome.parts if part.diverged), None)
+        error: Any
+        if diverged is not None and diverged.diverged is not None:
+            chains: Sequence[int] = diverged.chains
+            error = diverged.diverged.with_draws(self.drawn(prepared, diverged, {}), diverged.stored)
+        else:
+            chains, error = next(iter(outcome.failures.items()))
+        kept = f"`partial` of this error has the draws of the {len(draws)} of {n_jobs} jobs that returned some."
+        if self.path is not None:
+            kept += f" {str(self.path)!r} has all that were written; resume=True goes on with it."
+        error.add_note(f"This is of the job of chains {chains[0]} to {chains[-1]} of {self.sampler.name}. {kept}")
+        error.partial = list(draws.values())
+        return error
+
+    def _progress(self) -> Progress:
+        return Progress(self.n_iterations, self.sampler.name, "iteration", self.verbose, self._done)
 
     def _warn_of_positions(self, prepared: Prepared, draws: Draws) -> None:
         """Warn if the chain is not as was expected, on the scale on which it moves."""
@@ -191,40 +276,35 @@ class Run:
             return {}
         return {name: recorded[name].shape[1] for name in tuning.STATISTICS if name in recorded}
 
-    def _averages(self, loop: Loop, storage: advance.Storage, draws: Draws) -> tuning.Averages:
+    def _averages(self, sampled: Sampled, draws: Draws) -> tuning.Averages:
         """The averages over the second half of the chain."""
         if self.keep.stores:
             return tuning.of_second_half(draws)
-        accumulated = loop.unflatten(storage.leaves)[1]
-        return batch_means.of_second_half(accumulated.averages) if accumulated.averages else {}
+        averages = sampled.accumulated.averages
+        return batch_means.of_second_half(averages) if averages else {}
 
-    def _draws(
-        self,
-        prepared: Prepared,
-        loop: Loop,
-        storage: advance.Storage,
-        timings: dict[str, float],
-        diverged: DivergenceError | None,
-    ) -> Draws:
-        settings = self.settings | prepared.settings
+    def drawn(self, prepared: Prepared, sampled: Sampled, timings: dict[str, float]) -> Draws:
+        """These rows as the user gets them."""
+        settings, diverged = self.settings | prepared.settings, sampled.diverged
+        if sampled.chains != list(self.sampler.chains):
+            settings |= settings_of_chains(len(sampled.chains), sampled.chains, self.sampler.starts)
         return Draws(
-            storage.result(),
-            nChains=self.sampler.n_chains,
-            iterations=iterations_of(settings, storage.stored if self.keep.stores else 0),
+            sampled.rows,
+            nChains=None if self.sampler.n_chains is None else len(sampled.chains),
+            iterations=iterations_of(settings, sampled.stored if self.keep.stores else 0),
             settings=settings,
-            reduced=self._reduced(loop, storage.leaves),
+            reduced=self._reduced(sampled.accumulated),
             timings=timings,
             divergence={k: getattr(diverged, k) for k in ("iteration", "chain", "parameter")} if diverged else None,
         )
 
     @property
     def _done(self) -> int:
-        return self.saved.checkpoint.iteration if self.saved else 0
+        return self.checkpoint.iteration if self.checkpoint else 0
 
     def _prepared(self) -> Prepared:
-        if self.saved is not None:
-            beginning = self.saved.beginning
-            return self.sampler.prepared(beginning.found, beginning.mode, self.keep.gradients)
+        if self.beginning is not None:
+            return self.sampler.prepared(self.beginning.found, self.beginning.mode, self.keep.gradients)
         if self.keep.gradients:
             return self.sampler.prepare(self.verbose, monitored=True)
         return self.kept.chains(self.sampler, self.verbose)
@@ -235,10 +315,9 @@ class Run:
             return loop
         return Loop(prepared, self.keep.recorder(prepared.kernel, prepared.chains, self._watched(prepared)))
 
-    def _saved_leaves(self, first: list[tf.Tensor]) -> list[tf.Tensor]:
-        assert self.saved is not None
+    def _saved_leaves(self, first: list[tf.Tensor], checkpoint: Checkpoint) -> list[tf.Tensor]:
         try:
-            return self.saved.checkpoint.tensors(first)
+            return checkpoint.tensors(first)
         except ValueError as error:
             raise ValueError(
                 f"storage of {self.sampler.name} must be a store that this version wrote; got {str(self.path)!r} "
@@ -252,16 +331,13 @@ class Run:
         def encode(iteration: int, stored: int, leaves: list[tf.Tensor]) -> bytes:
             return Checkpoint(iteration, stored, [leaf.numpy() for leaf in leaves]).encode()
 
-        if self.saved is None:
-            beginning = Beginning.of(self.identity, prepared)
-            create(
-                self.path, loop.row_specs, encode(0, 0, leaves), beginning.encode(), self.settings | prepared.settings
-            )
-        stored = self.saved.checkpoint.stored if self.saved else 0
+        if self.checkpoint is None:
+            first = {"state": encode(0, 0, leaves), "beginning": Beginning.of(self.identity, prepared).encode()}
+            create(self.path, loop.row_specs, first, self.settings | prepared.settings, self.largest)
+        stored = self.checkpoint.stored if self.checkpoint else 0
         return ZarrStore(self.path, loop.row_specs, stored, leaves, encode)
 
-    def _reduced(self, loop: Loop, leaves: list[tf.Tensor]) -> Tree:
-        _, accumulated = loop.unflatten(leaves)
+    def _reduced(self, accumulated: Accumulated) -> Tree:
         several = self.sampler.n_chains is not None
         reduced = {}
         for label, reducer in self.keep.reducers.items():
@@ -295,9 +371,8 @@ def _positions(draws: Draws, transforms: Transforms) -> Draws:
 
 def _of_each_chain(result: Any, accumulator: Any, several: bool) -> Tree:
     """The result of a reducer for each chain, [C, ...] if there are several."""
-    arrays = tf.nest.map_structure(lambda x: x.numpy(), accumulator)
-    n_chains = tf.nest.flatten(arrays)[0].shape[0]
-    of_chains = [tf.nest.map_structure(lambda x, c=c: x[c], arrays) for c in range(n_chains)]
+    n_chains = tf.nest.flatten(accumulator)[0].shape[0]
+    of_chains = [tf.nest.map_structure(lambda x, c=c: x[c], accumulator) for c in range(n_chains)]
     results = [result(arrays) for arrays in of_chains] if result else of_chains
     if not several:
         return tf.nest.map_structure(np.asarray, results[0])

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
+from sgmcmc.core.progress import Progress
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Minibatch, Mode, State, Supplied, Tree
 from sgmcmc.minibatch.adaptive import per_square_distance
@@ -50,13 +51,15 @@ def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree
 
     A pilot chain sets the threshold to the bound on its noise at the 95% quantile of
     its squared distances. The constants of the bound then cancel: at that distance the
-    minibatch has the size of the pilot's.
+    minibatch has the size of the pilot's. It is one chain from the mode, whichever chains
+    the sampler has.
     """
     if sizing.threshold is not None:
         assert sizing.lipschitz is not None
         return per_square_distance(sizing.lipschitz, probabilities_of(found["minibatch"]), sizing.threshold)
     seed = random.child_seed(sampler.seed, Purpose.PILOT)
-    pilot = replace(sampler, minibatch=sizing.pilot, sizing=None, seed=seed, starts=None)  # from the mode
+    one = replace(sampler, starts=None).of_chains(range(1))
+    pilot = replace(one, minibatch=sizing.pilot, sizing=None, seed=seed)
     prepared = pilot.prepared(found, mode)
 
     def squares(constants: Tree, state: State, supplied: Supplied) -> Tree:
@@ -68,6 +71,7 @@ def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree
     plan = Plan(ITERATIONS, burn_in=BURN_IN)
     leaves = loop.flatten(prepared.state)
     storage = Memory(plan.n_rows, loop.row_specs, leaves)
-    advance.run(loop, leaves, plan, storage, f"{sampler.name}, pilot chain", verbose)
-    of_chains = storage.result()["pilot"]["square"]
-    return sizing.pilot.size / float(np.quantile(of_chains, QUANTILE, axis=1).max())
+    with Progress(plan.n_iterations, f"{sampler.name}, pilot chain", "iteration", verbose) as progress:
+        advance.run(loop, leaves, plan, storage, progress)
+    of_chain = storage.result()["pilot"]["square"]
+    return sizing.pilot.size / float(np.quantile(of_chain, QUANTILE))

@@ -95,11 +95,8 @@ class ProductSampler(Sampler):
         """How many numbers are recorded beside each draw of a chain."""
         return statistics.count(self.iterations, self.dynamics, adaptive=self.minibatch.parts is not None)
 
-    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
-        """Chains about to begin. If the mode is needed, this searches for it, and they begin at or around it.
-
-        `monitored` chains can estimate the gradient at a draw.
-        """
+    def find(self, verbose: bool) -> tuple[Tree, Mode | None]:
+        """The mode if it is needed, at or around which chains then begin, and what is computed there."""
         mode = None
         if self.search is not None:
             fixed = self.sizing.pilot if self.sizing else self.minibatch
@@ -120,7 +117,7 @@ class ProductSampler(Sampler):
             assert mode is not None
             per_square = observations_per_square(self, self.sizing, found, mode, verbose)
             found["minibatch"] = found["minibatch"] | adaptive.constants(mode, per_square, self.dtype)
-        return self.prepared(found, mode, monitored)
+        return found, mode
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin, given the constants that were computed before and the mode."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -25,6 +25,17 @@ from sgmcmc.kernel.iterations import Iterations, constants
 from sgmcmc.run.prepared import Prepared
 
 PROBE_SCALES = (0.0, 0.1, 1.0, 10.0)
+
+
+def settings_of_chains(
+    n_chains: int | None, chains: Sequence[int], starts: float | Mapping[str, np.ndarray] | None
+) -> dict[str, Any]:
+    """What differs between the chains of one run, by users' names and as JSON."""
+    return {
+        "nChains": n_chains,
+        **({"chains": list(chains)} if list(chains) != list(range(len(chains))) else {}),
+        "starts": {name: checksum(x) for name, x in starts.items()} if isinstance(starts, Mapping) else starts,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +88,17 @@ class Sampler(ABC):
     settings: Mapping[str, Any] = field(default_factory=dict)
     transforms: Transforms = field(default_factory=Transforms)
 
-    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
-        """Chains about to begin; `monitored` ones can estimate the gradient at a draw.
-
-        What has to be computed before the first iteration is computed here.
-        """
-        return self.prepared({}, None, monitored)
+    def find(self, verbose: bool) -> tuple[Tree, Mode | None]:
+        """What has to be computed before the first iteration, whichever chains run, and the mode."""
+        return {}, None
 
     @abstractmethod
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """The same, from what `prepare` has computed."""
+        """Chains about to begin, from what `find` has found; `monitored` ones can estimate the gradient at a draw."""
+
+    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
+        """Both in one."""
+        return self.prepared(*self.find(verbose), monitored)
 
     @property
     def n_stats(self) -> int:
@@ -177,6 +189,20 @@ class Sampler(ABC):
     def failure(self, iteration: int, chain: int, parameter: str, of_density: bool) -> DivergenceError:
         """The error for a state in which a parameter, or the density alone, is not finite, of the c-th chain here."""
         return DivergenceError(iteration, self.chains[chain], parameter, of_density)
+
+    def of_chains(self, chains: range) -> Self:
+        """The same sampler of some of its chains, by their numbers."""
+        starts = self.starts
+        if isinstance(starts, Mapping):
+            starts = {name: theta[chains.start - self.first_chain :][: len(chains)] for name, theta in starts.items()}
+        return replace(
+            self,
+            n_chains=len(chains),
+            first_chain=chains.start,
+            is_part=True,
+            starts=starts,
+            settings=dict(self.settings) | settings_of_chains(len(chains), chains, starts),
+        )
 
     def with_seed(self, seed: int) -> Self:
         """The same sampler with another seed."""

@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from sgmcmc.core import random
 from sgmcmc.core.checks import require_flag
-from sgmcmc.core.checksum import checksum
 from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
+from sgmcmc.run.sampler import settings_of_chains
 from sgmcmc.samplers._checks import STEPSIZE, checked_chains, require_float_type, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._each import Each
@@ -206,7 +206,7 @@ class CommonChoices:
     @property
     def settings(self) -> dict[str, Any]:
         """What the user chose, by R's names and as JSON."""
-        starts, levels = self.chain_starts, self.data.levels
+        levels = self.data.levels
         return {
             "sampler": self.sampler,
             "parameters": sorted(self.start),
@@ -216,9 +216,7 @@ class CommonChoices:
             "integers": sorted({*self.integers, *levels}),
             **({"levels": levels} if levels else {}),
             "dtype": self.dtype,
-            "nChains": self.n_chains,
-            **({"chains": list(self.chains)} if self.chains.start else {}),
-            "starts": {k: checksum(v) for k, v in starts.items()} if isinstance(starts, dict) else starts,
+            **settings_of_chains(self.n_chains, self.chains, self.chain_starts),
             "sharedMinibatch": self.shared_minibatch,
             **self.minibatches.settings,
         }

@@ -12,10 +12,11 @@ import psutil
 import tensorflow as tf
 
 from sgmcmc.core.errors import reason
-from sgmcmc.core.layout import reserved_names
+from sgmcmc.core.layout import path_of_part, reserved_names
 from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.identity import require_same
-from sgmcmc.run.one_call import Run, Saved
+from sgmcmc.run.jobs import Jobs
+from sgmcmc.run.one_call import Run
 from sgmcmc.storage.zarr import read_checkpoint
 
 GB = 1e9
@@ -87,24 +88,35 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
         raise ValueError(
             f"storage of {name} must be a new path, or come with resume=True to go on; got {str(path)!r}, which exists."
         )
+    from sgmcmc.core.store import parts_of
+
     try:
-        state, beginning = read_checkpoint(path)
-        saved = Saved(Checkpoint.decode(state), Beginning.decode(beginning))
+        groups, beginning = parts_of(path), Beginning.decode(*read_checkpoint(path, "beginning"))
+        stores = [path] if groups is None else [path_of_part(path, chains) for chains in groups]
+        checkpoints = [Checkpoint.decode(*read_checkpoint(store, "state")) for store in stores if store.exists()]
     except Exception as error:
         raise ValueError(
             f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is not one, or "
             f"damaged ({reason(error)})."
         ) from error
     if not seeded:
-        run = replace(run, sampler=run.sampler.with_seed(saved.beginning.settings["seed"]))
-    require_same(name, run.identity, saved.beginning.settings, f"{str(path)!r} was begun")
-    done = saved.checkpoint.iteration
+        run = replace(run, sampler=run.sampler.with_seed(beginning.settings["seed"]))
+    require_same(name, run.identity, beginning.settings, f"{str(path)!r} was begun")
+    done = max((checkpoint.iteration for checkpoint in checkpoints), default=0)
     if run.n_iterations < done:
         raise ValueError(
             f"nIters of {name} must be at least the {done} iterations that {str(path)!r} already holds; "
             f"got {run.n_iterations}."
         )
-    return replace(run, saved=saved)
+    run = replace(run, beginning=beginning)
+    if groups is not None:
+        return replace(run, jobs=Jobs(run.jobs.executor if run.jobs else None, groups))
+    if run.jobs is not None:
+        raise ValueError(
+            f"executor of {name} must be None to go on with {str(path)!r}, which was begun without one and has no "
+            "parts."
+        )
+    return replace(run, checkpoint=checkpoints[0])
 
 
 def _path(name: str, storage: Any) -> Path:

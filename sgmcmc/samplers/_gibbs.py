@@ -27,17 +27,17 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
         If `gibbs` is not a function, if it raises, or if it does not return new values
         of some of the parameters.
     """
-    function, name = choices.gibbs, choices.sampler
+    function, name, dtype = choices.gibbs, choices.sampler, choices.float_type
     if not callable(function):
         raise choices.refuse("gibbs", "be None or a function of (params, dataset, seed)", repr(function))
-    params = {key: tf.TensorSpec(theta.shape, choices.float_type) for key, theta in choices.given.items()}
+    params = {key: tf.TensorSpec(theta.shape, dtype) for key, theta in choices.given.items()}
     data = choices.data.layout.specs([choices.minibatches.n])
 
     def update(params: Tree, data: Tree, seed: tf.Tensor) -> Tree:
         new = function(dict(params), dict(data), seed)
         if not isinstance(new, dict) or not new or not new.keys() <= params.keys():
             raise TypeError(f"it must return a dict with new values for some of {sorted(params)}, not {new!r}")
-        return {key: tf.convert_to_tensor(x, dtype_hint=choices.float_type) for key, x in new.items()}
+        return {key: tf.convert_to_tensor(x, dtype_hint=dtype) for key, x in new.items()}
 
     must = f"gibbs of {name} must be a function of (params, dataset, seed) in TensorFlow operations"
     traced = attempted(must, lambda: trace(update, params, data, tf.TensorSpec([2], tf.int32)))

@@ -87,7 +87,7 @@ def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
             return Chosen(
                 None,
                 {"gradient": "svrg", "every": every},
-                lambda model, elements: svrg_estimator(model, elements, n_chains, every),
+                lambda model, elements: svrg_estimator(model, elements, every),
                 by_rows=False,
             )
     if callable(asked) and not isinstance(asked, type):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from sgmcmc.core.types import Reducer
+from sgmcmc.run.jobs import Executor
 from sgmcmc.samplers._texts import completed
 
 F = TypeVar("F", bound=Callable)
@@ -50,6 +51,8 @@ class KeepOptions(TypedDict, total=False):
     reduce: Reducer | Mapping[str, Reducer] | None
     storage: str | Path | None
     resume: bool
+    executor: Executor | None
+    chainsPerJob: int | None
 
 
 class RunOptions(KeepOptions, total=False):
@@ -87,6 +90,8 @@ RUN_DEFAULTS: RunOptions = {
     "gradients": False,
     "storage": None,
     "resume": False,
+    "executor": None,
+    "chainsPerJob": None,
 }
 
 

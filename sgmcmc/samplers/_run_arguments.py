@@ -18,6 +18,7 @@ from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.samplers._checks import require_counter
 from sgmcmc.samplers._destination import in_store, require_memory
+from sgmcmc.samplers._executor import checked_jobs, require_portable
 from sgmcmc.samplers._options import RunOptions
 from sgmcmc.samplers._trial import require_repeatable
 
@@ -54,10 +55,13 @@ def checked_run(
             "the chain moves, not of params; got True."
         )
     keep = Keep(draw, thin, burn_in, collect, reducers, gradients, sampler.transforms)
-    run = Run(sampler, n_iterations, keep, require_flag("verbose", name, verbose), kept=kept or Kept())
+    jobs = checked_jobs(name, sampler.n_chains, sampler.chains, options["executor"], options["chainsPerJob"])
+    run = Run(sampler, n_iterations, keep, require_flag("verbose", name, verbose), kept=kept or Kept(), jobs=jobs)
     resume, storage = require_flag("resume", name, options["resume"]), options["storage"]
     require_memory(run, accumulators, on_disk=storage is not None)
     _try_results(name, reducers, accumulators)
+    if jobs is not None:
+        require_portable(run)
     if storage is not None:
         return in_store(run, storage, resume, seeded)
     if resume:

@@ -250,6 +250,18 @@ are lost (a failing machine may lose more).""",
 If there is no store, begin one. All other arguments must be the same as before; without a `seed`, the seed of the first
 run is used.""",
     ),
+    "executor": (
+        "concurrent.futures.Executor or an object like it, optional",
+        """Whose workers run the chains, in groups: an object whose ``submit(function, *arguments)`` returns a future,
+such as ``ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))`` or Dask's ``client.get_executor()``. It
+comes with `nChains`, and is not shut down. What comes before the chains, such as the search for the mode, is done once,
+here.""",
+    ),
+    "chainsPerJob": (
+        "int, optional",
+        """How many chains a job of `executor` has. By default at least 2, so that there is a job for each worker. The
+draws depend on it only by rounding.""",
+    ),
     "gradient": (
         "controlVariates, saga, svrg or callable, optional",
         """How the gradient of the log posterior is estimated: by default the plain estimate from the minibatch;

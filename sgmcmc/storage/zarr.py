@@ -16,7 +16,7 @@ import shutil
 import time
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,12 +83,11 @@ class ZarrStore:
         self._specs = [
             (group, name, members[name]) for group, members in sorted(specs.items()) for name in sorted(members)
         ]  # in the order of the rows
-        self._names = [
-            (group, name) for group, members in specs.items() for name in members
-        ]  # in the order of the user's names
+        self._all_specs = specs  # in the order of the user's names
         try:
             shown = self._opened(path, stored)
-            self._chunk = self._arrays[0].chunks[1] if self._arrays else _chunk_rows(specs)
+            chunks: tuple[int, ...] = self._arrays[0].chunks if self._arrays else (1, _chunk_rows(specs))
+            self._n_chains, self._chunk = chunks[:2]
             self._written = stored - stored % self._chunk  # rows in finished chunks
             self._buffers = self._new_buffers()
             self._read(shown, stored)
@@ -118,14 +117,17 @@ class ZarrStore:
             array = self._root[f"{group}/{name}"].with_config({"write_empty_chunks": True})
             shape, chunks = list(array.shape), list(array.chunks)
             n_rows, chunk = shape.pop(1), chunks.pop(1)
-            if not shape == chunks == list(spec.shape) or array.dtype != spec.dtype.as_numpy_dtype:
+            if (
+                not (shape == list(spec.shape) and shape[1:] == chunks[1:] and shape[0] <= chunks[0])
+                or array.dtype != spec.dtype.as_numpy_dtype
+            ):
                 raise ValueError(f"{group}/{name} has arrays {array.dtype} {shape} in chunks of {chunks}")
             if min(n_rows, shown.manifest.n_draws) < stored:
                 raise ValueError(f"{group}/{name} has {min(n_rows, shown.manifest.n_draws)} draws of {stored}")
             shown.require_chunks(f"{group}/{name}", (shape[0], stored, *shape[1:]), array.chunks, spec.dtype.size)
             self._arrays.append(array)
-            if chunk != self._arrays[0].chunks[1]:
-                raise ValueError(f"{group}/{name} has chunks of {chunk} draws")
+            if (chunks[0], chunk) != self._arrays[0].chunks[:2]:
+                raise ValueError(f"{group}/{name} has chunks of {chunks[0]} chains and {chunk} draws")
         return shown
 
     def _read(self, shown: WholeStore, stored: int) -> None:
@@ -135,8 +137,8 @@ class ZarrStore:
         import zarr
 
         root = zarr.open_group(shown, mode="r", use_consolidated=False)
-        for (group, name, _), buffer in zip(self._specs, self._buffers, strict=True):
-            buffer[:, : stored - self._written] = root[f"{group}/{name}"][:, self._written : stored]
+        for (group, name, spec), buffer in zip(self._specs, self._buffers, strict=True):
+            buffer[: spec.shape[0], : stored - self._written] = root[f"{group}/{name}"][:, self._written : stored]
 
     def _begun(self, shown: WholeStore, stored: int) -> Manifest:
         """The manifest of the first `stored` rows, and of the state after them."""
@@ -155,7 +157,7 @@ class ZarrStore:
             begin = self.stored - self._written
             n = min(self._chunk - begin, count - taken)
             for row, buffer in zip(rows, self._buffers, strict=True):
-                buffer[:, begin : begin + n] = row[taken : taken + n].swapaxes(0, 1)
+                buffer[: row.shape[1], begin : begin + n] = row[taken : taken + n].swapaxes(0, 1)
             taken, self.stored = taken + n, self.stored + n
             if self.stored - self._written == self._chunk:
                 self._meanwhile(self._write, self._buffers, self._written, self.stored)
@@ -198,7 +200,7 @@ class ZarrStore:
     def _write(self, rows: list[np.ndarray], begin: int, end: int) -> None:
         self._resize(end)
         for (group, name, _), array, values in zip(self._specs, self._arrays, rows, strict=True):
-            array[:, begin:end] = values[:, : end - begin]
+            array[:, begin:end] = values[: array.shape[0], : end - begin]
             self._manifest.end(f"{group}/{name}", values[:, : end - begin], begin // self._chunk)
 
     def _commit(
@@ -216,23 +218,21 @@ class ZarrStore:
     def _show(self, n_rows: int) -> None:
         """Show this many rows to readers, all of which have been written."""
         self._manifest.n_draws = n_rows
-        for group, name in self._names:
+        for group, name, _ in self._specs:
             self._metadata["consolidated_metadata"]["metadata"][f"{group}/{name}"]["shape"][1] = n_rows
         self._metadata["attributes"].update(self._manifest.attributes())
-        _replace(self.path, self._metadata)
+        replace_root(self.path, self._metadata)
 
     def _new_buffers(self) -> list[np.ndarray]:
-        return [np.empty(_chunk_shape(spec, self._chunk), spec.dtype.as_numpy_dtype) for *_, spec in self._specs]
+        """Rows of a chunk, which may have room for more chains, as Zarr fills it."""
+        return [
+            np.full((self._n_chains, self._chunk, *spec.shape[1:]), _fill(spec), spec.dtype.as_numpy_dtype)
+            for *_, spec in self._specs
+        ]
 
     def result(self) -> Tree:
         """The rows that readers see, {group: {name: [C, stored, ...]}}, read on use."""
-        from sgmcmc.core.store import open_draws
-
-        tree = open_draws(self.path)
-        result: Tree = {}
-        for group, name in self._names:
-            result.setdefault(group, {})[name] = tree[group][name]
-        return result
+        return read_rows(self.path, self._all_specs)
 
     def _resize(self, n_rows: int) -> None:
         for array in self._arrays:
@@ -254,22 +254,53 @@ def _exclusive(path: Path) -> int:
         ) from error
 
 
-def create(path: Path, specs: Tree, state: bytes, beginning: bytes, settings: dict[str, Any]) -> None:
-    """Create a store without rows, with a first checkpoint and the beginning.
+def create(
+    path: Path,
+    specs: Tree,
+    checkpoint: Mapping[str, bytes],
+    settings: dict[str, Any],
+    n_chains: int | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    finish: Callable[[Path], None] | None = None,
+) -> None:
+    """Create a store without rows; it appears when it is complete.
 
-    It appears when it is complete.
+    Parameters
+    ----------
+    path : Path
+    specs : {group: {name: tf.TensorSpec [C, ...]}}
+        The arrays of one row.
+    checkpoint : mapping of str to bytes
+        The first state, if this store is to have rows, and the beginning.
+    settings : dict
+        Those of the run.
+    n_chains : int, optional
+        The number of chains in a chunk, C or more; by default C.
+    attributes : mapping, optional
+        What else the root has.
+    finish : callable, optional
+        Is given the store before it appears.
     """
     _hush()
     building = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        _create(building, specs, dict(zip(CHECKPOINT, (state, beginning, uuid.uuid4().bytes), strict=True)), settings)
+        _create(building, specs, {**checkpoint, "name": uuid.uuid4().bytes}, settings, n_chains, attributes or {})
+        if finish is not None:
+            finish(building)
         building.rename(path)
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise
 
 
-def _create(path: Path, specs: Tree, checkpoint: dict[str, bytes], settings: dict[str, Any]) -> None:
+def _create(
+    path: Path,
+    specs: Tree,
+    checkpoint: Mapping[str, bytes],
+    settings: dict[str, Any],
+    n_chains: int | None,
+    others: Mapping[str, Any],
+) -> None:
     import zarr
     from zarr.codecs import Crc32cCodec
 
@@ -278,19 +309,19 @@ def _create(path: Path, specs: Tree, checkpoint: dict[str, bytes], settings: dic
 
     arrays = {f"checkpoint/{name}": np.frombuffer(contents, np.uint8) for name, contents in checkpoint.items()}
     manifest = Manifest(0, {name: checksum(values) for name, values in arrays.items()})
-    attributes = {"format": FORMAT, "settings": settings} | manifest.attributes()
+    attributes = {"format": FORMAT, "settings": settings} | manifest.attributes() | dict(others)
     root = zarr.create_group(path, overwrite=True, attributes=attributes)
-    rows = _chunk_rows(specs)
+    rows = _chunk_rows(specs, n_chains)
     for group, members in specs.items():
         parent = root.create_group(group)
         for name, spec in members.items():
             parent.create_array(
                 name,
                 shape=(spec.shape[0], 0, *spec.shape[1:]),
-                chunks=_chunk_shape(spec, rows),
+                chunks=(n_chains or spec.shape[0], rows, *spec.shape[1:]),
                 dtype=spec.dtype.as_numpy_dtype,
                 compressors=Crc32cCodec(),  # a checksum; noise does not compress
-                fill_value=np.nan if spec.dtype.is_floating else 0,
+                fill_value=_fill(spec),
                 dimension_names=dimension_names(group, name, spec.shape.rank + 1, members),
             )
     root.create_group("checkpoint")
@@ -307,28 +338,40 @@ def _create(path: Path, specs: Tree, checkpoint: dict[str, bytes], settings: dic
     zarr.consolidate_metadata(path)
 
 
-def read_checkpoint(path: Path) -> tuple[bytes, bytes]:
-    """The state of the last commit, and the beginning, as bytes."""
+def read_checkpoint(path: Path, *names: str) -> list[bytes]:
+    """The state of the last commit, or the beginning, as bytes."""
     import zarr
 
     from sgmcmc.core.store import WholeStore
 
     group = zarr.open_group(WholeStore(path), path="checkpoint", mode="r", use_consolidated=False)
-    state, beginning = (np.asarray(group[name][:]).tobytes() for name in ("state", "beginning"))
-    return state, beginning
+    return [np.asarray(group[name][:]).tobytes() for name in names]
 
 
-def _chunk_rows(specs: Tree) -> int:
-    sizes = [s.shape.num_elements() * s.dtype.size for members in specs.values() for s in members.values()]
+def read_rows(path: Path, specs: Tree) -> Tree:
+    """The rows that readers see, {group: {name: [C, stored, ...]}}, in the order of these specs, read on use."""
+    from sgmcmc.core.store import open_draws
+
+    tree = open_draws(path)
+    return {group: {name: tree[group][name] for name in members} for group, members in specs.items()}
+
+
+def _chunk_rows(specs: Tree, n_chains: int | None = None) -> int:
+    """How many rows a chunk has, of its own chains or of so many."""
+    sizes = [
+        s.shape.num_elements() // s.shape[0] * (n_chains or s.shape[0]) * s.dtype.size
+        for members in specs.values()
+        for s in members.values()
+    ]
     row_bytes = max(sizes, default=1)
     return int(np.clip(CHUNK_BYTES // row_bytes, 1, CHUNK_ROWS))
 
 
-def _chunk_shape(spec: tf.TensorSpec, rows: int) -> tuple[int, ...]:
-    return (spec.shape[0], rows, *spec.shape[1:])
+def _fill(spec: tf.TensorSpec) -> float:
+    return np.nan if spec.dtype.is_floating else 0
 
 
-def _replace(path: Path, metadata: dict[str, Any]) -> None:
+def replace_root(path: Path, metadata: dict[str, Any]) -> None:
     """Replace the metadata of the root, at once."""
     from sgmcmc.core.store import ROOT
 

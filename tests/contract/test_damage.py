@@ -175,7 +175,7 @@ def test_the_lock_is_let_go_of_when_going_on_fails(path: Path, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "_replace", full)
+        patch.setattr(storage, "replace_root", full)
         with pytest.raises(OSError, match="No space left"):
             resumed(path)
     assert len(resumed(path).iterations) == 70

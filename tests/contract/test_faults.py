@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc.core.compiled import Compiled
+from sgmcmc.core.progress import Progress
 from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
@@ -111,7 +112,7 @@ def test_divergence_with_thinned_storage(thin: int) -> None:
     loop = Loop(prepared, keep.recorder(prepared.kernel, 1))
     storage = Memory(5000 // thin, loop.row_specs, [])
     with pytest.raises(sgmcmc.DivergenceError) as caught:
-        advance.run(loop, loop.flatten(prepared.state), Plan(5000, thin), storage, "", False)
+        advance.run(loop, loop.flatten(prepared.state), Plan(5000, thin), storage, Progress(5000, "", "", False))
     assert storage.stored == (caught.value.iteration - 1) // thin
     assert np.isfinite(storage.result()["posterior"]["theta"]).all()
 

@@ -101,7 +101,7 @@ def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checkpoint(path: Path) -> Checkpoint:
-    return Checkpoint.decode(storage.read_checkpoint(path)[0])
+    return Checkpoint.decode(*storage.read_checkpoint(path, "state"))
 
 
 # --- kill -9 ------------------------------------------------------------------------------------------------------

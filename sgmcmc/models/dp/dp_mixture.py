@@ -23,6 +23,7 @@ from sgmcmc.models.dp.mixture import Mixture
 from sgmcmc.models.dp.rows import Rows, checked_rows, look_like_codes
 from sgmcmc.models.dp.sampler import MixtureSampler, observed
 from sgmcmc.output.draws import Draws
+from sgmcmc.run.jobs import Executor
 from sgmcmc.samplers._checks import POSITIVE
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._run_arguments import checked_run
@@ -58,6 +59,8 @@ def dpMixture(
     assignments: bool = False,
     storage: str | Path | None = None,
     resume: bool = False,
+    executor: Executor | None = None,
+    chainsPerJob: int | None = None,
 ) -> Mixture:
     """Cluster categorical data by a Dirichlet process mixture of multinomials.
 
@@ -126,6 +129,11 @@ def dpMixture(
         A Zarr store for the draws, "run.zarr". By default they are kept in memory.
     resume : bool, default False
         Continue the run in `storage`, up to `nIters` iterations in all.
+    executor : concurrent.futures.Executor or an object like it, optional
+        Whose workers run the chains, in groups, as for `sgld`. It comes with `nChains`.
+    chainsPerJob : int, optional
+        How many chains a job of `executor` has. By default at least 2, so that there is a
+        job for each worker.
 
     Returns
     -------
@@ -199,12 +207,14 @@ def dpMixture(
         begin=starts,
     ).set_up()
     options: Any = {"thin": thin, "burnIn": burnIn, "storage": storage, "resume": resume, "gradients": False}
+    options |= {"executor": executor, "chainsPerJob": chainsPerJob}
     options |= {"collect": observed(require_flag("assignments", NAME, assignments)), "reduce": None}
     run = checked_run(sampler, seed is not None, nIters, verbose, options)
     try:
         draws = run.draws()
     except DivergenceError as error:
-        raise error.with_draws(Mixture(error.draws), len(error.draws.iterations)) from None
+        partial = [Mixture(draws) for draws in error.partial]
+        raise error.with_draws(Mixture(error.draws), len(error.draws.iterations), partial) from None
     _warn_of_little_room(draws)
     return Mixture(draws)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.checksum import checksum
 from sgmcmc.core.errors import DivergenceError, NoRoomError
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.dataset.memory import InMemory
@@ -57,6 +58,14 @@ class MixtureSampler(Sampler):
         alpha = tf.fill([len(chains)], tf.constant(self.start["alpha"], self.dtype))
         state = kernel.init(constants, {"alpha": alpha} | {name: tf.constant(x) for name, x in start.items()})
         return Prepared(kernel, constants, state, self.data, self.n_chains)
+
+    def of_chains(self, chains: range) -> Self:
+        """The same sampler of some of its chains, by their numbers."""
+        part, begin = super().of_chains(chains), self.begin
+        if isinstance(begin, np.ndarray):
+            begin = begin[chains.start - self.first_chain :][: len(chains)]
+        starts = checksum(begin) if isinstance(begin, np.ndarray) else begin
+        return replace(part, begin=begin, settings=dict(part.settings) | {"starts": starts})
 
     @property
     def n_stats(self) -> int:

@@ -17,6 +17,7 @@ from sgmcmc.models.lda.choices import LdaChoices
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary, tokens
 from sgmcmc.models.lda.sizes import documents_of_a_minibatch, iterations
 from sgmcmc.models.lda.topics import NAME, Topics
+from sgmcmc.run.jobs import Executor
 from sgmcmc.samplers._checks import POSITIVE, checked_chains, require_number, require_seed
 from sgmcmc.samplers._minibatch import checked_minibatches
 from sgmcmc.samplers._options import SETUP_DEFAULTS, CommonOptions, of_run
@@ -50,6 +51,8 @@ def lda(
     nChains: int | range | None = None,
     storage: str | Path | None = None,
     resume: bool = False,
+    executor: Executor | None = None,
+    chainsPerJob: int | None = None,
 ) -> Topics:
     """Latent Dirichlet allocation: the topics of documents, from minibatches of them.
 
@@ -115,6 +118,11 @@ def lda(
         A Zarr store for the draws, "name.zarr", as for `scir`.
     resume : bool, default False
         Continue the run in `storage`, as for `scir`. It takes the `seed` of that run.
+    executor : concurrent.futures.Executor or an object like it, optional
+        Whose workers run the chains, in groups, as for `sgld`. It comes with `nChains`.
+    chainsPerJob : int, optional
+        How many chains a job of `executor` has. By default at least 2, so that there is a
+        job for each worker.
 
     Returns
     -------
@@ -229,7 +237,8 @@ def lda(
     )
     if method == "scir":
         warn_of_rounding(choices)
-    run = {"thin": every, "burnIn": burn_in, "storage": storage, "resume": resume}
+    run: dict[str, Any] = {"thin": every, "burnIn": burn_in, "storage": storage, "resume": resume}
+    run |= {"executor": executor, "chainsPerJob": chainsPerJob}
     return Topics(set_up(choices, rule()).run(n_iterations, verbose, **of_run(run)), prior, words)
 
 

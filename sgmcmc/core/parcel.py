@@ -1,0 +1,88 @@
+"""Objects on their way to other processes: users' functions by value, large arrays as files that processes map."""
+
+from __future__ import annotations
+
+import mmap
+import pickle
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from sgmcmc.core.pickling import pickled, unpicklable
+
+SMALL = 2**20  # bytes up to which an array travels in the pickle
+
+
+class Parcel(NamedTuple):
+    """An object as a pickle, and the files with its large arrays."""
+
+    contents: bytes
+    files: list[str]
+    made_with: dict[str, str]
+
+    @classmethod
+    def of(cls, thing: Any, folder: Path) -> Parcel:
+        """Pack an object; files are written to `folder`, which others must be able to read.
+
+        Raises
+        ------
+        TypeError
+            If something that it holds cannot be pickled.
+        """
+        files: list[str] = []
+
+        def is_small(buffer: pickle.PickleBuffer) -> bool:
+            view = buffer.raw()
+            if view.nbytes <= SMALL:
+                return True
+            file = folder / f"array-{len(files)}"
+            file.write_bytes(view)
+            files.append(str(file))
+            return False
+
+        try:
+            return cls(pickled(thing, is_small), files, _versions())
+        except OSError:
+            raise
+        except Exception as error:  # of any type: it is that of a library whose object cannot be pickled
+            raise unpicklable(thing, error) from error
+
+    def opened(self) -> Any:
+        """The object; its large arrays are read from the files when they are used.
+
+        Raises
+        ------
+        RuntimeError
+            If another Python or another version of a library packed it.
+        FileNotFoundError
+            If a file cannot be seen from this machine.
+        """
+        if self.made_with != (here := _versions()):
+            differing = [
+                f"{name} {here[name]}, not {self.made_with[name]}"
+                for name in here
+                if here[name] != self.made_with[name]
+            ]
+            raise RuntimeError(
+                f"a worker of executor must have the versions of the process that uses it; got {'; '.join(differing)}."
+            )
+        return cloudpickle.loads(self.contents, buffers=[_mapped(Path(file)) for file in self.files])
+
+
+def _mapped(file: Path) -> mmap.mmap:
+    try:
+        with file.open("rb") as opened:
+            return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)  # writable, but never written
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"data in memory reach a worker of executor as files in {str(file.parent)!r}, which {platform.node()!r} "
+            "does not see: set TMPDIR to a folder that all machines share, or give a dataset on disk."
+        ) from error
+
+
+def _versions() -> dict[str, str]:
+    python = ".".join(platform.python_version_tuple()[:2])  # functions travel as its bytecode
+    return {"Python": python} | {name: version(name) for name in ("sgmcmc", "tensorflow", "numpy")}

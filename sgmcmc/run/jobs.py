@@ -1,0 +1,224 @@
+"""The chains of a run in groups, each of which an executor hands to one of its workers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.parcel import Parcel
+from sgmcmc.core.progress import Progress
+from sgmcmc.run.sampled import Sampled, joined, most
+
+if TYPE_CHECKING:
+    from sgmcmc.run.one_call import Run
+
+POLL_SECONDS = 0.05
+SHOW_SECONDS = 5.0
+STOP = "stop"
+THREADS = "TF_NUM_INTRAOP_THREADS"
+
+
+class Future(Protocol):
+    """What an executor returns for a job."""
+
+    def done(self) -> bool:
+        """Whether it has ended in any way."""
+
+    def cancel(self) -> bool:
+        """Give it up if it has not begun."""
+
+    def result(self) -> Any:
+        """What the job returned, or the exception that it raised."""
+
+
+class Executor(Protocol):
+    """Who makes the jobs, such as a `concurrent.futures.Executor`."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
+        """Have a worker call the function."""
+
+
+class Outcome(NamedTuple):
+    """What has become of the jobs of a run."""
+
+    parts: list[Sampled]  # of those that returned something, in the order of their chains
+    failures: dict[range, Exception]  # of those that raised an exception
+    interrupted: bool
+    seconds: float
+
+    @property
+    def groups(self) -> list[range]:
+        """The chains of each part."""
+        return [range(part.chains[0], part.chains[-1] + 1) for part in self.parts]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a job failed by itself: after Ctrl-C a worker may have ended for that reason."""
+        return any(part.diverged for part in self.parts) or bool(self.failures and not self.interrupted)
+
+    def sampled(self) -> Sampled:
+        """All chains; after Ctrl-C as many as have together the most draws."""
+        begun = [part for part in self.parts if part.stored]
+        if not begun:
+            raise KeyboardInterrupt
+        chosen = most(begun) if any(part.rows for part in begun) else begun  # sums of any length stand side by side
+        return joined(chosen)._replace(interrupted=self.interrupted, seconds=self.seconds)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Who makes the chains, and in which groups.
+
+    Parameters
+    ----------
+    executor : Executor or None
+        None makes one job after the other in this process.
+    groups : sequence of range
+        The numbers of the chains of each job.
+    """
+
+    executor: Executor | None
+    groups: Sequence[range]
+
+    def made(self, run: Run, progress: Progress, show: Callable[[], None] | None = None) -> Outcome:
+        """Have all chains of a run made, until they are done, one fails or Ctrl-C comes.
+
+        `show` is called at times on the way, and at the end.
+        """
+        started = time.perf_counter()
+        parts: list[Sampled] = []
+        failures: dict[range, Exception] = {}
+        folder = Path(tempfile.mkdtemp(prefix="sgmcmc-"))
+        own = ThreadPoolExecutor(1) if self.executor is None else nullcontext(self.executor)
+        try:
+            parcel = Parcel.of(run, folder)
+            with own as executor:
+                futures = [executor.submit(sample, parcel, group, str(folder), os.getpid()) for group in self.groups]
+                interrupted = _wait(futures, folder, progress, show or _nothing)
+            for group, future in zip(self.groups, futures, strict=True):
+                try:
+                    parts.append(future.result())
+                except (CancelledError, KeyboardInterrupt):
+                    pass
+                except Exception as error:
+                    failures[group] = error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if show is not None:
+            show()
+        return Outcome(parts, failures, interrupted, time.perf_counter() - started)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _wait(futures: Sequence[Future], folder: Path, progress: Progress, show: Callable[[], None]) -> bool:
+    """Wait for all jobs or, after one failed or Ctrl-C, for those that have begun; whether Ctrl-C came."""
+    interrupted, shown = False, time.monotonic()
+    while True:
+        try:
+            while not all(future.done() for future in futures):
+                time.sleep(POLL_SECONDS)
+                progress.reached(*_reached(folder, len(futures)))
+                if time.monotonic() - shown > SHOW_SECONDS:
+                    show()
+                    shown = time.monotonic()
+                if any(_has_failed(future) for future in futures):
+                    _stop(futures, folder)
+            progress.reached(*_reached(folder, len(futures)))
+            return interrupted
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+            _stop(futures, folder)
+
+
+def _has_failed(future: Future) -> bool:
+    try:
+        return future.done() and future.result().diverged is not None
+    except BaseException:  # KeyboardInterrupt too, if it reached the worker
+        return True
+
+
+def _stop(futures: Sequence[Future], folder: Path) -> None:
+    """End all jobs: those that run at their next stretch, the others before they begin."""
+    (folder / STOP).touch()
+    for future in futures:
+        future.cancel()
+
+
+def sample(parcel: Parcel, chains: range, folder: str, parent: int) -> Sampled:
+    """In a worker: make these chains of the run in the parcel."""
+    report = Report(Path(folder), chains)
+    if report.is_stopped():
+        raise CancelledError
+    if os.getpid() == parent:  # in a thread, whose filters of warnings are those of all threads
+        return parcel.opened().part(chains, report)
+    _settle()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # who waits for the jobs has given them
+        return parcel.opened().part(chains, report)
+
+
+def _settle() -> None:
+    """Make this process a worker among others: with one thread, unless said, and deaf to Ctrl-C, which comes to all."""
+    if THREADS not in os.environ:
+        with suppress(RuntimeError):  # TensorFlow was used before
+            tf.config.threading.set_intra_op_parallelism_threads(1)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class Report:
+    """The progress of a job, in a file that is read by who waits for it, and where that asks it to end.
+
+    A worker on another machine may not see the folder; then it runs to its end.
+    """
+
+    def __init__(self, folder: Path, chains: range) -> None:
+        self._folder, self._file = folder, folder / f"progress-{chains.start}"
+        self._is_seen = folder.exists()
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the file."""
+
+    def is_stopped(self) -> bool:
+        """Whether the job should end."""
+        return self._is_seen and ((self._folder / STOP).exists() or not self._folder.exists())
+
+    def reached(self, done: int, log_density: np.ndarray) -> None:
+        """Write how far the job is, or raise KeyboardInterrupt if it should end."""
+        if self.is_stopped():
+            raise KeyboardInterrupt
+        with suppress(OSError):
+            self._file.write_text(f"{done} {np.mean(log_density)}")
+
+
+def _reached(folder: Path, n_jobs: int) -> tuple[int, np.ndarray | None]:
+    """How many iterations are done, on average over all jobs, and their estimates of the log posterior."""
+    done, log_densities = 0, []
+    for file in folder.glob("progress-*"):
+        with suppress(OSError, ValueError):  # it is being written
+            iterations, log_density = file.read_text().split()
+            done += int(iterations)
+            log_densities.append(float(log_density))
+    return done // n_jobs, np.array(log_densities) if log_densities else None
