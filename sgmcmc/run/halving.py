@@ -9,8 +9,9 @@ move a chain; the other half judge it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from sgmcmc.kernel.iterations import FOUND
 from sgmcmc.output.tuned import Judged
 from sgmcmc.run.advance import stretches
 from sgmcmc.run.checkpoint import Beginning
+from sgmcmc.run.jobs import Executor, each
 from sgmcmc.run.judge import discrepancies, flattened, gradients_at
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Pace, Plan
@@ -97,10 +99,19 @@ def fewest_gradients(groups: Sequence[Group], eta: int) -> int:
     return 4 * FEWEST_POSITIONS * dearest * sum(size * eta**r for r, size in enumerate(sizes))
 
 
-def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbose: bool) -> list[Judged]:
+def search(
+    groups: Sequence[Group],
+    n_gradients: int,
+    eta: int,
+    seed: int,
+    verbose: bool,
+    executor: Executor | None = None,
+    per_job: int | None = None,
+) -> list[Judged]:
     """The judgement of every candidate in every rung.
 
-    Candidates are numbered through the groups.
+    Candidates are numbered through the groups. The workers of an executor run them, so
+    many in a job.
     """
     prepared = groups[0].sampler.prepare(verbose)  # searches for the mode once, if it is needed
     beginnings = _beginnings(groups, prepared)
@@ -115,15 +126,21 @@ def search(groups: Sequence[Group], n_gradients: int, eta: int, seed: int, verbo
             numbers: list[int] = []
             spent: list[int] = []
             chains: list[Chain] = []
-            for g, group in enumerate(groups):
-                if not left[g].members:
-                    continue
-                left[g], of_group = _after_rung(group, left[g], rung, beginnings[g], seed)
-                chains += of_group
-                numbers += [int(firsts[g]) + member for member in left[g].members]
-                spent += [rung.gradients // group.cost * group.cost + rung.positions * rung.size] * len(of_group)
-                done += spent[-1] * len(of_group)
+            pieces = [piece for g in range(len(groups)) for piece in _pieces(g, left[g], per_job)]
+            given = Given(groups, beginnings, rung, seed)
+            states: list[list[State]] = [[] for _ in groups]
+            for piece, (state, of_piece) in zip(pieces, _made(executor, given, pieces), strict=True):
+                group = groups[piece.group]
+                states[piece.group].append(state)
+                chains += of_piece
+                numbers += [int(firsts[piece.group]) + member for member in piece.members]
+                spent += [rung.gradients // group.cost * group.cost + rung.positions * rung.size] * len(of_piece)
+                done += spent[-1] * len(of_piece)
                 progress.reached(min(done, n_gradients))
+            left = [
+                Remaining(one.members, tf.nest.map_structure(lambda *x: tf.concat(x, 0), *after) if after else None)
+                for one, after in zip(left, states, strict=True)
+            ]
             values = discrepancies(chains)
             best = sizes[number] if number < len(sizes) else 1
             order = sorted(range(len(values)), key=lambda k: values[k])[:best]
@@ -156,28 +173,59 @@ def _kept(remaining: Remaining, kept: set[int], first: int) -> Remaining:
     return Remaining([remaining.members[place] for place in places], state)
 
 
-def _after_rung(
-    group: Group, remaining: Remaining, rung: Rung, beginning: Beginning, seed: int
-) -> tuple[Remaining, list[Chain]]:
-    """The candidates of a group after a rung, and the positions and gradients of each.
+class Given(NamedTuple):
+    """What all candidates of a rung have in common."""
+
+    groups: Sequence[Group]
+    beginnings: list[Beginning]
+    rung: Rung
+    seed: int
+
+
+class Piece(NamedTuple):
+    """Candidates of a group that run in one program."""
+
+    group: int
+    first: int  # the place of the first among those that remain, from which its random numbers follow
+    members: list[int]
+    state: State | None
+
+
+def _pieces(group: int, remaining: Remaining, per_job: int | None) -> list[Piece]:
+    """The remaining candidates of a group, so many together."""
+    n, pieces = per_job or len(remaining.members), []
+    for first in range(0, len(remaining.members), n):
+        members, state = remaining.members[first : first + n], remaining.state
+        if state is not None:
+            state = tf.nest.map_structure(lambda x, k=first: x[k : k + n], state)
+        pieces.append(Piece(group, first, members, state))
+    return pieces
+
+
+def _made(executor: Executor | None, given: Given, pieces: list[Piece]) -> Iterable[tuple[State, list[Chain]]]:
+    return map(partial(after_rung, given), pieces) if executor is None else each(executor, after_rung, given, pieces)
+
+
+def after_rung(given: Given, piece: Piece) -> tuple[State, list[Chain]]:
+    """The state of these candidates after a rung, and the positions and gradients of each.
 
     NaN if it diverged.
     """
-    stepsizes = [group.stepsizes[member] for member in remaining.members]
+    group, beginning = given.groups[piece.group], given.beginnings[piece.group]
+    stepsizes = [group.stepsizes[member] for member in piece.members]
     # They use the same observations, which is faster and favours none.
-    sampler = replace(
-        group.sampler, n_chains=len(stepsizes), first_chain=0, starts=None, shared_minibatch=True, seed=seed
-    )
+    common = replace(group.sampler, first_chain=0, starts=None, shared_minibatch=True, seed=given.seed)
+    sampler = common.of_chains(range(piece.first, piece.first + len(stepsizes)))
     prepared = sampler.prepared(beginning.found, beginning.mode)
-    each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(sampler.start)], sampler.dtype)  # [P, C]
-    constants, state = prepared.constants | {"stepsize": each}, remaining.state
+    of_each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(sampler.start)], sampler.dtype)  # [P, C]
+    constants, state = prepared.constants | {"stepsize": of_each}, piece.state
     if state is None:
         state = prepared.kernel.init(constants, prepared.kernel.params(prepared.state))
     prepared = replace(prepared, constants=constants, state=state)
-    state, positions, finite = _run(prepared, rung.gradients // group.cost, rung.positions)
-    x, s = flattened(positions), gradients_at(sampler, beginning.found, positions, rung.size, seed)
+    state, positions, finite = _run(prepared, given.rung.gradients // group.cost, given.rung.positions)
+    x, s = flattened(positions), gradients_at(sampler, beginning.found, positions, given.rung.size, given.seed)
     x[:, ~finite] = np.nan
-    return Remaining(remaining.members, state), [(x[:, c], s[:, c]) for c in range(len(stepsizes))]
+    return state, [(x[:, c], s[:, c]) for c in range(len(stepsizes))]
 
 
 def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State, Tree, np.ndarray]:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import tempfile
-import threading
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -17,19 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from sgmcmc.core.parcel import Parcel
 from sgmcmc.core.progress import Progress
 from sgmcmc.run.sampled import Sampled, joined, most
+from sgmcmc.run.worker import STOP, call, sample
 
 if TYPE_CHECKING:
     from sgmcmc.run.one_call import Run
 
 POLL_SECONDS = 0.05
 SHOW_SECONDS = 5.0
-STOP = "stop"
-THREADS = "TF_NUM_INTRAOP_THREADS"
 
 
 class Future(Protocol):
@@ -163,56 +158,6 @@ def _stop(futures: Sequence[Future], folder: Path) -> None:
         future.cancel()
 
 
-def sample(parcel: Parcel, chains: range, folder: str, parent: int) -> Sampled:
-    """In a worker: make these chains of the run in the parcel."""
-    report = Report(Path(folder), chains)
-    if report.is_stopped():
-        raise CancelledError
-    if os.getpid() == parent:  # in a thread, whose filters of warnings are those of all threads
-        return parcel.opened().part(chains, report)
-    _settle()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # who waits for the jobs has given them
-        return parcel.opened().part(chains, report)
-
-
-def _settle() -> None:
-    """Make this process a worker among others: with one thread, unless said, and deaf to Ctrl-C, which comes to all."""
-    if THREADS not in os.environ:
-        with suppress(RuntimeError):  # TensorFlow was used before
-            tf.config.threading.set_intra_op_parallelism_threads(1)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-class Report:
-    """The progress of a job, in a file that is read by who waits for it, and where that asks it to end.
-
-    A worker on another machine may not see the folder; then it runs to its end.
-    """
-
-    def __init__(self, folder: Path, chains: range) -> None:
-        self._folder, self._file = folder, folder / f"progress-{chains.start}"
-        self._is_seen = folder.exists()
-
-    def __enter__(self) -> Report:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave the file."""
-
-    def is_stopped(self) -> bool:
-        """Whether the job should end."""
-        return self._is_seen and ((self._folder / STOP).exists() or not self._folder.exists())
-
-    def reached(self, done: int, log_density: np.ndarray) -> None:
-        """Write how far the job is, or raise KeyboardInterrupt if it should end."""
-        if self.is_stopped():
-            raise KeyboardInterrupt
-        with suppress(OSError):
-            self._file.write_text(f"{done} {np.mean(log_density)}")
-
-
 def _reached(folder: Path, n_jobs: int) -> tuple[int, np.ndarray | None]:
     """How many iterations are done, on average over all jobs, and their estimates of the log posterior."""
     done, log_densities = 0, []
@@ -222,3 +167,18 @@ def _reached(folder: Path, n_jobs: int) -> tuple[int, np.ndarray | None]:
             done += int(iterations)
             log_densities.append(float(log_density))
     return done // n_jobs, np.array(log_densities) if log_densities else None
+
+
+def each(executor: Executor, function: Callable[[Any, Any], Any], thing: Any, items: Sequence[Any]) -> Iterator[Any]:
+    """``function(thing, item)`` of each item, by the workers, in order; the thing is handed over once."""
+    folder = Path(tempfile.mkdtemp(prefix="sgmcmc-"))
+    futures: list[Future] = []
+    try:
+        parcel = Parcel.of(thing, folder)
+        futures += [executor.submit(call, function, parcel, item, os.getpid()) for item in items]
+        for future in futures:
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -25,13 +25,14 @@ from sgmcmc.output import tuning
 from sgmcmc.output.draws import Draws, iterations_of
 from sgmcmc.run import advance, batch_means
 from sgmcmc.run.checkpoint import Beginning, Checkpoint
-from sgmcmc.run.jobs import Jobs, Outcome, Report
+from sgmcmc.run.jobs import Jobs, Outcome
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Accumulated, Keep
 from sgmcmc.run.sampled import Sampled
 from sgmcmc.run.sampler import Sampler, settings_of_chains
+from sgmcmc.run.worker import Report
 from sgmcmc.storage.memory import Memory
 from sgmcmc.storage.parts import create_whole, show_parts
 from sgmcmc.storage.zarr import ZarrStore, create, read_checkpoint, read_rows

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import DivergenceError
 from sgmcmc.core.types import Tree
-from sgmcmc.output.joined import most_draws, side_by_side
 from sgmcmc.run.recorder import Accumulated
 
 
@@ -33,6 +32,8 @@ class Sampled(NamedTuple):
 
 def joined(parts: Sequence[Sampled]) -> Sampled:
     """The chains of all parts, whose rows are equally many."""
+    from sgmcmc.output.joined import side_by_side  # `import sgmcmc` needs no xarray
+
     averages = parts[0].accumulated.averages
     if averages and all(part.accumulated.averages["count"] == averages["count"] for part in parts):
         shares = np.array([len(part.chains) for part in parts], float) / sum(len(part.chains) for part in parts)
@@ -53,6 +54,8 @@ def joined(parts: Sequence[Sampled]) -> Sampled:
 
 def most(parts: Sequence[Sampled]) -> list[Sampled]:
     """The parts, cut to equally many rows, that together have the most draws."""
+    from sgmcmc.output.joined import most_draws
+
     chosen, n_rows = most_draws([part.stored for part in parts], [len(part.chains) for part in parts])
     return [parts[k].first(n_rows) for k in chosen]
 

@@ -121,6 +121,8 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
 
 def _path(name: str, storage: Any) -> Path:
     must = f"storage of {name} must be None or the path of a Zarr store, whose name ends in '.zarr'"
+    if "://" in str(storage):
+        raise ValueError(f"{must}; got {storage!r}, an address: a store is a folder of a file system.")
     if not isinstance(storage, str | Path) or Path(storage).suffix != ".zarr":
         raise ValueError(f"{must}; got {storage!r}.")
     path = Path(storage).expanduser()

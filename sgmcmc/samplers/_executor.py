@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 from sgmcmc.core.checks import require_count
 from sgmcmc.core.pickling import require_picklable
 from sgmcmc.run.jobs import Jobs
-from sgmcmc.run.one_call import Kept, Run
 
 FEWEST = 2  # chains of a job by default: one more in a program is nearly free
 
@@ -23,6 +21,16 @@ def checked_jobs(name: str, n_chains: int | None, chains: range, executor: Any, 
     ValueError
         If `executor` cannot be used, or `chainsPerJob` is invalid.
     """
+    per_job = checked_executor(name, executor, chainsPerJob, len(chains))
+    if per_job is None:
+        return None
+    if n_chains is None:
+        raise ValueError(f"executor of {name} must come with nChains, of which each job has some; got nChains=None.")
+    return Jobs(executor, grouped(chains, per_job))
+
+
+def checked_executor(name: str, executor: Any, chainsPerJob: Any, n_chains: int) -> int | None:
+    """How many of the chains a job has, or None without an executor."""
     if executor is None:
         if chainsPerJob is not None:
             raise ValueError(f"chainsPerJob of {name} must come with executor; got {chainsPerJob!r} without one.")
@@ -30,21 +38,17 @@ def checked_jobs(name: str, n_chains: int | None, chains: range, executor: Any, 
     must = f"executor of {name} must be None or an object with a method submit that returns futures"
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise ValueError(f"{must}, such as a ProcessPoolExecutor; got {executor!r}.")
-    if n_chains is None:
-        raise ValueError(f"executor of {name} must come with nChains, of which each job has some; got nChains=None.")
     if isinstance(executor, ProcessPoolExecutor) and _method(executor) != "spawn":
         raise ValueError(
             f"executor of {name} must have processes that begin afresh, since TensorFlow hangs in a fork: "
             f"ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn')); got one of {_method(executor)!r}."
         )
     if chainsPerJob is None:
-        per_job = max(FEWEST, -(-len(chains) // n_workers(executor)))
-    else:
-        per_job = require_count("chainsPerJob", name, chainsPerJob, 1)
-    return Jobs(executor, grouped(chains, per_job))
+        return max(FEWEST, -(-n_chains // n_workers(executor)))
+    return require_count("chainsPerJob", name, chainsPerJob, 1)
 
 
-def require_portable(run: Run) -> None:
+def require_portable(name: str, thing: Any) -> None:
     """Refuse what cannot be handed to a worker: a process that cannot see the memory of this one.
 
     Raises
@@ -53,10 +57,10 @@ def require_portable(run: Run) -> None:
         With the name of what it is.
     """
     try:
-        require_picklable(replace(run, jobs=None, kept=Kept()))
+        require_picklable(thing)
     except TypeError as error:
         raise ValueError(
-            f"executor of {run.sampler.name} must be given functions and data that can be pickled; got {error}."
+            f"executor of {name} must be given functions and data that can be pickled; got {error}."
         ) from error
 
 

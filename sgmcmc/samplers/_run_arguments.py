@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -61,7 +62,7 @@ def checked_run(
     require_memory(run, accumulators, on_disk=storage is not None)
     _try_results(name, reducers, accumulators)
     if jobs is not None:
-        require_portable(run)
+        require_portable(name, replace(run, jobs=None, kept=Kept()))
     if storage is not None:
         return in_store(run, storage, resume, seeded)
     if resume:

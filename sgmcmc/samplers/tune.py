@@ -14,9 +14,11 @@ from sgmcmc.dataset.entry import described
 from sgmcmc.model import LogLik
 from sgmcmc.output.tuned import Tuned, best
 from sgmcmc.run.halving import Group, fewest_gradients, search
+from sgmcmc.run.jobs import Executor
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.samplers._common import PerParameter
 from sgmcmc.samplers._each import Each
+from sgmcmc.samplers._executor import checked_executor, require_portable
 from sgmcmc.samplers._of_samplers import setup_of
 from sgmcmc.samplers._options import RUN_DEFAULTS
 from sgmcmc.samplers.estimators import saga, svrg
@@ -42,6 +44,8 @@ def tune(
     eta: int = 3,
     verbose: bool = True,
     seed: int | None = None,
+    executor: Executor | None = None,
+    chainsPerJob: int | None = None,
     **arguments: Any,
 ) -> Tuned:
     """Choose the stepsize of a sampler, and its other settings, by trying many.
@@ -80,6 +84,11 @@ def tune(
         Show a progress bar.
     seed : int, optional
         The same seed gives the same choice; without one, a fresh seed is drawn.
+    executor : concurrent.futures.Executor or an object like it, optional
+        Whose workers run the candidates, as for a sampler.
+    chainsPerJob : int, optional
+        How many candidates a job of `executor` has. By default at least 2, so that there
+        is a job for each worker.
     arguments : any
         Further arguments of the sampler, such as `logPrior` or `optStepsize`. Each of
         `minibatchSize`, `L`, `alpha` and `a` may be a list; all combinations are tried.
@@ -152,7 +161,10 @@ def tune(
         groups.append(Group(group, [_of_each(group, eps) for eps in tried]))
         candidates += [{"stepsize": eps, **combination} for eps in tried]
     assert seed is not None
-    judged = search(groups, _budget(nGradients, groups, eta), eta, seed, show)
+    per_job = checked_executor("tune", executor, chainsPerJob, max(len(group.stepsizes) for group in groups))
+    if executor is not None:
+        require_portable("tune", groups)
+    judged = search(groups, _budget(nGradients, groups, eta), eta, seed, show, executor, per_job)
     if best(judged) is None:
         raise ValueError(
             "stepsize of tune must have a value at which the chain does not diverge; got "

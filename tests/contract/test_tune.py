@@ -13,7 +13,7 @@ from sgmcmc import Draws, polynomial, sghmc, sghmccv, sgld, sgldcv, sgldSetup, t
 from sgmcmc.output.stein import discrepancy
 from sgmcmc.output.tuned import Judged, Tuned
 from sgmcmc.run.checkpoint import Beginning
-from sgmcmc.run.halving import Group, Remaining, Rung, _after_rung, sizes_of_rungs
+from sgmcmc.run.halving import Given, Group, Piece, Rung, after_rung, sizes_of_rungs
 from sgmcmc.run.judge import widths
 from sgmcmc.samplers._of_samplers import setup_of
 from sgmcmc.samplers.tune import _around_rule, _combinations
@@ -204,9 +204,10 @@ def test_candidates_have_stepsizes_of_their_own_and_go_on_from_where_they_stand(
     sampler = sgldSetup(stepsize=1e-5, minibatchSize=N, **model, seed=1)._sampler
     group = Group(sampler, [{"theta": eps} for eps in stepsizes])
     beginning = Beginning({}, {"estimator": {}, "gathered": {}}, None)
-    mean, standing, done = model["dataset"]["x"].mean(), Remaining([0, 1]), 0
+    mean, state, done = model["dataset"]["x"].mean(), None, 0
     for n_iterations in (40, 120):
-        standing, chains = _after_rung(group, standing, Rung(n_iterations * N, 20, N), beginning, seed=1)
+        given = Given([group], [beginning], Rung(n_iterations * N, 20, N), seed=1)
+        state, chains = after_rung(given, Piece(0, 0, [0, 1], state))
         done += n_iterations
         for eps, (x, s) in zip(stepsizes, chains, strict=True):
             expected = mean + (1000 - mean) * (1 - eps / 2 / VARIANCE) ** done

@@ -1,0 +1,341 @@
+"""Whether engines of others really run the chains: the bits, what a killed worker loses, and what two processes gain.
+
+python benchmarks/executors.py --engines spawn,loky,dask,ray,executorlib --cases equality,kills,speed
+
+Engines other than spawn need their package: loky, distributed, ray or executorlib. For mpi4py, two workers and one that
+waits: mpiexec -n 3 python -m mpi4py.futures benchmarks/executors.py --engines mpi --cases equality
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import psutil
+import tensorflow as tf
+
+import sgmcmc
+from sgmcmc import Draws, controlVariates, preferential, runningMean, saga, svrg
+from sgmcmc.core.tree import with_paths
+
+WORKERS = 2
+RNG = np.random.default_rng(0)
+DATA = {"x": RNG.normal(3.0, 1.0, size=400), "z": RNG.normal(size=(400, 3))}
+PARAMS = {"theta": 0.5, "beta": np.zeros(3)}
+RUN = {"minibatchSize": 40, "nIters": 30, "seed": 1, "verbose": False}
+
+
+class RayExecutor:
+    """Ray as an executor: the guide's wrapper."""
+
+    def __init__(self) -> None:
+        import ray
+
+        self._remote = ray.remote(num_cpus=1)(lambda function, *arguments: function(*arguments))
+
+    def submit(self, function: Callable, *arguments: Any) -> Future:
+        return self._remote.remote(function, *arguments).future()
+
+
+@contextmanager
+def spawn() -> Iterator[Any]:
+    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@contextmanager
+def loky() -> Iterator[Any]:
+    from loky import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(WORKERS) as pool:
+        yield pool
+
+
+@contextmanager
+def dask() -> Iterator[Any]:
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client.get_executor()
+
+
+@contextmanager
+def ray() -> Iterator[Any]:
+    import ray
+
+    ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False)
+    yield RayExecutor()
+    ray.shutdown()
+
+
+@contextmanager
+def executorlib() -> Iterator[Any]:
+    from executorlib import SingleNodeExecutor
+
+    with SingleNodeExecutor(max_workers=WORKERS) as executor:
+        yield executor
+
+
+@contextmanager
+def mpi() -> Iterator[Any]:
+    from mpi4py.futures import MPIPoolExecutor
+
+    with MPIPoolExecutor() as executor:
+        yield executor
+
+
+ENGINES = {"spawn": spawn, "loky": loky, "dask": dask, "ray": ray, "executorlib": executorlib, "mpi": mpi}
+
+
+def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+    return -0.5 * (dataset["x"] - params["theta"] - tf.linalg.matvec(dataset["z"], params["beta"])) ** 2
+
+
+def moving(params: dict, dataset: dict, seed: tf.Tensor) -> dict:
+    return {"theta": 3.0 + 0.05 * tf.random.stateless_normal([], seed)}
+
+
+def counts_of(params: dict, dataset: dict) -> dict:
+    return {"p": tf.reduce_sum(dataset["x"], axis=0)}
+
+
+DOCS = RNG.poisson(1.0, size=(40, 8))
+COUNTS = {"dataset": {"x": DOCS[:, :3].astype(float)}, "params": {"p": np.full(3, 1 / 3)}, "alpha": 1.0}
+
+
+def regression(sampler: str, stepsize: Any, **given: Any) -> Callable[..., Draws]:
+    return functools.partial(getattr(sgmcmc, sampler), log_lik, DATA, PARAMS, stepsize, **RUN | given)
+
+
+def topics(**given: Any) -> Draws:
+    return sgmcmc.lda(DOCS, 2, minibatchSize=10, nIters=20, seed=1, verbose=False, **given).draws
+
+
+def mixture(**given: Any) -> Draws:
+    out = sgmcmc.dpMixture(DOCS, minibatchSize=10, nIters=20, seed=1, verbose=False, **given)
+    return Draws(
+        {"posterior": {"weights": out.weights, "theta": out.theta, "alpha": out.alpha}},
+        nChains=len(out.alpha),
+        iterations=range(out.alpha.shape[1]),
+        settings={"sampler": "dpMixture", "seed": 1, "nIters": 20},
+    )
+
+
+SAMPLERS: dict[str, Callable[..., Draws]] = {
+    "sgld": regression("sgld", 1e-4),
+    'sgldcv, "auto"': regression("sgldcv", "auto", nIters=200),
+    "sghmccv": regression("sghmccv", 1e-5, optStepsize=1e-4),
+    "saga": regression("sgld", 1e-4, gradient=saga()),
+    "svrg": regression("sgld", 1e-4, gradient=svrg(every=10)),
+    "preferential": regression(
+        "sgld", 1e-4, gradient=controlVariates(optStepsize=1e-4), subsampling=preferential(), tolerance=0.05
+    ),
+    "gibbs": regression("sgld", 1e-4, gibbs=moving),
+    "transforms": regression("sgld", 1e-4, transforms={"theta": "positive"}),
+    "reduce, gradients": regression("sgld", 1e-4, reduce=runningMean(), gradients=True),
+    "scir": functools.partial(sgmcmc.scir, counts_of, **COUNTS, stepsize=0.1, **RUN),
+    "lda": topics,
+    "dpMixture": mixture,
+}
+
+
+def difference(one: Draws, other: Draws) -> float:
+    """The largest difference of any draw, statistic or sum, over the largest of its array; 0 is the same bits."""
+    arrays = [dict(with_paths({"groups": x.groups, "reduced": x.reduced})) for x in (one, other)]
+    assert arrays[0].keys() == arrays[1].keys()
+    pairs = [(np.asarray(x, float), np.asarray(arrays[1][keys], float)) for keys, x in arrays[0].items()]
+    return max(float(np.nanmax(np.abs(x - y)) / max(np.nanmax(np.abs(y)), 1e-30)) if x.size else 0.0 for x, y in pairs)
+
+
+def shown(value: float) -> str:
+    return "same bits" if value == 0 else f"{value:.0e}"
+
+
+def table(rows: list[list[str]]) -> str:
+    head, *rest = rows
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rest))
+
+
+def tasks(run: Callable[..., Draws], size: int) -> Draws:
+    """The chains 0 to 4 as tasks of an array job would make them, joined."""
+    return Draws.concat([run(nChains=range(k, min(k + size, 5))) for k in range(0, 5, size)])
+
+
+def equality(engines: list[str]) -> str:
+    """Five chains of each sampler. A task is a call with a range of chains; an engine has jobs of 3.
+
+    Largest relative differences; that of dpMixture, whose tasks are not joined, is to one program.
+    """
+    here = {name: run(nChains=5) for name, run in SAMPLERS.items()}
+    apart = {name: run for name, run in SAMPLERS.items() if name != "dpMixture"}
+    by_three = here | {name: tasks(run, 3) for name, run in apart.items()}
+    rows = [["", *SAMPLERS]]
+    for size in (1, 2, 3):
+        of_size = by_three if size == 3 else here | {name: tasks(run, size) for name, run in apart.items()}
+        rows.append([f"tasks of {size}, to one program", *differences(of_size, here)])
+    for engine in engines:
+        with ENGINES[engine]() as executor:
+            outs = {name: run(nChains=5, executor=executor, chainsPerJob=3) for name, run in SAMPLERS.items()}
+        rows.append([f"{engine}, to tasks of 3", *differences(outs, by_three)])
+    return table(rows)
+
+
+def differences(outs: dict[str, Draws], others: dict[str, Draws]) -> list[str]:
+    return [shown(difference(outs[name], others[name])) for name in SAMPLERS]
+
+
+class Fatal:
+    """Observations that kill the first other process that reads them while a file is there."""
+
+    def __init__(self, armed: Path) -> None:
+        self._armed, self._parent = armed, os.getpid()
+
+    def __len__(self) -> int:
+        return 400
+
+    def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+        if os.getpid() != self._parent and self._armed.exists():
+            self._armed.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {name: array[indices] for name, array in DATA.items()}
+
+
+def kills(engines: list[str]) -> str:
+    """A worker is killed by SIGKILL in its job: what comes back, and what resuming gives."""
+    rows = [["engine", "draws", "the call returns", "and with resume=True here"]]
+    for engine in engines:
+        for stored in (False, True):
+            with tempfile.TemporaryDirectory() as folder:
+                armed = Path(folder) / "armed"
+                armed.touch()
+                run = functools.partial(sgmcmc.sgld, log_lik, Fatal(armed), PARAMS, 1e-4, **RUN | {"nIters": 300})
+                storage = {"storage": Path(folder) / "run.zarr", "resume": True} if stored else {}
+                then = ""
+                exact = Draws.concat([run(nChains=chains) for chains in (range(0, 2), range(2, 4))])
+                try:
+                    with ENGINES[engine]() as executor:
+                        out = run(nChains=4, executor=executor, chainsPerJob=2, **storage)
+                    came = f"all draws, {shown(difference(out, exact))}: the engine repeated the job"
+                except Exception as error:
+                    came = f"{type(error).__name__}; `partial` has {len(error.partial)} of 2 jobs"
+                    if stored:
+                        then = shown(difference(run(nChains=4, **storage), exact))
+                rows.append([engine, "in a store" if stored else "in memory", came, then])
+    return table(rows)
+
+
+def logistic(n_data: int) -> tuple[Callable, dict, dict]:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(n_data, 54)).astype(np.float32)
+    y = (rng.uniform(size=n_data) < 1 / (1 + np.exp(-x @ rng.normal(0, 0.3, 54)))).astype(np.float32)
+
+    def of_rows(params: dict, dataset: dict) -> tf.Tensor:
+        logits = tf.linalg.matvec(dataset["x"], params["beta"])
+        return tf.reduce_sum(dataset["y"] * logits - tf.math.softplus(logits))
+
+    return of_rows, {"x": x, "y": y}, {"beta": np.zeros(54, np.float32)}
+
+
+def network(n_data: int) -> tuple[Callable, dict, dict]:
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(n_data, 784)).astype(np.float32), rng.integers(0, 10, n_data)
+    shapes = {"a": (100,), "A": (784, 100), "b": (10,), "B": (100, 10)}
+
+    def of_rows(params: dict, dataset: dict) -> tf.Tensor:
+        hidden = tf.nn.relu(dataset["x"] @ params["A"] + params["a"])
+        scores = tf.nn.log_softmax(hidden @ params["B"] + params["b"])
+        return tf.gather(scores, dataset["y"], batch_dims=1)
+
+    return (
+        of_rows,
+        {"x": x, "y": y},
+        {name: rng.normal(0, 0.05, shape).astype(np.float32) for name, shape in shapes.items()},
+    )
+
+
+PROBLEMS = {
+    "logistic, N = 10^6, n = 1000": (functools.partial(logistic, 10**6), 1000, 1e-7, (), (200, 1000)),
+    "logistic, N = 10^6, n = 50": (functools.partial(logistic, 10**6), 50, 1e-7, (), (2000, 10_000)),
+    "network 784-100-10, n = 500": (functools.partial(network, 55_000), 500, 1e-6, ("y",), (20, 100)),
+}
+
+
+def seconds_of_processors() -> float:
+    """Of this process and its children, so far."""
+    own = psutil.Process()
+    times = [process.cpu_times() for process in (own, *own.children(recursive=True))]
+    return sum(one.user + one.system for one in times)
+
+
+def speed(engines: list[str]) -> str:
+    """16 chains in one process and in two: seconds of a first run, and of an iteration once all runs."""
+    rows = [["problem", "where", "first run, s", "processors, s", "an iteration, ms", "gain"]]
+    for title, (made, n, stepsize, integers, lengths) in PROBLEMS.items():
+        log_likelihood, data, params = made()
+        run = functools.partial(
+            sgmcmc.sgld, log_likelihood, data, params, stepsize, minibatchSize=n, seed=1, verbose=False,
+            integers=integers, nChains=16, reduce=runningMean(),
+        )  # fmt: skip
+        alone = None
+        for engine in ("one process", *engines):
+            with ENGINES[engine]() if engine in ENGINES else nothing() as executor:
+                before, started = seconds_of_processors(), time.perf_counter()
+                run(nIters=lengths[0], executor=executor)
+                first, used = time.perf_counter() - started, seconds_of_processors() - before
+                took = []
+                for length in lengths * 3:
+                    started = time.perf_counter()
+                    run(nIters=length, executor=executor)
+                    took.append(time.perf_counter() - started)
+            each = [(b - a) / (lengths[1] - lengths[0]) for a, b in zip(took[::2], took[1::2], strict=True)]
+            iteration = float(np.median(each))
+            alone = alone or iteration
+            rows.append(
+                [title, engine, f"{first:.1f}", f"{used:.1f}", f"{1e3 * iteration:.2f}", f"{alone / iteration:.2f}"]
+            )
+    return table(rows)
+
+
+@contextmanager
+def nothing() -> Iterator[None]:
+    yield None
+
+
+CASES = {"equality": equality, "kills": kills, "speed": speed}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engines", default="spawn", help=f"some of {', '.join(ENGINES)}")
+    parser.add_argument("--cases", default=",".join(CASES), help=f"some of {', '.join(CASES)}")
+    parser.add_argument("--output", help="where to write the tables; by default to the terminal")
+    arguments = parser.parse_args()
+    texts = ["# Chains in the workers of executors"]
+    for case in arguments.cases.split(","):
+        function = CASES[case]
+        described = inspect.cleandoc(function.__doc__ or "")
+        texts.append(f"## {case.capitalize()}\n\n{described}\n\n{function(arguments.engines.split(','))}")
+        print(texts[-1], flush=True)
+    if arguments.output:
+        Path(arguments.output).write_text("\n\n".join(texts) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
