@@ -270,10 +270,30 @@ def network(n_data: int) -> tuple[Callable, dict, dict]:
     )
 
 
-PROBLEMS = {
-    "logistic, N = 10^6, n = 1000": (functools.partial(logistic, 10**6), 1000, 1e-7, (), (200, 1000)),
-    "logistic, N = 10^6, n = 50": (functools.partial(logistic, 10**6), 50, 1e-7, (), (2000, 10_000)),
-    "network 784-100-10, n = 500": (functools.partial(network, 55_000), 500, 1e-6, ("y",), (20, 100)),
+def by_gradients(made: Callable, n: int, stepsize: float, **given: Any) -> Callable[[], Callable[..., Any]]:
+    def run() -> Callable[..., Any]:
+        model = made()
+        common = {"minibatchSize": n, "seed": 1, "verbose": False, "nChains": CHAINS, "reduce": runningMean()}
+        return functools.partial(sgmcmc.sgld, *model, stepsize, **common | given)
+
+    return run
+
+
+def many_topics() -> Callable[..., Any]:
+    docs = np.random.default_rng(1).poisson(0.05, size=(2000, 1000))
+    return functools.partial(sgmcmc.lda, docs, 10, minibatchSize=50, seed=1, verbose=False, nChains=CHAINS, thin=10)
+
+
+CHAINS = 16
+PROBLEMS = {  # what runs, and a short and a long number of iterations
+    "logistic, N = 10^6, n = 50": (by_gradients(functools.partial(logistic, 10**6), 50, 1e-7), 4000, 24_000),
+    "logistic, N = 10^6, n = 1000": (by_gradients(functools.partial(logistic, 10**6), 1000, 1e-7), 200, 2200),
+    "network 784-100-10, n = 500": (
+        by_gradients(functools.partial(network, 55_000), 500, 1e-6, integers=["y"]),
+        20,
+        120,
+    ),
+    "lda, 10 topics, 1000 words, 50 documents": (many_topics, 20, 80),
 }
 
 
@@ -285,32 +305,29 @@ def seconds_of_processors() -> float:
 
 
 def speed(engines: list[str]) -> str:
-    """16 chains in one process and in two: seconds of a first run, and of an iteration once all runs."""
-    rows = [["problem", "where", "first run, s", "processors, s", "an iteration, ms", "gain"]]
-    for title, (made, n, stepsize, integers, lengths) in PROBLEMS.items():
-        log_likelihood, data, params = made()
-        run = functools.partial(
-            sgmcmc.sgld, log_likelihood, data, params, stepsize, minibatchSize=n, seed=1, verbose=False,
-            integers=integers, nChains=16, reduce=runningMean(),
-        )  # fmt: skip
-        alone = None
+    """16 chains in one process, which may use all processors, and in the workers of an engine.
+
+    Seconds of a first, short run; then, once all runs, milliseconds of an iteration, and those of the processors.
+    """
+    rows = [["problem", "where", "first run, s", "an iteration, ms", "its processors, ms", "gain"]]
+    for title, (made, short, long) in PROBLEMS.items():
+        run, alone = made(), None
         for engine in ("one process", *engines):
             with ENGINES[engine]() if engine in ENGINES else nothing() as executor:
-                before, started = seconds_of_processors(), time.perf_counter()
-                run(nIters=lengths[0], executor=executor)
-                first, used = time.perf_counter() - started, seconds_of_processors() - before
-                took = []
-                for length in lengths * 3:
-                    started = time.perf_counter()
-                    run(nIters=length, executor=executor)
-                    took.append(time.perf_counter() - started)
-            each = [(b - a) / (lengths[1] - lengths[0]) for a, b in zip(took[::2], took[1::2], strict=True)]
-            iteration = float(np.median(each))
-            alone = alone or iteration
+                first, _ = timed(run, short, executor)
+                runs = [(timed(run, short, executor), timed(run, long, executor)) for _ in range(3)]
+            wall, busy = (np.median([b[k] - a[k] for a, b in runs]) / (long - short) for k in (0, 1))
+            alone = alone or wall
             rows.append(
-                [title, engine, f"{first:.1f}", f"{used:.1f}", f"{1e3 * iteration:.2f}", f"{alone / iteration:.2f}"]
+                [title, engine, f"{first:.1f}", f"{1e3 * wall:.2f}", f"{1e3 * busy:.2f}", f"{alone / wall:.2f}"]
             )
     return table(rows)
+
+
+def timed(run: Callable[..., Any], n_iterations: int, executor: Any) -> tuple[float, float]:
+    before, started = seconds_of_processors(), time.perf_counter()
+    run(nIters=n_iterations, executor=executor)
+    return time.perf_counter() - started, seconds_of_processors() - before
 
 
 @contextmanager
