@@ -33,6 +33,7 @@ class _Pickler(cloudpickle.Pickler):
         if isinstance(obj, functools._lru_cache_wrapper) and "<locals>" in obj.__qualname__:
             return _cached, (obj.__wrapped__, obj.cache_parameters())
         if isinstance(obj, np.memmap) and obj.filename is not None and (at := _place(obj)) is not None:
+            obj.flush()
             return _opened_memmap, (str(obj.filename), obj.dtype.str, at, obj.shape, obj.strides)
         if type(obj).__module__.partition(".")[0] == "h5py" and hasattr(obj, "file"):
             return _opened_hdf5, (str(Path(obj.file.filename).absolute()), obj.name)
@@ -55,7 +56,9 @@ def _cached(function: Callable, parameters: dict[str, Any]) -> Any:
 
 
 def _place(array: np.memmap) -> int | None:
-    """The byte of the file at which the array begins; None if it is no view of a file."""
+    """The byte of the file at which the array begins; None if it has no file, or changes of its own."""
+    if array.mode == "c":
+        return None
     base: Any = array
     while isinstance(base.base, np.ndarray):
         base = base.base

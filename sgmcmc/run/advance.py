@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -151,6 +151,7 @@ def _culprit(loop: Loop, outcome: Outcome) -> tuple[int, str, bool]:
     return chain, max(params, key=lambda name: params[name]), True
 
 
-def warn_interrupted(stored: int, n_rows: int) -> None:
-    """Warn that the result of an interrupted run is shorter than requested."""
-    warn_user(f"interrupted: returning the first {stored} of {n_rows} draws.")
+def warn_interrupted(stored: int, n_rows: int, chains: Sequence[int] | None = None) -> None:
+    """Warn that the result of an interrupted run is shorter than requested, or has only these chains."""
+    only = f" of chains {', '.join(map(str, chains))}, the others having fewer" if chains else ""
+    warn_user(f"interrupted: returning the first {stored} of {n_rows} draws{only}.")

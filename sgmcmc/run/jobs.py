@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
     """What has become of the jobs of a run."""
 
     parts: list[Sampled]  # of those that returned something, in the order of their chains
-    failures: dict[range, Exception]  # of those that raised an exception
+    failures: dict[range, BaseException]  # of those that raised an exception
     interrupted: bool
     seconds: float
 
@@ -96,7 +96,8 @@ class Jobs:
         """
         started = time.perf_counter()
         parts: list[Sampled] = []
-        failures: dict[range, Exception] = {}
+        failures: dict[range, BaseException] = {}
+        given_up: dict[range, BaseException] = {}
         folder = Path(tempfile.mkdtemp(prefix="sgmcmc-"))
         own = ThreadPoolExecutor(1) if self.executor is None else nullcontext(self.executor)
         try:
@@ -107,14 +108,17 @@ class Jobs:
             for group, future in zip(self.groups, futures, strict=True):
                 try:
                     parts.append(future.result())
-                except (CancelledError, KeyboardInterrupt):
-                    pass
+                except (CancelledError, KeyboardInterrupt) as error:
+                    given_up[group] = error
                 except Exception as error:
                     failures[group] = error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if show is not None:
             show()
+        if not (interrupted or failures or any(part.diverged for part in parts)):
+            failures = given_up  # by others than this process
+            interrupted = any(part.interrupted for part in parts)
         return Outcome(parts, failures, interrupted, time.perf_counter() - started)
 
 
@@ -131,7 +135,8 @@ def _wait(futures: Sequence[Future], folder: Path, progress: Progress, show: Cal
                 time.sleep(POLL_SECONDS)
                 progress.reached(*_reached(folder, len(futures)))
                 if time.monotonic() - shown > SHOW_SECONDS:
-                    show()
+                    with suppress(OSError, ValueError):  # a part may be moving
+                        show()
                     shown = time.monotonic()
                 if any(_has_failed(future) for future in futures):
                     _stop(futures, folder)

@@ -155,7 +155,8 @@ class Run:
             raise sampled.diverged.with_draws(draws, sampled.stored) from None
         with unheard_warnings():
             if sampled.interrupted:
-                advance.warn_interrupted(sampled.stored, self.plan.n_rows)
+                fewer = sampled.chains if len(sampled.chains) < len(self.sampler.chains) else None
+                advance.warn_interrupted(sampled.stored, self.plan.n_rows, fewer)
             if sampled.stored * self.keep.thin >= tuning.SHORT:
                 tuning.warn(self._averages(sampled, draws), draws.settings)
                 tuning.warn_of_length(draws.settings)
@@ -233,7 +234,7 @@ class Run:
             return prepared, outcome
         raise self._failure(prepared, outcome, len(jobs.groups))
 
-    def _failure(self, prepared: Prepared, outcome: Outcome, n_jobs: int) -> Exception:
+    def _failure(self, prepared: Prepared, outcome: Outcome, n_jobs: int) -> BaseException:
         """The exception of the first job that failed, with the draws of all jobs that have some."""
         draws = {part.chains[0]: self.drawn(prepared, part, {}) for part in outcome.parts if part.stored}
         diverged = next((part for part in outcome.parts if part.diverged), None)

@@ -38,10 +38,10 @@ def checked_executor(name: str, executor: Any, chainsPerJob: Any, n_chains: int)
     must = f"executor of {name} must be None or an object with a method submit that returns futures"
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise ValueError(f"{must}, such as a ProcessPoolExecutor; got {executor!r}.")
-    if isinstance(executor, ProcessPoolExecutor) and _method(executor) != "spawn":
+    if isinstance(executor, ProcessPoolExecutor) and _method(executor) == "fork":
         raise ValueError(
             f"executor of {name} must have processes that begin afresh, since TensorFlow hangs in a fork: "
-            f"ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn')); got one of {_method(executor)!r}."
+            f"ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn')); got one that forks."
         )
     if chainsPerJob is None:
         return max(FEWEST, -(-n_chains // n_workers(executor)))

@@ -9,7 +9,7 @@ import pickle
 import signal
 import threading
 import time
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from types import SimpleNamespace
 
@@ -144,6 +144,9 @@ def test_views_of_memory_maps_travel_as_their_place(tmp_path):
         contents = pickled(view, lambda buffer: pytest.fail("its contents were pickled"))
         np.testing.assert_array_equal(pickle.loads(contents), view)
         assert len(contents) < 1000
+    changed = np.load(tmp_path / "a.npy", mmap_mode="c")  # in memory, not in the file
+    changed[0] = 7.0
+    np.testing.assert_array_equal(pickle.loads(pickled(changed, lambda buffer: True)), changed)
     copied = whole[[1, 2]]  # in memory, though of the same type
     np.testing.assert_array_equal(pickle.loads(pickled(copied, lambda buffer: True)), copied)
 
@@ -202,7 +205,7 @@ LONG = {"nIters": 20_000, "thin": 10}
 
 def test_ctrl_c_ends_what_runs_and_keeps_what_is_done(threads, monkeypatch):
     interrupt_after(100, monkeypatch)
-    with pytest.warns(UserWarning, match=r"interrupted: returning the first \d+ of 2000 draws"):
+    with pytest.warns(UserWarning, match=r"returning the first \d+ of 2000 draws of chains \d, \d, .*fewer"):
         out = Case().run(8, executor=threads, chainsPerJob=2, **LONG)
     assert 0 < len(out.iterations) < 2000 and 2 <= out.nChains <= 4  # the others had not begun
     chains = range(out.chains[0], out.chains[-1] + 1)
@@ -290,6 +293,19 @@ def test_the_first_jobs_are_kept_if_a_later_one_fails():
         assert draws.chains == list(chains)
 
 
+def test_jobs_that_others_cancel_are_said():
+    class Cancelled(InTurn):
+        def submit(self, function, *arguments):
+            future = super().submit(function, *arguments)
+            if arguments[1].start:
+                future.cancel()
+            return future
+
+    with pytest.raises(CancelledError) as error:
+        Case().run(4, executor=Cancelled(), chainsPerJob=2)
+    assert "chains 2 to 3" in error.value.__notes__[0] and len(error.value.partial) == 1
+
+
 def fail(*arguments):
     return 1 / 0
 
@@ -341,7 +357,7 @@ REFUSED = [
     ({"executor": InTurn(), "chainsPerJob": 0}, "chainsPerJob of sgld must be an integer of at least 1; got 0"),
     (
         {"executor": ProcessPoolExecutor(1, multiprocessing.get_context("fork"))},
-        r"must have processes that begin afresh, .*get_context\('spawn'\)\); got one of 'fork'",
+        r"must have processes that begin afresh, .*get_context\('spawn'\)\); got one that forks",
     ),
     (
         {"executor": InTurn(), "collect": lambda params: {"t": params["theta"] * (lock is not None)}},
