@@ -14,6 +14,7 @@ from xarray.core import indexing
 from sgmcmc.core.layout import path_of_part
 from sgmcmc.core.tree import from_paths, with_paths
 from sgmcmc.core.types import Tree
+from sgmcmc.core.warn import warn_user
 from sgmcmc.output.draws import Draws, iterations_of
 
 OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
@@ -150,14 +151,23 @@ def of_parts(path: Path, groups: Sequence[range]) -> dict[str, Any]:
     """The draws in a store of parts: those of as many chains as have together the most."""
     from sgmcmc.core.store import WholeStore
 
-    settings = WholeStore(path.absolute()).metadata["attributes"]["settings"]
+    attributes = WholeStore(path.absolute()).metadata["attributes"]
+    settings = attributes["settings"]
+    missing = [path_of_part(path, chains) for chains in groups if not path_of_part(path, chains).exists()]
+    if missing and attributes["draws"]:  # of every part
+        raise ValueError(f"{str(missing[0])!r} is missing")
     there = [chains for chains in groups if path_of_part(path, chains).exists()]
     runs = [Draws.load(path_of_part(path, chains)) for chains in there]
     lengths = [len(run.iterations) for run in runs]
-    if not any(lengths):
-        raise ValueError("it has no draws yet")
+    if not there:
+        raise ValueError("no part of it has begun")
     chosen, n_draws = most_draws(lengths, [len(chains) for chains in there])
     numbers = [chain for k in chosen for chain in there[k]]
+    if len(chosen) < len(groups):
+        warn_user(
+            f"{str(path)!r} is not finished: returning the first {n_draws} draws of chains "
+            f"{', '.join(map(str, numbers))}; the others have fewer."
+        )
     settings |= {"nChains": len(numbers)} | ({} if numbers == list(range(len(numbers))) else {"chains": numbers})
     return {
         "groups": side_by_side([runs[k][:n_draws].groups for k in chosen]),

@@ -104,6 +104,7 @@ class Jobs:
             parcel = Parcel.of(run, folder)
             with own as executor:
                 futures = [executor.submit(sample, parcel, group, str(folder), os.getpid()) for group in self.groups]
+                _require_futures(run.sampler.name, futures)
                 interrupted = _wait(futures, folder, progress, show or _nothing)
             for group, future in zip(self.groups, futures, strict=True):
                 try:
@@ -120,6 +121,15 @@ class Jobs:
             failures = given_up  # by others than this process
             interrupted = any(part.interrupted for part in parts)
         return Outcome(parts, failures, interrupted, time.perf_counter() - started)
+
+
+def _require_futures(name: str, futures: Sequence[Any]) -> None:
+    for future in futures:
+        if not all(callable(getattr(future, method, None)) for method in ("done", "cancel", "result")):
+            raise ValueError(
+                f"executor of {name} must have a submit that returns futures, with done, cancel and result; "
+                f"got {future!r} from it."
+            )
 
 
 def _nothing() -> None:

@@ -58,12 +58,15 @@ def show_parts(path: Path) -> None:
 
     metadata, groups = WholeStore(path).metadata, parts_of(path)
     assert groups is not None
+    arrays = [name for name, of in metadata["consolidated_metadata"]["metadata"].items() if of["node_type"] == "array"]
+    arrays = [name for name in arrays if not name.startswith("checkpoint/")]
+    if not all((path / name / "c" / "0").is_symlink() for name in arrays):
+        return  # Zarr would take what is not there for NaN, and a copy that followed the links does not grow
     parts = [path_of_part(path, chains) for chains in groups]
     n_draws = min(WholeStore(part).manifest.n_draws if part.exists() else 0 for part in parts)
     if metadata["attributes"]["draws"] == n_draws:
         return
     metadata["attributes"]["draws"] = n_draws
-    for name, array in metadata["consolidated_metadata"]["metadata"].items():
-        if array["node_type"] == "array" and not name.startswith("checkpoint/"):
-            array["shape"][1] = n_draws
+    for name in arrays:
+        metadata["consolidated_metadata"]["metadata"][name]["shape"][1] = n_draws
     replace_root(path, metadata)

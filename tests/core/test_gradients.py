@@ -201,7 +201,7 @@ def test_saga_is_unbiased_and_its_sum_is_that_of_its_table(how, returns):
 
 def test_svrg_renews_its_centre_with_the_exact_gradient_of_each_chain():
     model = model_of(Returns.SUM)
-    gradient = svrg(model, ELEMENTS, n_chains=2, every=10)
+    gradient = svrg(model, ELEMENTS, every=10)
     chains = {name: tf.stack([tensors(THETA)[name], tensors(CENTRE)[name]]) for name in THETA}
     memory = gradient.renew(chains)
     for chain, theta in enumerate((THETA, CENTRE)):

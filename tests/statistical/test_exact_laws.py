@@ -171,7 +171,7 @@ def test_svrg_has_no_noise_on_a_gaussian():
     elements = numbered({"theta": ()})
     variance = sgld_variance(EPS, NORMAL.a, 0.0)
     prepared = chains(
-        NORMAL, sgld(), WITHOUT, EPS, C, NORMAL.mean, variance, gradient=svrg(NORMAL.model, elements, C, every=7)
+        NORMAL, sgld(), WITHOUT, EPS, C, NORMAL.mean, variance, gradient=svrg(NORMAL.model, elements, every=7)
     )
     draws = simulate(prepared, 300, 5)
     accept("sgld with svrg", moments_z(draws, *law(variance)))
