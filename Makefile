@@ -12,7 +12,7 @@ help:  ## list the targets
 
 check: lint test  ## format, lint, types, levels and the quick tests: a minute and a half
 
-check-all: lint test-all  ## the same with all tests
+check-all: lint test-all  ## the same with all tests, also those that repeat others
 
 check-release: check-all test-oldest docs-full benchmarks  ## the same, the oldest TensorFlow, the vignettes in full, and whether the benchmarks run
 
@@ -30,7 +30,7 @@ test:  ## the quick tests, few that see most
 	$(PYTHON) -m pytest @tests/quick.txt
 
 test-all:  ## all tests
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest --release
 
 test-oldest:  ## the quick tests with the oldest TensorFlow that is supported, in an environment of its own
 	$(PYTHON) -m venv build/oldest
@@ -38,7 +38,7 @@ test-oldest:  ## the quick tests with the oldest TensorFlow that is supported, i
 	build/oldest/bin/python -m pytest @tests/quick.txt
 
 seconds:  ## all tests, and how long those of each file took, by which the longest go first
-	$(PYTHON) -m pytest --renew-seconds
+	$(PYTHON) -m pytest --release --renew-seconds
 
 benchmarks:  ## whether the benchmarks run: short, those that need neither other packages nor data
 	mkdir -p $(BENCHMARKS)

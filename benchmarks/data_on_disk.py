@@ -1,20 +1,29 @@
-"""Data that do not fit: memory and time of sgldcv on N = 5 x 10^7 rows of 20 columns in a file of 4 GB.
+"""Data that stay on disk: everything from the search for the mode to R-hat, for N up to 10^8 observations.
 
-    python benchmarks/data_on_disk.py FOLDER                  # makes FOLDER/rows.npy if it is not there; minutes
-    python benchmarks/data_on_disk.py FOLDER --rows 1000000   # a small one, to see that all works
+    python benchmarks/data_on_disk.py FOLDER --output TABLE.md      # 8 GB of free disk, about an hour
+    python benchmarks/data_on_disk.py FOLDER --rows 100000          # a small one, to see that all works
 
-Linear regression: the first 19 columns predict the last. Reported: the resident memory that the process needs beyond
-that of TensorFlow, without the pages of the file that the system keeps in its cache, and the time of an iteration with
-the file in that cache and without.
+Two models, made up: a logistic regression on 19 numbers, in a file of 80 bytes for each observation, and one on 8
+categories with 70 levels together, in a file of 8 positions and an outcome. `sgldcv` without any setting but four chains
+is compared with the normal distribution at the mode, which NumPy computes in float64 by passes over the file; with so
+many observations it is the posterior. Each run is in an interpreter of its own, after the file was dropped from the
+system's cache. Memory is the largest resident memory of the process without the pages of files, beyond that after a run
+with 1,000 observations.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import mmap
 import os
+import subprocess
+import sys
+import threading
 import time
+import warnings
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -23,67 +32,209 @@ import psutil
 import tensorflow as tf
 
 from sgmcmc import initSess, sgldcv, sgldSetup, sgmcmcStep
+from sgmcmc.dataset.full_pass import FullPass
 
-COLUMNS, PART = 20, 10**6
+ROWS = [10**6, 10**7, 3 * 10**7, 10**8]
+PART = 10**6
+COLUMNS = 20
+LEVELS = [12, 31, 7, 4, 5, 3, 2, 6]  # 70 together
+BEGINS = np.cumsum([0, *LEVELS[:-1]]).astype(np.int32)
 
 
-def make(path: Path, n_data: int) -> None:
-    """Rows of a linear regression, written part by part."""
-    rows = np.lib.format.open_memmap(path, "w+", np.float32, (n_data, COLUMNS))
-    rng, beta = np.random.default_rng(0), np.linspace(-1, 1, COLUMNS - 1, dtype=np.float32)
+def logistic(params: dict, dataset: dict) -> tf.Tensor:
+    rows = dataset["rows"]
+    eta = tf.linalg.matvec(rows[:, :-1], params["beta"])
+    return rows[:, -1] * eta - tf.math.softplus(eta)
+
+
+def flights(params: dict, dataset: dict) -> tf.Tensor:
+    rows = dataset["rows"]
+    eta = tf.reduce_sum(tf.gather(params["beta"], rows[:, :-1]), axis=1)
+    return tf.cast(rows[:, -1], eta.dtype) * eta - tf.math.softplus(eta)
+
+
+def weak(params: dict) -> tf.Tensor:
+    return -0.5 * tf.reduce_sum(params["beta"] ** 2)
+
+
+MODELS = {"logistic": (logistic, np.float32, COLUMNS), "flights": (flights, np.int32, len(LEVELS) + 1)}
+SIZES = {"logistic": COLUMNS - 1, "flights": sum(LEVELS)}
+
+
+def part_of(model: str, rng: np.random.Generator, n: int) -> np.ndarray:
+    """Some rows of the file."""
+    beta = np.linspace(-1, 1, SIZES[model])
+    if model == "logistic":
+        rows = rng.standard_normal((n, COLUMNS), dtype=np.float32)
+        eta = rows[:, :-1] @ (beta / 2).astype(np.float32)
+    else:
+        levels = [rng.integers(0, n_levels, n) + begin for n_levels, begin in zip(LEVELS, BEGINS, strict=True)]
+        rows = np.stack([*levels, levels[0]], axis=1).astype(np.int32)
+        eta = (beta / 4)[rows[:, :-1]].sum(axis=1)
+    rows[:, -1] = rng.random(n, dtype=np.float32) < 1 / (1 + np.exp(-eta))
+    return rows
+
+
+def make(path: Path, model: str, n_data: int) -> None:
+    _, dtype, columns = MODELS[model]
+    rows = np.lib.format.open_memmap(path, "w+", dtype, (n_data, columns))
+    rng = np.random.default_rng(0)
     for start in range(0, n_data, PART):
-        part = rng.standard_normal((min(PART, n_data - start), COLUMNS), dtype=np.float32)
-        part[:, -1] += part[:, :-1] @ beta
-        rows[start : start + PART] = part
+        rows[start : start + PART] = part_of(model, rng, min(PART, n_data - start))
     rows.flush()
 
 
-def log_lik(params: dict, dataset: dict) -> tf.Tensor:
-    rows = dataset["rows"]
-    return -0.5 * tf.reduce_sum((rows[:, -1] - tf.linalg.matvec(rows[:, :-1], params["beta"])) ** 2)
+def exact(path: Path, model: str) -> tuple[np.ndarray, np.ndarray]:
+    """The mode and the sds of the normal distribution there, by Newton's method in float64."""
+    rows, d = np.load(path, mmap_mode="r"), SIZES[model]
+    theta = np.zeros(d)
+    while True:
+        gradient, precision = -theta, np.eye(d)
+        for start in range(0, len(rows), PART // 4):
+            part = np.array(rows[start : start + PART // 4])
+            y = part[:, -1].astype(np.float64)
+            if model == "logistic":
+                x = part[:, :-1].astype(np.float64)
+            else:
+                x = np.zeros((len(part), d))
+                x[np.arange(len(part))[:, None], part[:, :-1]] = 1.0
+            p = 1 / (1 + np.exp(-x @ theta))
+            gradient += x.T @ (y - p)
+            precision += (x * (p * (1 - p))[:, None]).T @ x
+        step = np.linalg.solve(precision, gradient)
+        theta += step
+        if np.sqrt(step @ gradient) < 1e-3:
+            return theta, np.sqrt(np.diag(np.linalg.inv(precision)))
 
 
-def own_memory() -> float:
-    """Resident bytes of the process that are not pages of files, in MB."""
-    memory = psutil.Process().memory_full_info()
-    return (memory.rss - memory.shared) / 1e6
-
-
-def forget(path: Path, rows: np.memmap) -> None:
+def forget(path: Path, rows: np.memmap | None = None) -> None:
     """Ask the system to drop the file from its cache."""
-    rows._mmap.madvise(mmap.MADV_DONTNEED)
+    if rows is not None:
+        rows._mmap.madvise(mmap.MADV_DONTNEED)
     with path.open("rb") as file:
+        os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+class Memory(threading.Thread):
+    """The most resident bytes of the process that are not pages of files."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.most, self.ended = 0, threading.Event()
+
+    def run(self) -> None:
+        process = psutil.Process()
+        while not self.ended.wait(0.05):
+            memory = process.memory_info()
+            self.most = max(self.most, memory.rss - memory.shared)
+
+
+def one(path: Path, model: str, n_iters: int | None) -> dict[str, Any]:
+    """What one run takes."""
+    log_lik, dtype, _ = MODELS[model]
+    counts: dict[str, float] = {"observations": 0}
+    called = FullPass.__call__
+
+    def counted(self: FullPass, *given: Any, **named: Any) -> Any:
+        counts["observations"] += self._data.size
+        return called(self, *given, **named)
+
+    params = {"beta": np.zeros(SIZES[model])}
+    common: dict[str, Any] = {"logPrior": weak, "verbose": False, "integers": ["rows"] if dtype is np.int32 else []}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        small = {"rows": part_of(model, np.random.default_rng(1), 1000)}
+        sgldcv(log_lik, small, params, nChains=4, nIters=100, seed=1, **common)
+    before, memory = psutil.Process().memory_info(), Memory()
+    memory.start()
+    FullPass.__call__ = counted  # type: ignore[method-assign]
+    rows = np.load(path, mmap_mode="r")
+    forget(path, rows)
+    arguments = {} if n_iters is None else {"nIters": n_iters}
+    out = sgldcv(log_lik, {"rows": rows}, params, nChains=4, seed=1, **common, **arguments)
+    memory.ended.set()
+    mean, sd = exact_of(path, model)
+    draws = out["beta"].reshape(-1, len(mean))
+    result = {
+        "model": model,
+        "N": len(rows),
+        "GB": path.stat().st_size / 1e9,
+        "before": out.timings["total"] - out.timings["sampling"],
+        "sampling": out.timings["sampling"],
+        "iterations": out.iterations if hasattr(out, "iterations") else n_iters,
+        "passes": counts["observations"] / len(rows),
+        "memory": (memory.most - (before.rss - before.shared)) / 1e6,
+        "error": float(np.abs((draws.mean(axis=0) - mean) / sd).max()),
+        "sds": [float(x) for x in (np.quantile(draws.std(axis=0) / sd, [0, 1]))],
+        "rhat": float(out.summary()["r_hat"].max()),
+    }
+    sampler = sgldSetup(log_lik, {"rows": rows}, params, 0.1 / len(rows), minibatchSize=500, seed=1, **common)
+    sess = initSess(sampler)
+    for cache in ("cold", "warm"):
+        sgmcmcStep(sampler, sess, nSteps=256)
+        if cache == "cold":
+            forget(path, rows)
+        started = time.perf_counter()
+        sgmcmcStep(sampler, sess, nSteps=1024)
+        result[cache] = (time.perf_counter() - started) / 1024 * 1e3
+    return result
+
+
+def exact_of(path: Path, model: str) -> tuple[np.ndarray, np.ndarray]:
+    kept = path.with_suffix(".npz")
+    if not kept.exists():
+        np.savez(kept, *exact(path, model))
+    with np.load(kept) as arrays:
+        return arrays["arr_0"], arrays["arr_1"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=5 * 10**7)
-    parser.add_argument("--iterations", type=int, default=10**5)
+    parser.add_argument("--rows", type=lambda text: [int(float(x)) for x in text.split(",")], default=ROWS)
+    parser.add_argument("--models", type=lambda text: text.split(","), default=list(MODELS))
+    parser.add_argument("--iterations", type=int)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    path = arguments.folder / f"rows{arguments.rows}.npy"
-    if not path.exists():
-        make(path, arguments.rows)
-    dataset, n_data = {"rows": np.load(path, mmap_mode="r")}, arguments.rows
-    params, eps = {"beta": np.zeros(COLUMNS - 1)}, 0.1 / n_data
-
-    warm_up = {"rows": np.zeros((1000, COLUMNS), np.float32)}
-    sgldcv(log_lik, warm_up, params, 1e-6, 1e-6, minibatchSize=500, nIters=10, nItersOpt=10, verbose=False)
-    before, started = own_memory(), time.perf_counter()
-    out = sgldcv(log_lik, dataset, params, eps, 0.1 / n_data, minibatchSize=500, nIters=arguments.iterations, seed=1)
-    print(f"whole run: {time.perf_counter() - started:.0f} s, {out.timings}")
-    print(f"memory: {own_memory() - before:.0f} MB beyond the {before:.0f} MB of TensorFlow and a small run")
-    print(f"draws: {sum(x.nbytes for x in out.values()) / 1e6:.0f} MB")
-    sampler = sgldSetup(log_lik, dataset, params, eps, minibatchSize=500, seed=1)
-    sess = initSess(sampler)
-    for cache in ("cold", "warm"):
-        sgmcmcStep(sampler, sess, nSteps=256)
-        if cache == "cold":
-            forget(path, dataset["rows"])
-        started = time.perf_counter()
-        sgmcmcStep(sampler, sess, nSteps=2048)
-        print(f"{cache} cache: {(time.perf_counter() - started) / 2048 * 1e6:.0f} us per iteration of 500 rows")
+    if arguments.one:
+        (model,), (n_data,) = arguments.models, arguments.rows
+        print(json.dumps(one(arguments.folder / f"{model}{n_data}.npy", model, arguments.iterations)))
+        return
+    lines = [
+        "| model | N | GB | before the chains (s) | chains (s) | passes | memory (MB) | error of the means (sds) | sds |"
+        " R-hat | iteration, cold (ms) | warm (ms) |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines))
+    for model in arguments.models:
+        for n_data in arguments.rows:
+            path = arguments.folder / f"{model}{n_data}.npy"
+            if not path.exists():
+                make(path, model, n_data)
+            exact_of(path, model)
+            more = [] if arguments.iterations is None else ["--iterations", str(arguments.iterations)]
+            command = [
+                sys.executable,
+                __file__,
+                str(arguments.folder),
+                "--one",
+                "--models",
+                model,
+                "--rows",
+                str(n_data),
+            ]
+            printed = subprocess.run([*command, *more], check=True, capture_output=True, text=True).stdout
+            r = json.loads(printed.splitlines()[-1])
+            lines.append(
+                f"| {model} | {r['N']:,} | {r['GB']:.2f} | {r['before']:.1f} | {r['sampling']:.1f} | "
+                f"{r['passes']:.1f} | {r['memory']:.0f} | {r['error']:.2f} | {r['sds'][0]:.2f} to {r['sds'][1]:.2f} | {r['rhat']:.3f} | "
+                f"{r['cold']:.2f} | {r['warm']:.2f} |"
+            )
+            print(lines[-1], flush=True)
+    if arguments.output:
+        arguments.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

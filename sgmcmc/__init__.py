@@ -17,6 +17,7 @@ from sgmcmc.samplers.ccadl import ccadl, ccadlSetup
 from sgmcmc.samplers.datasets import getDataset
 from sgmcmc.samplers.estimators import controlVariates, saga, svrg
 from sgmcmc.samplers.from_keras import KerasNetwork, fromKeras
+from sgmcmc.samplers.from_parquet import fromParquet
 from sgmcmc.samplers.from_tfp import fromTfp
 from sgmcmc.samplers.psgld import psgld, psgldSetup
 from sgmcmc.samplers.reducers import runningCovariance, runningMean
@@ -62,6 +63,7 @@ __all__ = [
     "cyclical",
     "dpMixture",
     "fromKeras",
+    "fromParquet",
     "fromTfp",
     "getDataset",
     "getParams",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import io
-import mmap
 import pickle
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +15,7 @@ import cloudpickle
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core import memmaps
 from sgmcmc.core.errors import reason
 
 BufferCallback = Callable[[pickle.PickleBuffer], bool]
@@ -32,9 +32,9 @@ class _Pickler(cloudpickle.Pickler):
             return _compiled, (obj.python_function, obj.input_signature, options)
         if isinstance(obj, functools._lru_cache_wrapper) and "<locals>" in obj.__qualname__:
             return _cached, (obj.__wrapped__, obj.cache_parameters())
-        if isinstance(obj, np.memmap) and obj.filename is not None and (at := _place(obj)) is not None:
+        if isinstance(obj, np.memmap) and (at := memmaps.place(obj)) is not None:
             obj.flush()
-            return _opened_memmap, (str(obj.filename), obj.dtype.str, at, obj.shape, obj.strides)
+            return memmaps.opened, (str(obj.filename), obj.dtype.str, at, obj.shape, obj.strides)
         if type(obj).__module__.partition(".")[0] == "h5py" and hasattr(obj, "file"):
             return _opened_hdf5, (str(Path(obj.file.filename).absolute()), obj.name)
         return super().reducer_override(obj)
@@ -53,26 +53,6 @@ def _compiled(function: Callable, input_signature: Any, options: dict[str, Any])
 
 def _cached(function: Callable, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
-
-
-def _place(array: np.memmap) -> int | None:
-    """The byte of the file at which the array begins; None if it has no file, or changes of its own."""
-    if array.mode == "c":
-        return None
-    base: Any = array
-    while isinstance(base.base, np.ndarray):
-        base = base.base
-    if not isinstance(base.base, mmap.mmap):
-        return None
-    begin = np.frombuffer(base.base, np.uint8).ctypes.data
-    return array.ctypes.data - begin + base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
-
-
-def _opened_memmap(file: str, dtype: str, at: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-    least = at + sum(min(0, (n - 1) * step) for n, step in zip(shape, strides, strict=True))
-    extent = at - least + sum(max(0, (n - 1) * step) for n, step in zip(shape, strides, strict=True))
-    words = np.memmap(file, np.uint8, "r", least, (extent + np.dtype(dtype).itemsize,))
-    return np.ndarray(shape, dtype, words, at - least, strides).view(np.memmap)
 
 
 def _opened_hdf5(file: str, name: str) -> Any:

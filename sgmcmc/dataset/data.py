@@ -18,6 +18,7 @@ class Data(Protocol):
     size: int
     layout: Layout
     levels: dict[str, list[Level]]
+    in_memory: bool  # whether reading is no more than copying
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Write the packed observations at `indices`, [m], to `out`, [m, width]."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from sgmcmc.dataset.layout import Layout, extremes, may_be_index
+from sgmcmc.dataset.memmaps import FileRows, file_rows
 from sgmcmc.dataset.tables import Level
 
 SAMPLED_ROWS = 1024
@@ -49,6 +50,8 @@ class Elsewhere:
     levels : mapping of str to list, optional
         What the codes of each entry of categories stand for.
     """
+
+    in_memory = False
 
     def __init__(
         self, source: Takes, entries: Mapping[str, Entry], levels: Mapping[str, list[Level]] | None = None
@@ -121,7 +124,11 @@ class Elsewhere:
 
     def read(self, start: int, out: np.ndarray) -> None:
         """Write the packed observations from `start` on to `out`, [m, width]."""
-        self.take(np.arange(start, start + len(out)), out)
+        indices = np.arange(start, start + len(out))
+        if isinstance(self._source, Arrays):
+            self._fill(indices, self._source.part(start, start + len(out)), out)
+        else:
+            self.take(indices, out)
 
     def checksum(self) -> str:
         """A checksum of 1024 evenly spaced observations, and of types and shapes."""
@@ -173,7 +180,10 @@ class Arrays:
     """
 
     def __init__(self, arrays: Mapping[str, Any]) -> None:
-        self._readers = {name: _reader(array) for name, array in arrays.items()}
+        in_files = file_rows(arrays)
+        done = {name for rows in in_files for name in rows.names}
+        others = {name: array for name, array in arrays.items() if name not in done}
+        self._readers: list[FileRows | Others] = [*in_files, *([Others(others)] if others else [])]
         self._size = next(iter(arrays.values())).shape[0]  # Zarr arrays have no len()
 
     def __len__(self) -> int:
@@ -181,10 +191,26 @@ class Arrays:
 
     def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
         """The observations at `indices`."""
-        if len(indices) and np.array_equal(indices, np.arange(indices[0], indices[0] + len(indices))):
-            consecutive = slice(int(indices[0]), int(indices[0]) + len(indices))
-            return {name: np.asarray(array[consecutive]) for name, (array, _) in self._readers.items()}
-        return {name: take(array, indices) for name, (array, take) in self._readers.items()}
+        return {name: array for reader in self._readers for name, array in reader.take(indices).items()}
+
+    def part(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        """The observations from `start` to `stop`."""
+        return {name: array for reader in self._readers for name, array in reader.part(start, stop).items()}
+
+
+class Others:
+    """Arrays in memory, and arrays that their library reads from disk."""
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self._arrays = arrays
+
+    def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """The observations at `indices`."""
+        return {name: _taken(array, indices) for name, array in self._arrays.items()}
+
+    def part(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        """The observations from `start` to `stop`."""
+        return {name: np.asarray(array[start:stop]) for name, array in self._arrays.items()}
 
 
 def is_on_disk(array: Any) -> bool:
@@ -196,19 +222,12 @@ def _library(array: Any) -> str:
     return type(array).__module__.partition(".")[0]
 
 
-def _reader(array: Any) -> tuple[Any, Any]:
-    if _library(array) == "zarr":
-        return array, _take_of_zarr
-    if _library(array) == "h5py":
-        return array, _take_of_hdf5
-    return array, lambda array, indices: np.take(array, indices, axis=0, mode="clip")
-
-
-def _take_of_zarr(array: Any, indices: np.ndarray) -> np.ndarray:
-    distinct, places = np.unique(indices, return_inverse=True)  # each chunk is then read once
-    return array.oindex[distinct][places]
-
-
-def _take_of_hdf5(array: Any, indices: np.ndarray) -> np.ndarray:
-    distinct, places = np.unique(indices, return_inverse=True)  # HDF5 takes increasing indices only
-    return array[distinct][places]
+def _taken(array: Any, indices: np.ndarray) -> np.ndarray:
+    library = _library(array)
+    if library in ("zarr", "h5py"):
+        # A chunk of Zarr's is then read once; HDF5 takes increasing indices only.
+        distinct, places = np.unique(indices, return_inverse=True)
+        return (array.oindex if library == "zarr" else array)[distinct][places]
+    if not array.flags.c_contiguous:
+        return np.asarray(array[indices])  # np.take would copy all of it first
+    return np.take(array, indices, axis=0, mode="clip")

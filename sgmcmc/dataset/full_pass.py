@@ -1,8 +1,12 @@
-"""Passes over all observations, in blocks, so that their memory is bounded."""
+"""Passes over all observations, in blocks, so that their memory is bounded.
+
+Blocks of data on disk are read ahead, by a thread, while the one before is computed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import tensorflow as tf
@@ -40,7 +44,8 @@ class FullPass:
         self._programs = {} if programs is None else programs
         for n in lengths - self._programs.keys():
             self._programs[n] = Compiled(of_block)
-        self._blocks = {n: aligned_zeros(n, data.layout.width) for n in lengths}
+        n_buffers = 1 if data.in_memory else 2
+        self._buffers = {n: [aligned_zeros(n, data.layout.width) for _ in range(n_buffers)] for n in lengths}
 
     def __call__(
         self,
@@ -56,13 +61,31 @@ class FullPass:
         """
         starts = range(0, self._data.size, self._size)
         with Progress(self._data.size, title, "observation", verbose and len(starts) > 1) as progress:
-            for start in starts:
-                n = min(self._size, self._data.size - start)
-                self._data.read(start, self._blocks[n])
-                yield self._programs[n](
-                    shared_tensor(self._blocks[n]), *values, *(tf.constant(x[start : start + n]) for x in of_each)
+            for start, words in zip(starts, self._blocks(starts), strict=True):
+                end = start + len(words)
+                yield self._programs[len(words)](
+                    shared_tensor(words), *values, *(tf.constant(x[start:end]) for x in of_each)
                 )
-                progress.reached(start + n)
+                progress.reached(end)
+
+    def _blocks(self, starts: Sequence[int]) -> Iterator[np.ndarray]:
+        """The packed observations from each start on, valid until the next is requested."""
+        if self._data.in_memory or len(starts) == 1:
+            yield from map(self._read, starts)
+            return
+        with ThreadPoolExecutor(1, "sgmcmc-pass") as thread:
+            coming = thread.submit(self._read, starts[0])
+            for start in starts[1:]:
+                words = coming.result()
+                coming = thread.submit(self._read, start)
+                yield words
+            yield coming.result()
+
+    def _read(self, start: int) -> np.ndarray:
+        n, number = min(self._size, self._data.size - start), start // self._size
+        words = self._buffers[n][number % len(self._buffers[n])]
+        self._data.read(start, words)
+        return words
 
     def summed(
         self,

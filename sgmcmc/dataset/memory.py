@@ -20,6 +20,8 @@ class InMemory:
     `levels` says for each entry of categories what its codes stand for.
     """
 
+    in_memory = True
+
     def __init__(self, arrays: Mapping[str, np.ndarray], levels: Mapping[str, list[Level]] | None = None) -> None:
         layout = Layout({name: (array.dtype, array.shape[1:]) for name, array in arrays.items()})
         words = aligned_zeros(len(next(iter(arrays.values()))), layout.width)

@@ -13,6 +13,8 @@ from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 class Some:
     """Observations of `data` at sorted `indices`, [m]; m is `size`."""
 
+    in_memory = True
+
     def __init__(self, data: Data, indices: np.ndarray) -> None:
         self.size, self.layout, self.levels, self.indices = len(indices), data.layout, data.levels, indices
         self._words = aligned_zeros(self.size, self.layout.width)
@@ -29,6 +31,14 @@ class Some:
     def checksum(self) -> str:
         """A checksum that is equal for equal data."""
         return checksum(self._words)
+
+
+MOST_ELSEWHERE, BYTES_ELSEWHERE = 2**21, 2**28  # of a part of data on disk, which is read at random into memory
+
+
+def most_of(data: Data) -> int:
+    """The most observations that a part of the data should have, if it is not all of them."""
+    return data.size if data.in_memory else max(1000, min(MOST_ELSEWHERE, BYTES_ELSEWHERE // data.layout.row_bytes))
 
 
 def some_of(data: Data, size: int, seed: int) -> Data:

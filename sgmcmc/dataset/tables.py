@@ -136,9 +136,11 @@ def _recoded(label: str, entry: Any, levels: Sequence[Level]) -> np.ndarray:
 
 
 def categories(of: str, dataset: Mapping[str, Any]) -> dict[str, Codes]:
-    """The entries that are categories."""
+    """The entries that are categories, in a table or as codes on disk."""
     return {
-        name: coded(f"dataset[{name!r}] of {of}", entry) for name, entry in dataset.items() if is_categorical(entry)
+        name: entry if isinstance(entry, Codes) else coded(f"dataset[{name!r}] of {of}", entry)
+        for name, entry in dataset.items()
+        if isinstance(entry, Codes) or is_categorical(entry)
     }
 
 

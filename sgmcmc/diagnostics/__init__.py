@@ -1,5 +1,6 @@
-"""Functions of finished draws: variance reduction, and distances from the posterior."""
+"""Functions of finished draws: variance reduction, draws of parts combined, and distances from the posterior."""
 
+from sgmcmc.diagnostics.combine import combine
 from sgmcmc.diagnostics.full_gradients import fullGradients
 from sgmcmc.diagnostics.gaussian import gaussianKL
 from sgmcmc.diagnostics.lipschitz import lipschitzLinear, lipschitzLogistic
@@ -10,6 +11,7 @@ from sgmcmc.diagnostics.zero_variance import ZeroVariance, zvControlVariates
 
 __all__ = [
     "ZeroVariance",
+    "combine",
     "fullGradients",
     "gaussianKL",
     "ksd",

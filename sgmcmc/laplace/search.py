@@ -1,8 +1,8 @@
 """The search for the mode without settings, in few passes over the observations.
 
 The first stage climbs on about a thousand observations. Each further one has ten times
-as many, up to a tenth of all, and needs only some Newton steps, since the stage before
-ended within the sampling error of its observations. The last stage has all N: Newton
+as many, up to a tenth of all or a million, and needs only some Newton steps, since the
+stage before ended within the sampling error of its observations. The last stage has all N: Newton
 steps with the curvature of the stage before bring it within a fraction of a posterior
 standard deviation, and then steps with its own curvature to the end.
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgmcmc.core.progress import Progress
-from sgmcmc.dataset.some import some_of
+from sgmcmc.dataset.some import most_of, some_of
 from sgmcmc.laplace.climb import climbed, require_density
 from sgmcmc.laplace.newton import Point, distance, newton
 from sgmcmc.laplace.posterior import Posterior, begins_with
@@ -24,6 +24,7 @@ from sgmcmc.laplace.trouble import FAR
 from sgmcmc.laplace.whitening import ROUGH, Whitening, curvature, whitening
 
 GROWTH = 10  # the factor from each stage to the next
+MOST = 10**6  # of a stage: with these the curvature is right within sqrt(D) 0.1%
 PAYS = 3  # a stage on part of the observations pays if there are this many times as many
 ENOUGH = 0.2  # of the sampling error of a stage's observations
 CLOSE, NEAR = 0.5, 0.02  # sds from the mode: in each direction, for the last curvature; in all together, at the end
@@ -77,8 +78,10 @@ def sizes_of_stages(posterior: Posterior) -> list[int]:
     """The observations of the stages before the last, in multiples of a block."""
     block, n_data, sizes = posterior.block, posterior.data.size, list[int]()
     first, size = -(-begins_with(posterior.size) // block) * block, n_data // GROWTH
+    most = min(MOST, most_of(posterior.data))
     while size > 2 * first:
-        sizes.insert(0, size - size % block)
+        if size <= most:
+            sizes.insert(0, size - size % block)
         size //= GROWTH
     return [first, *sizes] if PAYS * first < n_data else []
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.dataset.some import some_of
+from sgmcmc.dataset.some import most_of, some_of
 from sgmcmc.laplace.posterior import Posterior
 
 MOST_DENSE = 2000  # the most elements of the parameters for which the whole matrix is computed
@@ -49,6 +49,8 @@ def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float =
     """
     d = posterior.size
     rows = n_rows(d, flops)
+    if rows < posterior.data.size:
+        rows = min(rows, most_of(posterior.data))
     some = posterior.of(some_of(posterior.data, max(rows - rows % posterior.block, posterior.block), seed))
     precision = -some.hessian(theta) if d <= MOST_DENSE else some.squared_gradients(theta)
     finite = np.isfinite(precision) if precision.ndim == 1 else np.isfinite(precision).all(axis=0)

@@ -11,8 +11,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from tests import release
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -268,3 +271,29 @@ def test_the_quick_tests_are_there() -> None:
     given = [sys.executable, "-m", "pytest", "--collect-only", "-q", "@tests/quick.txt"]
     done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_tests_that_are_left_out_are_there() -> None:
+    """And they are few."""
+    given = [sys.executable, "-m", "pytest", "--collect-only", "--release", "tests"]
+    done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    collected = [line for line in done.stdout.splitlines() if "::" in line]
+    assert not [line for line in release.listed() if not any(release.is_listed(test, {line}) for test in collected)]
+    assert 0 < sum(release.is_listed(test, release.listed()) for test in collected) < len(collected) / 20
+
+
+@pytest.mark.parametrize(
+    ("args", "all_tests", "kept"),
+    [(["tests"], False, ["b"]), (["tests"], True, ["a", "b"]), (["tests/suite/test_processes.py"], False, ["a", "b"])],
+)
+def test_tests_are_left_out_unless_they_are_named(
+    args: list[str], all_tests: bool, kept: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(release, "listed", lambda: {"test_x.py::*[a]"})
+    left: list = []
+    hook = SimpleNamespace(pytest_deselected=lambda items: left.extend(items))
+    items = [SimpleNamespace(nodeid=f"test_x.py::test_it[{name}]") for name in "ab"]
+    config = SimpleNamespace(args=args, getoption=lambda name: all_tests, hook=hook)
+    release.pytest_collection_modifyitems(config, items)  # type: ignore[arg-type]
+    assert [item.nodeid[-2] for item in items] == kept and len(left) == 2 - len(kept)
