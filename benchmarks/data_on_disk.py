@@ -5,10 +5,10 @@
 
 Two models, made up: a logistic regression on 19 numbers, in a file of 80 bytes for each observation, and one on 8
 categories with 70 levels together, in a file of 8 positions and an outcome. `sgldcv` with four chains, minibatches of
-1,000 and no other setting is compared with the normal distribution at the mode, which NumPy computes in float64 by passes
-over the file; with so many observations it is the posterior. Each run is in an interpreter of its own, after the file was
-dropped from the system's cache. Memory is the largest resident memory of the process without the pages of files, beyond
-that after a run with 1,000 observations. A pass is over all observations, for a derivative of any order.
+1,000 and no other setting is compared with the normal distribution at the mode, which NumPy computes in float64 by
+passes over the file; with so many observations it is the posterior. Each run is in an interpreter of its own, after the
+file was dropped from the system's cache. Memory is the largest resident memory of the process without the pages of
+files, beyond that after a run with 1,000 observations. A pass is over all observations, for a derivative of any order.
 """
 
 from __future__ import annotations
