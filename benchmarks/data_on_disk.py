@@ -177,7 +177,7 @@ def one(path: Path, model: str, n_iters: int | None) -> dict[str, Any]:
     )
     memory.ended.set()
     mean, sd = exact_of(path, model)
-    draws = out["beta"].reshape(-1, len(mean))
+    draws = np.asarray(out["beta"], np.float64).reshape(-1, len(mean))  # float32 would add up to a wrong mean
     result = {
         "model": model,
         "N": len(rows),

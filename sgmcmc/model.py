@@ -77,6 +77,10 @@ class Model:
         """The same model, with the gradients of these parameters as rows."""
         return Model(self._log_lik, self._log_prior, self.data, self._returns, self.dtype, of, self.gathered)
 
+    def over(self, data: Data) -> Model:
+        """The same model of these data."""
+        return Model(self._log_lik, self._log_prior, data, self._returns, self.dtype, self.by_rows, self.gathered)
+
     def log_density(self, params: Tree, batch: Batch) -> tf.Tensor:
         """The estimate log p(theta) + sum_{i in S} w_i log p(x_i | theta), a scalar."""
         if isinstance(batch.weights, float):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import cloudpickle
+import numpy as np
 
 from sgmcmc.core.pickling import pickled, unpicklable
 
@@ -24,8 +25,11 @@ class Parcel(NamedTuple):
     made_with: dict[str, str]
 
     @classmethod
-    def of(cls, thing: Any, folder: Path) -> Parcel:
+    def of(cls, thing: Any, folder: Path, written: dict[tuple[int, int], str] | None = None) -> Parcel:
         """Pack an object; files are written to `folder`, which others must be able to read.
+
+        `written` are the files of arrays that are there already, by their addresses and
+        sizes; it is added to. The arrays must live as long.
 
         Raises
         ------
@@ -33,14 +37,18 @@ class Parcel(NamedTuple):
             If something that it holds cannot be pickled.
         """
         files: list[str] = []
+        known = {} if written is None else written
 
         def is_small(buffer: pickle.PickleBuffer) -> bool:
             view = buffer.raw()
             if view.nbytes <= SMALL:
                 return True
-            file = folder / f"array-{len(files)}"
-            file.write_bytes(view)
-            files.append(str(file))
+            place = (np.frombuffer(view, np.uint8).ctypes.data, view.nbytes)
+            if place not in known:
+                file = folder / f"array-{len(known)}"
+                file.write_bytes(view)
+                known[place] = str(file)
+            files.append(known[place])
             return False
 
         try:

@@ -95,8 +95,7 @@ class Source:
                     column = batch.column(name)
                     declared = getattr(column, "dictionary", None)
                     values = column.unique() if declared is None else declared
-                    seen[name].update(dict.fromkeys(values.to_pylist()))
-                    seen[name].pop(None, None)
+                    seen[name].update(dict.fromkeys(value for value in values.to_pylist() if value is not None))
                     if len(seen[name]) > MOST_LEVELS:
                         raise ValueError(
                             f"columns of {self._of} must have at most {MOST_LEVELS:,} different strings; got more in "

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
+from sgmcmc.core.executors import Workers
 from sgmcmc.dataset.layout import Layout
 from sgmcmc.dataset.tables import Level
 
@@ -19,6 +20,7 @@ class Data(Protocol):
     layout: Layout
     levels: dict[str, list[Level]]
     in_memory: bool  # whether reading is no more than copying
+    workers: Workers | None  # who makes passes over all of them, if not this process
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
@@ -33,3 +35,13 @@ class Data(Protocol):
 def block_size(data: Data) -> int:
     """How many observations a pass over all data takes at a time, so that its memory is bounded."""
     return int(min(data.size, max(256, BLOCK_BYTES // data.layout.row_bytes)))
+
+
+Some = TypeVar("Some", bound=Data)
+
+
+def by_workers(data: Some, workers: Workers | None) -> Some:
+    """The same observations, over which workers make the passes."""
+    same = object.__new__(type(data))
+    vars(same).update(vars(data), workers=workers)
+    return same

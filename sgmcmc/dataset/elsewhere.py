@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from sgmcmc.core.executors import Workers
 from sgmcmc.dataset.layout import Layout, extremes, may_be_index
 from sgmcmc.dataset.memmaps import FileRows, file_rows
 from sgmcmc.dataset.tables import Level
@@ -52,6 +53,7 @@ class Elsewhere:
     """
 
     in_memory = False
+    workers: Workers | None = None
 
     def __init__(
         self, source: Takes, entries: Mapping[str, Entry], levels: Mapping[str, list[Level]] | None = None
@@ -60,6 +62,9 @@ class Elsewhere:
         self.layout = Layout(entries)
         self._attempt: Callable[[Mapping[str, np.ndarray]], None] | None = None
         self._tried: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "workers"}
 
     def watch(self, attempt: Callable[[Mapping[str, np.ndarray]], None]) -> None:
         """Try fetched observations that have a lower or a higher index than all before.

@@ -1,12 +1,15 @@
 """Passes over all observations, in blocks, so that their memory is bounded.
 
 Blocks of data on disk are read ahead, by a thread, while the one before is computed.
+Sums may be made by workers that can read the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +18,9 @@ from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.data import Data, block_size
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
+
+PIECES = 64  # of a pass, at most
+WORTH = 2**28  # bytes of the data, for which a worker may have to begin and to compile
 
 
 class FullPass:
@@ -38,6 +44,7 @@ class FullPass:
         size: int | None = None,
         programs: dict[int, Compiled] | None = None,
     ) -> None:
+        self._of_block = of_block
         self._data, self._size = data, min(size or block_size(data), data.size)
         # A shorter last block needs its own program.
         lengths = {self._size, data.size % self._size or self._size}
@@ -46,6 +53,9 @@ class FullPass:
             self._programs[n] = Compiled(of_block)
         n_buffers = 1 if data.in_memory else 2
         self._buffers = {n: [aligned_zeros(n, data.layout.width) for _ in range(n_buffers)] for n in lengths}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._data, self._of_block, self._size)
 
     def __call__(
         self,
@@ -59,16 +69,26 @@ class FullPass:
         `of_each` are arrays [N, ...] with a row for each observation; `of_block` gets
         the rows of its block after the values.
         """
-        starts = range(0, self._data.size, self._size)
-        with Progress(self._data.size, title, "observation", verbose and len(starts) > 1) as progress:
-            for start, words in zip(starts, self._blocks(starts), strict=True):
-                end = start + len(words)
-                yield self._programs[len(words)](
-                    shared_tensor(words), *values, *(tf.constant(x[start:end]) for x in of_each)
-                )
+        with Progress(self._data.size, title, "observation", verbose and self._data.size > self._size) as progress:
+            for end, results in self.blocks(values, range(self._data.size), of_each):
+                yield results
                 progress.reached(end)
 
-    def _blocks(self, starts: Sequence[int]) -> Iterator[np.ndarray]:
+    def blocks(
+        self, values: Sequence[tf.Tensor], part: range, of_each: Sequence[np.ndarray] = ()
+    ) -> Iterator[tuple[int, list[tf.Tensor]]]:
+        """The results of the blocks of a part, each with the end of its block.
+
+        `of_each` has the rows of the part.
+        """
+        start = part.start
+        for words in self._read_ahead(range(part.start, part.stop, self._size)):
+            end = start + len(words)
+            rows = (tf.constant(x[start - part.start : end - part.start]) for x in of_each)
+            yield end, self._programs[len(words)](shared_tensor(words), *values, *rows)
+            start = end
+
+    def _read_ahead(self, starts: Sequence[int]) -> Iterator[np.ndarray]:
         """The packed observations from each start on, valid until the next is requested."""
         if self._data.in_memory or len(starts) == 1:
             yield from map(self._read, starts)
@@ -94,9 +114,93 @@ class FullPass:
         verbose: bool = False,
         of_each: Sequence[np.ndarray] = (),
     ) -> list[np.ndarray]:
-        """The sums of the results over all blocks, in float64."""
+        """The sums of the results over all blocks, in float64.
+
+        Blocks are summed in pieces, and these in their order, so that the sums are the
+        same bits wherever the pieces are made.
+        """
         total: list[np.ndarray] = []
-        for results in self(values, title, verbose, of_each):
-            arrays = [np.asarray(x.numpy(), np.float64) for x in results]
-            total = [t + x for t, x in zip(total, arrays, strict=True)] if total else arrays
+        for of_piece in self._pieces(_summed, values, title, verbose, of_each):
+            total = [t + x for t, x in zip(total, of_piece, strict=True)] if total else of_piece
         return total
+
+    def joined(self, values: Sequence[tf.Tensor] = (), title: str = "", verbose: bool = False) -> list[np.ndarray]:
+        """The results of all blocks, which have a row for each observation, one below the other."""
+        found = list(self._pieces(_joined, values, title, verbose))
+        return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
+
+    def _pieces(
+        self,
+        made: Made,
+        values: Sequence[tf.Tensor],
+        title: str,
+        verbose: bool,
+        of_each: Sequence[np.ndarray] = (),
+    ) -> Iterator[list[np.ndarray]]:
+        """What is made of the results of each piece, here or by workers."""
+        n_data, workers = self._data.size, self._data.workers
+        with Progress(n_data, title, "observation", verbose and n_data > self._size) as progress:
+            if workers is None or n_data * self._data.layout.row_bytes < WORTH:
+                for end, results in groupby(
+                    self.blocks(values, range(n_data), of_each), lambda block: self._end(block[0])
+                ):
+                    yield made(x for _, x in results)
+                    progress.reached(end)
+                return
+            parts = [range(k, self._end(k + 1)) for k in range(0, n_data, self._size * self._of_piece)]
+            given = [np.asarray(x) for x in values]
+            pieces = [Piece(made, part, given, [x[part.start : part.stop] for x in of_each]) for part in parts]
+            done = 0
+            try:
+                for piece, found in zip(pieces, workers.each(_made_of, self, pieces), strict=True):
+                    done = piece.part.stop
+                    yield found
+                    progress.reached(done)
+            except Exception as error:
+                part = range(done, self._end(done + 1))
+                error.add_note(
+                    f"This is of {title or 'a pass'} over all observations, in the job of a worker of executor with "
+                    f"observations {part.start} to {part.stop - 1}; jobs after it may have failed too."
+                )
+                raise
+
+    def _end(self, end: int) -> int:
+        """The end of the piece to which a block with this end belongs."""
+        size = self._size * self._of_piece
+        return min(-(-end // size) * size, self._data.size)
+
+    @property
+    def _of_piece(self) -> int:
+        """The blocks of a piece, by a rule that does not know who makes it."""
+        return -(-self._data.size // (self._size * PIECES))
+
+
+Made = Callable[[Iterable[list[tf.Tensor]]], list[np.ndarray]]
+"""What is made of the results of some blocks."""
+
+
+class Piece(NamedTuple):
+    """What a worker is to make of a pass."""
+
+    made: Made
+    part: range
+    values: Sequence[np.ndarray]
+    of_each: Sequence[np.ndarray]
+
+
+def _made_of(full: FullPass, piece: Piece) -> list[np.ndarray]:
+    values = [tf.constant(x) for x in piece.values]
+    return piece.made(results for _, results in full.blocks(values, piece.part, piece.of_each))
+
+
+def _summed(blocks: Iterable[list[tf.Tensor]]) -> list[np.ndarray]:
+    total: list[np.ndarray] = []
+    for results in blocks:
+        arrays = [np.asarray(x.numpy(), np.float64) for x in results]
+        total = [t + x for t, x in zip(total, arrays, strict=True)] if total else arrays
+    return total
+
+
+def _joined(blocks: Iterable[list[tf.Tensor]]) -> list[np.ndarray]:
+    found = [[x.numpy() for x in results] for results in blocks]
+    return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]

@@ -90,7 +90,7 @@ class FileRows:
     def part(self, start: int, stop: int) -> dict[str, np.ndarray]:
         """The entries of the rows from `start` to `stop`."""
         out = np.empty((stop - start, self._width), np.uint8)
-        left, position = memoryview(out).cast("B"), self._at + start * self._width
+        left, position = out.reshape(-1).data, self._at + start * self._width
         while left:
             n = os.preadv(self._file.fileno(), [left], position)
             if n == 0:

@@ -9,6 +9,7 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 
 from sgmcmc.core.checksum import checksum
+from sgmcmc.core.executors import Workers
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.layout import ALIGNMENT, Layout, aligned_copy, aligned_zeros, shared_tensor
 from sgmcmc.dataset.tables import Level
@@ -21,6 +22,7 @@ class InMemory:
     """
 
     in_memory = True
+    workers: Workers | None = None
 
     def __init__(self, arrays: Mapping[str, np.ndarray], levels: Mapping[str, list[Level]] | None = None) -> None:
         layout = Layout({name: (array.dtype, array.shape[1:]) for name, array in arrays.items()})

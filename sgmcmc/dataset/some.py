@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sgmcmc.core.checksum import checksum
+from sgmcmc.core.executors import Workers
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
@@ -14,6 +15,7 @@ class Some:
     """Observations of `data` at sorted `indices`, [m]; m is `size`."""
 
     in_memory = True
+    workers: Workers | None = None
 
     def __init__(self, data: Data, indices: np.ndarray) -> None:
         self.size, self.layout, self.levels, self.indices = len(indices), data.layout, data.levels, indices

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sgmcmc.core.checks import require_flag
+from sgmcmc.core.executors import Executor, Workers
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.tables import with_levels
 from sgmcmc.diagnostics._per_draw import read, require_finite
@@ -15,6 +16,7 @@ from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._executor import checked_executor, require_portable
 from sgmcmc.samplers._joint import Joint, is_joint
 from sgmcmc.samplers._options import SETUP_DEFAULTS
 
@@ -31,6 +33,7 @@ def fullGradients(
     dtype: str | None = None,
     nChains: int | None = None,
     temperature: float | None = None,
+    executor: Executor | None = None,
     verbose: bool = True,
 ) -> Any:
     """The exact gradients of the log posterior at the draws, from all data.
@@ -62,6 +65,9 @@ def fullGradients(
     temperature : float, optional
         The temperature of the posterior, as for the samplers. By default that of the
         run, or 1 for arrays of your own.
+    executor : Executor, optional
+        Whose workers compute the gradients of different draws, as for the samplers. The
+        results are the same.
     verbose : bool, default True
         Show the progress.
 
@@ -108,8 +114,23 @@ def fullGradients(
     choices = Choices(NAME, dataset, params, 1.0, 1, 0, logLik=logLik, logPrior=logPrior, **options)
     posterior, flat = Posterior(choices.model, points.shapes), points.flat()
     gradients = np.empty(flat.shape)
+    checked_executor(NAME, executor, None, len(flat))
+    if executor is not None:
+        require_portable(NAME, posterior)
     with Progress(len(flat), "gradients", "draw", shown) as progress:
-        for k, theta in enumerate(flat):
-            gradients[k] = posterior.value_and_gradient(theta)[1]
+        for k, gradient in enumerate(_gradients(posterior, flat, executor)):
+            gradients[k] = gradient
             progress.reached(k + 1)
     return points.restored(gradients, points.lead)
+
+
+def _gradients(posterior: Posterior, draws: np.ndarray, executor: Executor | None) -> Iterator[np.ndarray]:
+    if executor is None:
+        yield from (_gradient(posterior, theta) for theta in draws)
+    else:
+        with Workers(executor) as workers:
+            yield from workers.each(_gradient, posterior, list(draws))
+
+
+def _gradient(posterior: Posterior, theta: np.ndarray) -> np.ndarray:
+    return posterior.value_and_gradient(theta)[1]

@@ -51,9 +51,9 @@ def importance(
     def rms(thetas: np.ndarray) -> np.ndarray:
         blocks = FullPass(data, squares, max(16, BLOCK // posterior.size))
         given = [tf.constant(thetas, dtype), A]
-        of_blocks = [x.numpy().astype(np.float64) for (x,) in blocks(given, "Weighing observations", verbose)]
+        (total,) = blocks.joined(given, "Weighing observations", verbose)
         posterior.passes.count("weights", len(thetas) * data.size)
-        return np.sqrt(np.concatenate(of_blocks) / len(thetas))
+        return np.sqrt(total.astype(np.float64) / len(thetas))
 
     around = white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS, posterior.size))) if centred else 0.0
     sizes = rms(mode[None] + around)

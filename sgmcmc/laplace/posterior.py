@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +17,7 @@ from sgmcmc.laplace.passes import Passes
 from sgmcmc.model import Model
 
 BLOCK = 2**22  # numbers in the largest array of a block
+MANY = 2000  # blocks, for which a program of its own for larger ones pays
 FEWEST, OF_EACH, MOST = 1000, 20, 20_000  # observations that a search begins with: at least, for each element, at most
 
 
@@ -53,6 +55,9 @@ class Posterior:
         self._programs: dict[str, tuple[dict[int, Compiled], Compiled]] = {}  # for log likelihood and log prior
         self._passes: dict[str, FullPass] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.model, {name: e.shape for name, e in self.elements.items()}, self.data)
+
     def of(self, data: Data) -> Posterior:
         """The same posterior, estimated from other observations, by the same programs."""
         other = Posterior(self.model, {name: e.shape for name, e in self.elements.items()}, data)
@@ -80,7 +85,9 @@ class Posterior:
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """The matrix of second derivatives, [D, D]."""
-        (of_data,) = self._of_data(_second, self.block).summed([self._tensor(theta)])
+        many = self.data.size > MANY * self.block
+        block = max(self.block, BLOCK // self.size // self.block * self.block) if many else self.block
+        (of_data,) = self._of_data(_second, block).summed([self._tensor(theta)])
         self.passes.count("second", self.data.size)
         matrix = self._factor * of_data - self._prior_precision(theta)
         return (matrix + matrix.T) / 2

@@ -10,6 +10,7 @@ move a chain; the other half judge it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -18,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
+from sgmcmc.core.executors import Executor, Workers
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import State, Tree
@@ -26,7 +28,6 @@ from sgmcmc.kernel.iterations import FOUND
 from sgmcmc.output.tuned import Judged
 from sgmcmc.run.advance import stretches
 from sgmcmc.run.checkpoint import Beginning
-from sgmcmc.run.jobs import Executor, each
 from sgmcmc.run.judge import discrepancies, flattened, gradients_at
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Pace, Plan
@@ -113,7 +114,8 @@ def search(
     Candidates are numbered through the groups. The workers of an executor run them, so
     many in a job.
     """
-    prepared = groups[0].sampler.prepare(verbose)  # searches for the mode once, if it is needed
+    with nullcontext() if executor is None else Workers(executor) as workers:
+        prepared = groups[0].sampler.prepare(verbose, workers=workers)  # searches for the mode once, if it is needed
     beginnings = _beginnings(groups, prepared)
     left = [Remaining(list(range(len(group.stepsizes)))) for group in groups]
     firsts = np.cumsum([0, *(len(group.stepsizes) for group in groups)])
@@ -203,7 +205,11 @@ def _pieces(group: int, remaining: Remaining, per_job: int | None) -> list[Piece
 
 
 def _made(executor: Executor | None, given: Given, pieces: list[Piece]) -> Iterable[tuple[State, list[Chain]]]:
-    return map(partial(after_rung, given), pieces) if executor is None else each(executor, after_rung, given, pieces)
+    if executor is None:
+        yield from map(partial(after_rung, given), pieces)
+    else:
+        with Workers(executor) as workers:
+            yield from workers.each(after_rung, given, pieces)
 
 
 def after_rung(given: Given, piece: Piece) -> tuple[State, list[Chain]]:

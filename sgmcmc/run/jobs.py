@@ -6,45 +6,26 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sgmcmc.core.executors import Executor, Future
 from sgmcmc.core.parcel import Parcel
 from sgmcmc.core.progress import Progress
 from sgmcmc.run.sampled import Sampled, joined, most
-from sgmcmc.run.worker import STOP, call, sample
+from sgmcmc.run.worker import STOP, sample
 
 if TYPE_CHECKING:
     from sgmcmc.run.one_call import Run
 
 POLL_SECONDS = 0.05
 SHOW_SECONDS = 5.0
-
-
-class Future(Protocol):
-    """What an executor returns for a job."""
-
-    def done(self) -> bool:
-        """Whether it has ended in any way."""
-
-    def cancel(self) -> bool:
-        """Give it up if it has not begun."""
-
-    def result(self) -> Any:
-        """What the job returned, or the exception that it raised."""
-
-
-class Executor(Protocol):
-    """Who makes the jobs, such as a `concurrent.futures.Executor`."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
-        """Have a worker call the function."""
 
 
 class Outcome(NamedTuple):
@@ -182,18 +163,3 @@ def _reached(folder: Path, n_jobs: int) -> tuple[int, np.ndarray | None]:
             done += int(iterations)
             log_densities.append(float(log_density))
     return done // n_jobs, np.array(log_densities) if log_densities else None
-
-
-def each(executor: Executor, function: Callable[[Any, Any], Any], thing: Any, items: Sequence[Any]) -> Iterator[Any]:
-    """``function(thing, item)`` of each item, by the workers, in order; the thing is handed over once."""
-    folder = Path(tempfile.mkdtemp(prefix="sgmcmc-"))
-    futures: list[Future] = []
-    try:
-        parcel = Parcel.of(thing, folder)
-        futures += [executor.submit(call, function, parcel, item, os.getpid()) for item in items]
-        for future in futures:
-            yield future.result()
-    finally:
-        for future in futures:
-            future.cancel()
-        shutil.rmtree(folder, ignore_errors=True)

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import mapped
 from sgmcmc.core.errors import DivergenceError, reason
+from sgmcmc.core.executors import Workers
 from sgmcmc.core.layout import path_of_part
 from sgmcmc.core.progress import Progress, unheard_warnings
 from sgmcmc.core.transforms import Transforms
@@ -214,7 +215,7 @@ class Run:
             That of the first job that failed; its attribute `partial` has the draws of all jobs that have some.
         """
         path = self.path and self.path.absolute()
-        known = self.beginning or Beginning(self.identity if path else {}, *self.sampler.find(self.verbose))
+        known = self.beginning or self._beginning(jobs)
         begun = replace(self, path=path, beginning=known, largest=max(map(len, jobs.groups)), jobs=None, kept=Kept())
         first = begun.of_chains(jobs.groups[0])
         prepared = first._prepared()
@@ -233,6 +234,14 @@ class Run:
         if not outcome.has_failed:
             return prepared, outcome
         raise self._failure(prepared, outcome, len(jobs.groups))
+
+    def _beginning(self, jobs: Jobs) -> Beginning:
+        """What is found here, with passes over many data made by the workers."""
+        identity = self.identity if self.path else {}
+        if jobs.executor is None:
+            return Beginning(identity, *self.sampler.find(self.verbose))
+        with Workers(jobs.executor) as workers:
+            return Beginning(identity, *self.sampler.find(self.verbose, workers))
 
     def _failure(self, prepared: Prepared, outcome: Outcome, n_jobs: int) -> BaseException:
         """The exception of the first job that failed, with the draws of all jobs that have some."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.coordinates import Coordinates
+from sgmcmc.core.executors import Workers
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.schedules import first
 from sgmcmc.core.types import FIRST, Dynamics, Estimate, Gradient, Minibatch, Mode, Tree
+from sgmcmc.dataset.data import by_workers
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.kernel import statistics
 from sgmcmc.kernel.product import Product, build
@@ -95,8 +97,13 @@ class ProductSampler(Sampler):
         """How many numbers are recorded beside each draw of a chain."""
         return statistics.count(self.iterations, self.dynamics, adaptive=self.minibatch.parts is not None)
 
-    def find(self, verbose: bool) -> tuple[Tree, Mode | None]:
-        """The mode if it is needed, at or around which chains then begin, and what is computed there."""
+    def find(self, verbose: bool, workers: Workers | None = None) -> tuple[Tree, Mode | None]:
+        """The mode if it is needed, at or around which chains then begin, and what is computed there.
+
+        Workers make passes over many data.
+        """
+        if workers is not None:
+            return replace(self, model=self.model.over(by_workers(self.model.data, workers))).find(verbose)
         mode = None
         if self.search is not None:
             fixed = self.sizing.pilot if self.sizing else self.minibatch

@@ -15,6 +15,7 @@ from sgmcmc.core import random
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.executors import Workers
 from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule
@@ -88,7 +89,7 @@ class Sampler(ABC):
     settings: Mapping[str, Any] = field(default_factory=dict)
     transforms: Transforms = field(default_factory=Transforms)
 
-    def find(self, verbose: bool) -> tuple[Tree, Mode | None]:
+    def find(self, verbose: bool, workers: Workers | None = None) -> tuple[Tree, Mode | None]:
         """What has to be computed before the first iteration, whichever chains run, and the mode."""
         return {}, None
 
@@ -96,9 +97,9 @@ class Sampler(ABC):
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin, from what `find` has found; `monitored` ones can estimate the gradient at a draw."""
 
-    def prepare(self, verbose: bool, monitored: bool = False) -> Prepared:
+    def prepare(self, verbose: bool, monitored: bool = False, workers: Workers | None = None) -> Prepared:
         """Both in one."""
-        return self.prepared(*self.find(verbose), monitored)
+        return self.prepared(*self.find(verbose, workers), monitored)
 
     @property
     def n_stats(self) -> int:

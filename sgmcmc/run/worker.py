@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-import warnings
-from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from sgmcmc.core.parcel import Parcel
+from sgmcmc.core.worker import call
 from sgmcmc.run.sampled import Sampled
 
 STOP = "stop"
-THREADS = "TF_NUM_INTRAOP_THREADS"
-
-
-def call(function: Callable[[Any, Any], Any], parcel: Parcel, item: Any, parent: int) -> Any:
-    """The function of what is in the parcel and an item; `parent` is the process that waits for it."""
-    if os.getpid() == parent:  # in a thread, whose filters of warnings are those of all threads
-        return function(parcel.opened(), item)
-    settle()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # who waits has given them
-        return function(parcel.opened(), item)
 
 
 def sample(parcel: Parcel, chains: range, folder: str, parent: int) -> Sampled:
@@ -38,15 +21,6 @@ def sample(parcel: Parcel, chains: range, folder: str, parent: int) -> Sampled:
     if report.is_stopped():
         raise CancelledError
     return call(lambda run, chains: run.part(chains, report), parcel, chains, parent)
-
-
-def settle() -> None:
-    """Make this process a worker among others: with one thread, unless said, and deaf to Ctrl-C, which comes to all."""
-    if THREADS not in os.environ:
-        with suppress(RuntimeError):  # TensorFlow was used before
-            tf.config.threading.set_intra_op_parallelism_threads(1)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class Report:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, get_type_hints
 
+from sgmcmc.core.executors import Executor
 from sgmcmc.core.types import Reducer
-from sgmcmc.run.jobs import Executor
 from sgmcmc.samplers._texts import completed
 
 F = TypeVar("F", bound=Callable)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.core.checks import require_count, require_flag
+from sgmcmc.core.executors import Executor
 from sgmcmc.dataset.entry import described
 from sgmcmc.model import LogLik
 from sgmcmc.output.tuned import Tuned, best
 from sgmcmc.run.halving import Group, fewest_gradients, search
-from sgmcmc.run.jobs import Executor
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.samplers._common import PerParameter
 from sgmcmc.samplers._each import Each

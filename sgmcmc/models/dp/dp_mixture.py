@@ -14,6 +14,7 @@ from sgmcmc.core import process
 from sgmcmc.core.checks import is_integer, require_count, require_flag
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.executors import Executor
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.entry import described, numeric
@@ -23,7 +24,6 @@ from sgmcmc.models.dp.mixture import Mixture
 from sgmcmc.models.dp.rows import Rows, checked_rows, look_like_codes
 from sgmcmc.models.dp.sampler import MixtureSampler, observed
 from sgmcmc.output.draws import Draws
-from sgmcmc.run.jobs import Executor
 from sgmcmc.samplers._checks import POSITIVE
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._run_arguments import checked_run

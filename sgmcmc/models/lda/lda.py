@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.checks import require_count, require_flag
+from sgmcmc.core.executors import Executor
 from sgmcmc.core.random import Purpose, Stream, fresh_seed, keys
 from sgmcmc.core.schedules import Schedule, polynomial
 from sgmcmc.models.lda.assignments import expected
@@ -17,7 +18,6 @@ from sgmcmc.models.lda.choices import LdaChoices
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary, tokens
 from sgmcmc.models.lda.sizes import documents_of_a_minibatch, iterations
 from sgmcmc.models.lda.topics import NAME, Topics
-from sgmcmc.run.jobs import Executor
 from sgmcmc.samplers._checks import POSITIVE, checked_chains, require_number, require_seed
 from sgmcmc.samplers._minibatch import checked_minibatches
 from sgmcmc.samplers._options import SETUP_DEFAULTS, CommonOptions, of_run

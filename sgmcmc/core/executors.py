@@ -1,0 +1,70 @@
+"""Executors: whoever calls functions elsewhere, such as a `concurrent.futures.Executor`, Dask's or MPI's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from sgmcmc.core.parcel import Parcel
+from sgmcmc.core.worker import Job, call_again
+
+
+class Future(Protocol):
+    """What an executor returns for a job."""
+
+    def done(self) -> bool:
+        """Whether it has ended in any way."""
+
+    def cancel(self) -> bool:
+        """Give it up if it has not begun."""
+
+    def result(self) -> Any:
+        """What the job returned, or the exception that it raised."""
+
+
+class Executor(Protocol):
+    """Who makes the jobs."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
+        """Have a worker call the function."""
+
+
+class Workers:
+    """The workers of an executor, to which things are handed over once, however many jobs they are for.
+
+    A context, since large arrays are handed over as files, which are removed at its end.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._folder = Path(tempfile.mkdtemp(prefix="sgmcmc-"))
+        self._parcels: dict[int, tuple[Any, Parcel]] = {}
+        self._files: dict[tuple[int, int], str] = {}
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the files."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def each(self, function: Job, thing: Any, items: Sequence[Any]) -> Iterator[Any]:
+        """``function(thing, item)`` of each item, in order."""
+        futures: list[Future] = []
+        try:
+            parcel = self._parcel(thing)
+            futures += [self._executor.submit(call_again, function, parcel, item, os.getpid()) for item in items]
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _parcel(self, thing: Any) -> Parcel:
+        if id(thing) not in self._parcels:
+            self._parcels[id(thing)] = thing, Parcel.of(thing, self._folder, self._files)
+        return self._parcels[id(thing)][1]
