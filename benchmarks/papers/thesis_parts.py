@@ -23,7 +23,7 @@ from sgmcmc.diagnostics import combine
 PARTS, MINIBATCH, LEAPS, RUNS, SEED = 20, 50, 3, 10, 1
 DRAWS, THIN, BURN_IN = 10_000, 10, 10_000
 NEIGHBOURS = 10
-CELLS = 400  # of a grid, along each axis
+CELLS = (60, 60, 200)  # of grids, along each axis; each covers what has mass on the one before
 DIMENSIONS = (2, 5, 10, 25, 50)
 METHODS = ("consensus", "gaussian", "swiss")
 COLOURS = {"truth": "#999999", "sgld": "#ee6677", "sghmc": "#228833", "consensus": "#4477aa", "gaussian": "#ccbb44",
@@ -61,8 +61,8 @@ def heavy_tails(rng: np.random.Generator) -> Target:
         return -(NU + 2) / 2 * tf.math.log1p(square / NU)
 
     def on_grid(points: np.ndarray, x: np.ndarray) -> np.ndarray:
-        shift = x - points[:, None]
-        square = np.einsum("mni,ij,mnj->mn", shift, inverse, shift)
+        u, v = x[:, 0] - points[:, :1], x[:, 1] - points[:, 1:]
+        square = inverse[0, 0] * u**2 + 2 * inverse[0, 1] * u * v + inverse[1, 1] * v**2
         return (-(NU + 2) / 2 * np.log1p(square / NU)).sum(axis=1)
 
     steps = 10.0 ** np.arange(-4.5, -2.4, 0.25)
@@ -119,15 +119,15 @@ def exact(
 ) -> np.ndarray:
     """Independent draws on a fine grid, each moved within its cell, [n, 2]."""
     low, high = np.full(2, -target.box), np.full(2, target.box)
-    for _ in range(4):  # each grid covers what has mass on the one before
-        edges = [np.linspace(a, b, CELLS + 1) for a, b in zip(low, high, strict=True)]
+    for cells in CELLS:
+        edges = [np.linspace(a, b, cells + 1) for a, b in zip(low, high, strict=True)]
         centres = [(edge[1:] + edge[:-1]) / 2 for edge in edges]
         points = np.stack(np.meshgrid(*centres, indexing="ij"), axis=-1).reshape(-1, 2)
         pieces = np.array_split(points, max(1, len(points) * len(x) // 20_000_000))
         log_lik = np.concatenate([target.on_grid(piece, x) for piece in pieces])
         log_p = power * log_lik + prior_power * target.prior_on_grid(points)
         inside = points[log_p > log_p.max() - 25]
-        widths = (high - low) / CELLS
+        widths = (high - low) / cells
         low, high = inside.min(axis=0) - widths, inside.max(axis=0) + widths
     p = np.exp(log_p - log_p.max())
     at = rng.choice(len(points), size=n, p=p / p.sum())
@@ -167,13 +167,14 @@ def best_of(name: str, target: Target, truth: np.ndarray, n_draws: int, burn_in:
     return stepsize, found[stepsize][1]
 
 
-def combined(method: str, target: Target, n_draws: int, run: int) -> np.ndarray:
-    """Draws from 20 parts, each of which gives exact ones."""
+def combined(target: Target, n_draws: int, run: int) -> dict[str, np.ndarray]:
+    """Draws from 20 parts, each of which gives exact ones, by each method."""
     rng = np.random.default_rng([SEED, run])
-    parts = np.array_split(rng.permutation(target.data), PARTS)
-    powers = (1.0, PARTS) if method == "swiss" else (1 / PARTS, 1.0)
-    n = -(-n_draws // PARTS) if method == "swiss" else n_draws
-    return combine([exact(target, part, *powers, n, rng) for part in parts], method, seed=run)
+    data = np.array_split(rng.permutation(target.data), PARTS)
+    shares = [exact(target, part, 1 / PARTS, 1.0, n_draws, rng) for part in data]
+    inflated = [exact(target, part, 1.0, PARTS, -(-n_draws // PARTS), rng) for part in data]
+    parts = {"consensus": shares, "gaussian": shares, "swiss": inflated}
+    return {method: combine(parts[method], method, seed=run) for method in METHODS}
 
 
 def gaussian_target(size: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -233,15 +234,17 @@ def main() -> None:
         if given.quick:
             target = target._replace(stepsizes={name: eps[2:4] for name, eps in target.stepsizes.items()})
         truth = exact(target, target.data, 1.0, 1.0, n_draws, rng)
-        again = [divergence(truth, exact(target, target.data, 1.0, 1.0, n_draws, rng)) for _ in range(RUNS)]
+        others = exact(target, target.data, 1.0, 1.0, RUNS * n_draws, rng).reshape(RUNS, n_draws, 2)
+        again = [divergence(truth, draws) for draws in others]
         found, shown, chosen = {"exact draws": again}, {"truth": truth}, {}
         for name in ("sgld", "sghmc"):
             chosen[name], chains = best_of(name, target, truth, n_draws, burn_in)
             found[name], shown[name] = [divergence(truth, chain) for chain in chains], chains[0]
             clock(f"{title}: {name}, stepsize {chosen[name]:.2g}, {np.median(found[name]):.3f}")
+        of_runs = [combined(target, n_draws, run) for run in range(RUNS)]
         for method in METHODS:
-            draws = [combined(method, target, n_draws, run) for run in range(RUNS)]
-            found[method], shown[method] = [divergence(truth, one) for one in draws], draws[0]
+            found[method] = [divergence(truth, draws[method]) for draws in of_runs]
+            shown[method] = of_runs[0][method]
             clock(f"{title}: {method}, {np.median(found[method]):.3f}")
         rows += [
             [title, f"{name}, stepsize {chosen[name]:.2g}" if name in chosen else name, f"{np.median(values):.3f}",
