@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgmcmc.core.files import write_whole
+from sgmcmc.core.precision import ROUNDED
 from sgmcmc.core.progress import Progress
+from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.tables import Codes, Level
 
 BATCH = 2**16  # rows
@@ -29,6 +31,30 @@ class Column(NamedTuple):
 
     dtype: np.dtype
     levels: list[Level] | None = None
+
+
+class Rounding:
+    """How far a column is rounded, and its range."""
+
+    def __init__(self) -> None:
+        self._least, self._most, self._error = np.inf, -np.inf, 0.0
+
+    def add(self, values: np.ndarray, converted: np.ndarray) -> None:
+        """See some of its values."""
+        if values.size and np.isfinite(converted).all():
+            self._least, self._most = min(self._least, values.min()), max(self._most, values.max())
+            self._error = max(self._error, np.abs(values - converted).max())
+
+    def warning(self, of: str, name: str, dtype: np.dtype) -> str:
+        """What to say if the differences between observations are lost; "" if they are not."""
+        spread = self._most - self._least
+        if not (spread > 0 and self._error > ROUNDED * spread):
+            return ""
+        remedy = "subtract its mean before" + (", or use dtype='float64'" if dtype == np.float32 else "")
+        return (
+            f"column {name!r} of {of} loses the differences between observations: {dtype} rounds it by up to "
+            f"{self._error:.2g}, and its range is {spread:.2g}; {remedy}."
+        )
 
 
 class Source:
@@ -46,7 +72,7 @@ class Source:
             from pyarrow import dataset
         except ImportError as error:
             raise ImportError('Parquet files need pyarrow: pip install "sgmcmc[formats]"') from error
-        self._of, self.paths = of, list(paths)
+        self._of, self.paths, self.rounding = of, list(paths), dict[str, Rounding]()
         form = "parquet" if paths[0].suffix in (".parquet", ".pq") else "ipc"
         try:
             self._dataset = dataset.dataset([str(path) for path in paths], format=form)
@@ -131,6 +157,8 @@ class Source:
                 values = array.to_numpy(zero_copy_only=False)
                 with np.errstate(over="ignore"):
                     found[name] = values.astype(column.dtype)
+                if values.dtype.kind == "f":
+                    self.rounding.setdefault(name, Rounding()).add(values, found[name])
                 if column.dtype.kind == "f" and not np.isfinite(found[name]).all():
                     at = int(np.argmin(np.isfinite(found[name])))
                     raise ValueError(
@@ -166,7 +194,10 @@ def converted(
         folder.mkdir(parents=True, exist_ok=True)
         _convert(of, source, entries, float_type, rows, about, verbose)
     table = np.load(rows, mmap_mode="r")
-    levels: dict[str, list[Level]] = json.loads(about.read_text(encoding="utf-8"))["levels"]
+    known = json.loads(about.read_text(encoding="utf-8"))
+    levels: dict[str, list[Level]] = known["levels"]
+    for warning in known["warnings"]:
+        warn_user(warning)
     return {name: Codes(table[name], levels[name]) if name in levels else table[name] for name in entries}
 
 
@@ -212,7 +243,9 @@ def _convert(
             for name, entry in entries.items()
             if isinstance(entry, str) and columns[entry].levels is not None
         }
-        write_whole(about, json.dumps({"files": [str(p) for p in source.paths], "levels": levels}).encode())
+        warnings = [warning for name, one in source.rounding.items() if (warning := one.warning(of, name, float_type))]
+        known = {"files": [str(path) for path in source.paths], "levels": levels, "warnings": warnings}
+        write_whole(about, json.dumps(known).encode())
         partial.replace(rows)
     finally:
         partial.unlink(missing_ok=True)

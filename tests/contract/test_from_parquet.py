@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -155,6 +156,18 @@ def test_progress_is_shown(path: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert "Reading categories" in said and "Converting" in said
     fromParquet(path, ["a", "carrier"])
     assert "Converting" not in capfd.readouterr().err
+
+
+def test_a_column_that_loses_its_differences_gives_a_warning_each_time(tmp_path: Path) -> None:
+    times = 1.7e9 + np.arange(1000.0)
+    pd.DataFrame({"seconds": times, "x": times - times.mean(), "n": 1e9}).to_parquet(tmp_path / "t.parquet")
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="column 'seconds' of fromParquet loses the differences") as said:
+            read(tmp_path / "t.parquet")
+        assert len(said) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(tmp_path / "t.parquet", dtype="float64")
 
 
 BAD_TABLES = {
