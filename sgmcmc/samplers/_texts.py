@@ -255,7 +255,7 @@ run is used.""",
         """Whose workers run the chains, in groups: an object whose ``submit(function, *arguments)`` returns a future,
 such as ``ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))`` or Dask's ``client.get_executor()``. It
 comes with `nChains`, and is not shut down. What comes before the chains, such as the search for the mode, is done once;
-passes over more than 256 MB of data are shared out, with the same results.""",
+passes over more than 256 MB of data are shared out.""",
     ),
     "chainsPerJob": (
         "int, optional",
