@@ -66,7 +66,8 @@ def test_has_an_example_or_points_to_one(thing):
 
 
 @pytest.mark.parametrize("thing", [thing for thing in DOCUMENTED if examples(thing)], ids=name)
-def test_examples_run(thing):
+def test_examples_run(thing, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     test = doctest.DocTestParser().get_doctest(thing.__doc__, {}, thing.__name__, None, None)
     output = []
     failed, _ = doctest.DocTestRunner(verbose=False).run(test, out=output.append)
