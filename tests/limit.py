@@ -1,14 +1,15 @@
 """A test that takes too long fails, so that the suite stays one that is run.
 
-What counts is processor time, of all threads and of the processes that the test has waited for: another program on the
-machine makes a test wait, but not work. Fixtures count for the first test that needs them.
+What counts is processor time, of all threads and of the processes that the test has begun: another program on the
+machine makes a test wait, but not work. Fixtures count for the first test that needs them, the work of a process that
+tests share for the test that it is done for.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 
+import psutil
 import pytest
 
 LIMIT = "limit"  # the name of the setting, in seconds
@@ -16,7 +17,16 @@ _BEGAN = pytest.StashKey[float]()
 
 
 def _spent() -> float:
-    times = os.times()
+    times = psutil.Process().cpu_times()
+    ended = times.user + times.system + times.children_user + times.children_system
+    return ended + sum(map(_spent_by, psutil.Process().children(recursive=True)))
+
+
+def _spent_by(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
     return times.user + times.system + times.children_user + times.children_system
 
 

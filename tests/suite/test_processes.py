@@ -231,6 +231,7 @@ def test_an_interrupt_ends_all_processes(tmp_path: Path, how: signal.Signals, to
 
 WORKS = """
 import subprocess, sys, time
+from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 CODE = "import time; t = time.process_time()\\nwhile time.process_time() < t + 0.6: pass"
@@ -242,6 +243,14 @@ def slow():
 def test_setup(slow): pass
 def test_call(): subprocess.run([sys.executable, "-c", CODE])
 def test_waits(): time.sleep(0.6)
+
+@pytest.fixture(scope="module")
+def worker():
+    with ProcessPoolExecutor(1) as pool:
+        yield pool
+
+def test_worker(worker): worker.submit(exec, CODE).result()
+def test_ends_it(worker): pass
 """
 
 
@@ -249,9 +258,9 @@ def test_waits(): time.sleep(0.6)
 def test_a_test_that_takes_too_long_fails(suite: Suite, files: list[str]) -> None:
     """In its own process it has to work; waiting is not counted."""
     done = suite({"test_a.py": WORKS, "test_b.py": "def test_good(): pass"}, "-o", "limit=0.3", *files)
-    assert done.returncode == 1 and "2 errors" in done.stdout
+    assert done.returncode == 1 and "3 errors" in done.stdout
     failed = re.findall(r"^ERROR test_a.py::(\w+) - (.*)$", done.stdout, re.MULTILINE)
-    assert [name for name, _ in failed] == ["test_setup", "test_call"]
+    assert [name for name, _ in failed] == ["test_setup", "test_call", "test_worker"]
     assert all(re.fullmatch(r"took \d\.\d s of processor time; a test may take 0\.3", why) for _, why in failed)
     assert "errors" not in suite({"test_a.py": WORKS, "test_b.py": "def test_good(): pass"}, *files).stdout
 
