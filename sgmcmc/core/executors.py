@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from sgmcmc.core.parcel import Parcel
+from sgmcmc.core.parcel import Parcel, Written
 from sgmcmc.core.worker import Job, call_again
 
 
@@ -43,7 +45,7 @@ class Workers:
         self._executor = executor
         self._folder = Path(tempfile.mkdtemp(prefix="sgmcmc-"))
         self._parcels: dict[int, tuple[Any, Parcel]] = {}
-        self._files: dict[tuple[int, int], str] = {}
+        self._files: Written = {}
 
     def __enter__(self) -> Workers:
         return self
@@ -68,3 +70,13 @@ class Workers:
         if id(thing) not in self._parcels:
             self._parcels[id(thing)] = thing, Parcel.of(thing, self._folder, self._files)
         return self._parcels[id(thing)][1]
+
+
+def workers_of(executor: Executor | None) -> AbstractContextManager[Workers | None]:
+    """Those of an executor, or None without one."""
+    return nullcontext() if executor is None else Workers(executor)
+
+
+def each(workers: Workers | None, function: Job, thing: Any, items: Sequence[Any]) -> Iterable[Any]:
+    """``function(thing, item)`` of each item, in order, by workers or in this process."""
+    return map(partial(function, thing), items) if workers is None else workers.each(function, thing, items)

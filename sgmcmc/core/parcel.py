@@ -16,6 +16,9 @@ from sgmcmc.core.pickling import pickled, unpicklable
 
 SMALL = 2**20  # bytes up to which an array travels in the pickle
 
+Written = dict[tuple[int, int], tuple[memoryview, str]]
+"""Arrays by their addresses and sizes, held so that no other comes to their place, and the files that have them."""
+
 
 class Parcel(NamedTuple):
     """An object as a pickle, and the files with its large arrays."""
@@ -25,11 +28,10 @@ class Parcel(NamedTuple):
     made_with: dict[str, str]
 
     @classmethod
-    def of(cls, thing: Any, folder: Path, written: dict[tuple[int, int], str] | None = None) -> Parcel:
+    def of(cls, thing: Any, folder: Path, written: Written | None = None) -> Parcel:
         """Pack an object; files are written to `folder`, which others must be able to read.
 
-        `written` are the files of arrays that are there already, by their addresses and
-        sizes; it is added to. The arrays must live as long.
+        `written` has the arrays that are in the folder already; it is added to.
 
         Raises
         ------
@@ -37,7 +39,7 @@ class Parcel(NamedTuple):
             If something that it holds cannot be pickled.
         """
         files: list[str] = []
-        known = {} if written is None else written
+        known: Written = {} if written is None else written
 
         def is_small(buffer: pickle.PickleBuffer) -> bool:
             view = buffer.raw()
@@ -47,8 +49,8 @@ class Parcel(NamedTuple):
             if place not in known:
                 file = folder / f"array-{len(known)}"
                 file.write_bytes(view)
-                known[place] = str(file)
-            files.append(known[place])
+                known[place] = view, str(file)
+            files.append(known[place][1])
             return False
 
         try:

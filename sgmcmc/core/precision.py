@@ -60,11 +60,18 @@ def warn_of_rounded(label: str, of: str, array: np.ndarray, converted: np.ndarra
         error = abs(
             array[where] - converted[where]
         ).max()  # 0 for numbers that are exact in the float type, such as whole numbers
-        if error > ROUNDED * spread[tuple(place)]:
-            column = f"[:, {', '.join(map(str, place))}]" if len(place) else ""
-            remedy = "subtract its mean before" + (", or use dtype='float64'" if converted.dtype == SINGLE else "")
-            warn_user(
-                f"{label}{column} of {of} loses the differences between observations: {converted.dtype} rounds it by "
-                f"up to {error:.2g}, and its range is {spread[tuple(place)]:.2g}; {remedy}."
-            )
+        column = f"[:, {', '.join(map(str, place))}]" if len(place) else ""
+        if lost := lost_differences(label + column, of, error, spread[tuple(place)], converted.dtype):
+            warn_user(lost)
             return
+
+
+def lost_differences(label: str, of: str, error: float, spread: float, dtype: np.dtype) -> str:
+    """The warning for a column with this range that `dtype` rounds by so much; "" if no differences are lost."""
+    if not error > ROUNDED * spread:
+        return ""
+    remedy = "subtract its mean before" + (", or use dtype='float64'" if dtype == SINGLE else "")
+    return (
+        f"{label} of {of} loses the differences between observations: {dtype} rounds it by up to {error:.2g}, and its "
+        f"range is {spread:.2g}; {remedy}."
+    )

@@ -14,16 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgmcmc.core.files import write_whole
-from sgmcmc.core.precision import ROUNDED
+from sgmcmc.core.precision import lost_differences
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.warn import warn_user
-from sgmcmc.dataset.tables import Codes, Level
+from sgmcmc.dataset.tables import NEEDS_PYARROW, PARQUET, Codes, Level
 
 BATCH = 2**16  # rows
 MOST_LEVELS = 100_000  # of a column of strings, which are held in memory
 
 Entries = Mapping[str, str | Sequence[str]]
 """{name: the column, or the columns that become those of a matrix}"""
+
+
+def columns_of(entry: str | Sequence[str]) -> Sequence[str]:
+    """The columns that become an entry."""
+    return [entry] if isinstance(entry, str) else entry
 
 
 class Column(NamedTuple):
@@ -48,13 +53,7 @@ class Rounding:
     def warning(self, of: str, name: str, dtype: np.dtype) -> str:
         """What to say if the differences between observations are lost; "" if they are not."""
         spread = self._most - self._least
-        if not (spread > 0 and self._error > ROUNDED * spread):
-            return ""
-        remedy = "subtract its mean before" + (", or use dtype='float64'" if dtype == np.float32 else "")
-        return (
-            f"column {name!r} of {of} loses the differences between observations: {dtype} rounds it by up to "
-            f"{self._error:.2g}, and its range is {spread:.2g}; {remedy}."
-        )
+        return lost_differences(f"column {name!r}", of, self._error, spread, dtype) if spread > 0 else ""
 
 
 class Source:
@@ -71,9 +70,9 @@ class Source:
         try:
             from pyarrow import dataset
         except ImportError as error:
-            raise ImportError('Parquet files need pyarrow: pip install "sgmcmc[formats]"') from error
+            raise ImportError(NEEDS_PYARROW) from error
         self._of, self.paths, self.rounding = of, list(paths), dict[str, Rounding]()
-        form = "parquet" if paths[0].suffix in (".parquet", ".pq") else "ipc"
+        form = "parquet" if paths[0].suffix in PARQUET else "ipc"
         try:
             self._dataset = dataset.dataset([str(path) for path in paths], format=form)
             self.size = self._dataset.count_rows()
@@ -114,13 +113,15 @@ class Source:
         return found | self._levels(words, verbose) if words else found
 
     def _levels(self, words: Sequence[str], verbose: bool) -> dict[str, Column]:
-        seen: dict[str, dict[Level, None]] = {name: {} for name in words}
+        import pyarrow as pa
+
+        schema, seen = self._dataset.schema, {name: dict[Level, None]() for name in words}
+        declared = {name for name in words if pa.types.is_dictionary(schema.field(name).type)}
         with Progress(self.size, "Reading categories", "row", verbose) as progress:
             for start, batch in self.batches(words):
                 for name in words:
                     column = batch.column(name)
-                    declared = getattr(column, "dictionary", None)
-                    values = column.unique() if declared is None else declared
+                    values = column.dictionary if name in declared else column.unique()
                     seen[name].update(dict.fromkeys(value for value in values.to_pylist() if value is not None))
                     if len(seen[name]) > MOST_LEVELS:
                         raise ValueError(
@@ -129,9 +130,6 @@ class Source:
                         )
                 progress.reached(start + batch.num_rows)
         # Categories that were declared keep their order, as in pandas; strings are sorted.
-        import pyarrow as pa
-
-        declared = {name for name in words if pa.types.is_dictionary(self._dataset.schema.field(name).type)}
         return {
             name: Column(np.dtype(np.int32), list(levels) if name in declared else sorted(levels, key=str))
             for name, levels in seen.items()
@@ -204,16 +202,15 @@ def converted(
 def _key(source: Source, entries: Entries, float_type: np.dtype) -> str:
     """A name that changes with the files and with what is taken of them."""
     files = [(str(path.resolve()), (status := path.stat()).st_size, status.st_mtime_ns) for path in source.paths]
-    text = json.dumps(
-        [1, files, [[k, v if isinstance(v, str) else list(v)] for k, v in entries.items()], str(float_type)]
-    )
+    wanted = [[name, entry if isinstance(entry, str) else list(entry)] for name, entry in entries.items()]
+    text = json.dumps([1, files, wanted, str(float_type)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _convert(
     of: str, source: Source, entries: Entries, float_type: np.dtype, rows: Path, about: Path, verbose: bool
 ) -> None:
-    names = [name for entry in entries.values() for name in ([entry] if isinstance(entry, str) else entry)]
+    names = [name for entry in entries.values() for name in columns_of(entry)]
     columns = source.columns(names, float_type, verbose)
     record = np.dtype([(name, *_field(of, name, entry, columns)) for name, entry in entries.items()])
     needed, free = source.size * record.itemsize, shutil.disk_usage(rows.parent).free

@@ -37,10 +37,10 @@ def block_size(data: Data) -> int:
     return int(min(data.size, max(256, BLOCK_BYTES // data.layout.row_bytes)))
 
 
-Some = TypeVar("Some", bound=Data)
+AnyData = TypeVar("AnyData", bound=Data)
 
 
-def by_workers(data: Some, workers: Workers | None) -> Some:
+def by_workers(data: AnyData, workers: Workers | None) -> AnyData:
     """The same observations, over which workers make the passes."""
     same = object.__new__(type(data))
     vars(same).update(vars(data), workers=workers)

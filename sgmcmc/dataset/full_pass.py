@@ -119,10 +119,7 @@ class FullPass:
         Blocks are summed in pieces, and these in their order, so that the sums are the
         same bits wherever the pieces are made.
         """
-        total: list[np.ndarray] = []
-        for of_piece in self._pieces(_summed, values, title, verbose, of_each):
-            total = [t + x for t, x in zip(total, of_piece, strict=True)] if total else of_piece
-        return total
+        return _added(self._pieces(_summed, values, title, verbose, of_each))
 
     def joined(self, values: Sequence[tf.Tensor] = (), title: str = "", verbose: bool = False) -> list[np.ndarray]:
         """The results of all blocks, which have a row for each observation, one below the other."""
@@ -194,9 +191,12 @@ def _made_of(full: FullPass, piece: Piece) -> list[np.ndarray]:
 
 
 def _summed(blocks: Iterable[list[tf.Tensor]]) -> list[np.ndarray]:
+    return _added([np.asarray(x.numpy(), np.float64) for x in results] for results in blocks)
+
+
+def _added(terms: Iterable[list[np.ndarray]]) -> list[np.ndarray]:
     total: list[np.ndarray] = []
-    for results in blocks:
-        arrays = [np.asarray(x.numpy(), np.float64) for x in results]
+    for arrays in terms:
         total = [t + x for t, x in zip(total, arrays, strict=True)] if total else arrays
     return total
 

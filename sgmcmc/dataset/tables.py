@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 SHOWN = 5
+PARQUET = (".parquet", ".pq")
+NEEDS_PYARROW = 'Parquet files need pyarrow: pip install "sgmcmc[formats]"'
 
 Level = str | int | float | bool
 
@@ -55,7 +57,7 @@ def as_columns(of: str, dataset: Any, words: Collection[str] = ()) -> Any:
 
 
 def _read(of: str, path: str | os.PathLike) -> Any:
-    if Path(path).suffix not in (".parquet", ".pq") or not Path(path).exists():
+    if Path(path).suffix not in PARQUET or not Path(path).exists():
         raise ValueError(
             f"dataset of {of} must be a dict of arrays, a table, or the path of a Parquet file that exists; got "
             f"{os.fspath(path)!r}."
@@ -65,7 +67,7 @@ def _read(of: str, path: str | os.PathLike) -> Any:
     try:
         return pd.read_parquet(path)
     except ImportError as error:
-        raise ImportError('Parquet files need pyarrow: pip install "sgmcmc[formats]"') from error
+        raise ImportError(NEEDS_PYARROW) from error
 
 
 def unusable(name: str, column: Any) -> str:

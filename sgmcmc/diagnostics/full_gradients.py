@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sgmcmc.core.checks import require_flag
-from sgmcmc.core.executors import Executor, Workers
+from sgmcmc.core.executors import Executor, each, workers_of
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.tables import with_levels
 from sgmcmc.diagnostics._per_draw import read, require_finite
@@ -117,19 +117,11 @@ def fullGradients(
     checked_executor(NAME, executor, None, len(flat))
     if executor is not None:
         require_portable(NAME, posterior)
-    with Progress(len(flat), "gradients", "draw", shown) as progress:
-        for k, gradient in enumerate(_gradients(posterior, flat, executor)):
+    with Progress(len(flat), "gradients", "draw", shown) as progress, workers_of(executor) as workers:
+        for k, gradient in enumerate(each(workers, _gradient, posterior, list(flat))):
             gradients[k] = gradient
             progress.reached(k + 1)
     return points.restored(gradients, points.lead)
-
-
-def _gradients(posterior: Posterior, draws: np.ndarray, executor: Executor | None) -> Iterator[np.ndarray]:
-    if executor is None:
-        yield from (_gradient(posterior, theta) for theta in draws)
-    else:
-        with Workers(executor) as workers:
-            yield from workers.each(_gradient, posterior, list(draws))
 
 
 def _gradient(posterior: Posterior, theta: np.ndarray) -> np.ndarray:

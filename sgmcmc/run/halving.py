@@ -9,17 +9,15 @@ move a chain; the other half judge it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
-from sgmcmc.core.executors import Executor, Workers
+from sgmcmc.core.executors import Workers, each
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import State, Tree
@@ -106,16 +104,14 @@ def search(
     eta: int,
     seed: int,
     verbose: bool,
-    executor: Executor | None = None,
+    workers: Workers | None = None,
     per_job: int | None = None,
 ) -> list[Judged]:
     """The judgement of every candidate in every rung.
 
-    Candidates are numbered through the groups. The workers of an executor run them, so
-    many in a job.
+    Candidates are numbered through the groups. Workers run them, so many in a job.
     """
-    with nullcontext() if executor is None else Workers(executor) as workers:
-        prepared = groups[0].sampler.prepare(verbose, workers=workers)  # searches for the mode once, if it is needed
+    prepared = groups[0].sampler.prepare(verbose, workers=workers)  # searches for the mode once, if it is needed
     beginnings = _beginnings(groups, prepared)
     left = [Remaining(list(range(len(group.stepsizes)))) for group in groups]
     firsts = np.cumsum([0, *(len(group.stepsizes) for group in groups)])
@@ -131,7 +127,7 @@ def search(
             pieces = [piece for g in range(len(groups)) for piece in _pieces(g, left[g], per_job)]
             given = Given(groups, beginnings, rung, seed)
             states: list[list[State]] = [[] for _ in groups]
-            for piece, (state, of_piece) in zip(pieces, _made(executor, given, pieces), strict=True):
+            for piece, (state, of_piece) in zip(pieces, each(workers, after_rung, given, pieces), strict=True):
                 group = groups[piece.group]
                 states[piece.group].append(state)
                 chains += of_piece
@@ -202,14 +198,6 @@ def _pieces(group: int, remaining: Remaining, per_job: int | None) -> list[Piece
             state = tf.nest.map_structure(lambda x, k=first: x[k : k + n], state)
         pieces.append(Piece(group, first, members, state))
     return pieces
-
-
-def _made(executor: Executor | None, given: Given, pieces: list[Piece]) -> Iterable[tuple[State, list[Chain]]]:
-    if executor is None:
-        yield from map(partial(after_rung, given), pieces)
-    else:
-        with Workers(executor) as workers:
-            yield from workers.each(after_rung, given, pieces)
 
 
 def after_rung(given: Given, piece: Piece) -> tuple[State, list[Chain]]:

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import mapped
 from sgmcmc.core.errors import DivergenceError, reason
-from sgmcmc.core.executors import Workers
+from sgmcmc.core.executors import workers_of
 from sgmcmc.core.layout import path_of_part
 from sgmcmc.core.progress import Progress, unheard_warnings
 from sgmcmc.core.transforms import Transforms
@@ -238,9 +238,7 @@ class Run:
     def _beginning(self, jobs: Jobs) -> Beginning:
         """What is found here, with passes over many data made by the workers."""
         identity = self.identity if self.path else {}
-        if jobs.executor is None:
-            return Beginning(identity, *self.sampler.find(self.verbose))
-        with Workers(jobs.executor) as workers:
+        with workers_of(jobs.executor) as workers:
             return Beginning(identity, *self.sampler.find(self.verbose, workers))
 
     def _failure(self, prepared: Prepared, outcome: Outcome, n_jobs: int) -> BaseException:

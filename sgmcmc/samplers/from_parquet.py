@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.core.checks import require_flag
-from sgmcmc.dataset.arrow import Source, converted
+from sgmcmc.dataset.arrow import Source, columns_of, converted
+from sgmcmc.dataset.tables import PARQUET
 from sgmcmc.samplers._checks import require_float_type
 
 NAME = "fromParquet"
-SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
+SUFFIXES = (*PARQUET, ".arrow", ".feather", ".ipc")
 
 
 def fromParquet(
@@ -121,7 +122,7 @@ def _entries(columns: Any, names: Sequence[str]) -> Mapping[str, str | Sequence[
         raise ValueError(f"{must}; got {columns!r}.")
     entries = columns if isinstance(columns, Mapping) else {name: name for name in columns}
     for name, entry in entries.items():
-        wanted = [entry] if isinstance(entry, str) else entry
+        wanted = columns_of(entry)
         if not isinstance(name, str) or not isinstance(wanted, Sequence) or not wanted:
             raise ValueError(f"{must}; got {columns!r}.")
         if missing := [one for one in wanted if one not in names]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.core.checks import require_count, require_flag
-from sgmcmc.core.executors import Executor
+from sgmcmc.core.executors import Executor, workers_of
 from sgmcmc.dataset.entry import described
 from sgmcmc.model import LogLik
 from sgmcmc.output.tuned import Tuned, best
@@ -164,7 +164,8 @@ def tune(
     per_job = checked_executor("tune", executor, chainsPerJob, max(len(group.stepsizes) for group in groups))
     if executor is not None:
         require_portable("tune", groups)
-    judged = search(groups, _budget(nGradients, groups, eta), eta, seed, show, executor, per_job)
+    with workers_of(executor) as workers:
+        judged = search(groups, _budget(nGradients, groups, eta), eta, seed, show, workers, per_job)
     if best(judged) is None:
         raise ValueError(
             "stepsize of tune must have a value at which the chain does not diverge; got "
