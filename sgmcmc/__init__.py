@@ -27,6 +27,7 @@ from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup
 from sgmcmc.samplers.sgld import sgld, sgldcv, sgldcvSetup, sgldSetup
 from sgmcmc.samplers.sgnht import sgnht, sgnhtcv, sgnhtcvSetup, sgnhtSetup
 from sgmcmc.samplers.sgrld import sgrld, sgrldSetup
+from sgmcmc.samplers.shards import shards
 from sgmcmc.samplers.stepsizes import checkStepsize
 from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
 from sgmcmc.samplers.subsampling import adaptive, preferential
@@ -102,6 +103,7 @@ __all__ = [
     "sgnhtcvSetup",
     "sgrld",
     "sgrldSetup",
+    "shards",
     "svrg",
     "tune",
 ]

@@ -146,11 +146,16 @@ class Stream:
         high, low = self.bits(counters, elements)
         return (tf.cast(high, tf.float64) + (tf.cast(low, tf.float64) + 0.5) * 2.0**-32) * 2.0**-32
 
-    def integers(self, counters: tf.Tensor, elements: tf.Tensor, bound: int) -> tf.Tensor:
-        """Independent uniform draws from {0, ..., bound - 1}, int32 [K, C, m]. From 64 bits: bias below 2^-32."""
+    def integers(self, counters: tf.Tensor, elements: tf.Tensor, bound: int | tf.Tensor) -> tf.Tensor:
+        """Independent uniform draws from {0, ..., bound - 1}, int32 [K, C, m]. From 64 bits: bias below 2^-32.
+
+        The bound is a number, or one for each counter and chain, int32 [K, C, 1].
+        """
         return self.integers_and_bits(counters, elements, bound)[0]
 
-    def integers_and_bits(self, counters: tf.Tensor, elements: tf.Tensor, bound: int) -> tuple[tf.Tensor, tf.Tensor]:
+    def integers_and_bits(
+        self, counters: tf.Tensor, elements: tf.Tensor, bound: int | tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """The same, and 32 further bits for each draw: uniform on {0, ..., 2^32 - 1}, independent of the draw."""
         high, low = self.bits(counters, elements)
         draw, rest = _scaled(high, low, u32(bound))
@@ -192,21 +197,25 @@ class Stream:
         k0, k1 = threefry2x32(self._key, (tf.bitwise.bitwise_or(u32(attempt), u32(1 << 31)), u32(int(draw))))
         return Stream(tf.concat([k0, k1], axis=1))
 
-    def permutation(self, counters: tf.Tensor, positions: tf.Tensor, bound: int) -> tf.Tensor:
+    def permutation(
+        self, counters: tf.Tensor, positions: tf.Tensor, bound: int | tf.Tensor, least: int | None = None
+    ) -> tf.Tensor:
         """The values at `positions`, int32 [K or 1, m], of a random permutation of {0, ..., bound - 1}: [K, C, m].
+
+        The bound is a number, or one for each counter and chain, int32 [K, C, 1], of which `least` is the least.
 
         There is one permutation for each counter and chain, and a value costs O(1): a keyed pseudo-random permutation,
         a Feistel network on the square grid a x a with a = ceil(sqrt(bound)). The few images that fall outside
         {0, ..., bound - 1} are permuted again until they fall inside ("cycle walking"); because a^2 exceeds bound by
         less than 2a + 1, that is rare when bound is large.
         """
-        side = int(np.ceil(np.sqrt(bound)))
-        rounds = 6 if bound > 4096 else 12
+        side = tf.cast(tf.math.ceil(tf.sqrt(tf.cast(bound, tf.float64))), tf.uint32)
+        rounds = 6 if (bound if least is None else least) > 4096 else 12
         words, _ = self.bits(counters, tf.range(rounds))
         round_keys = tf.unstack(words[..., None], axis=2)  # each [K, C, 1]
 
         def permute(x: tf.Tensor, outside: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            (image,) = _feistel(x, u32(side), *round_keys)
+            (image,) = _feistel(x, side, *round_keys)
             x = tf.where(outside, image, x)
             return x, x >= u32(bound)
 

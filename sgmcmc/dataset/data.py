@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,14 +13,27 @@ from sgmcmc.dataset.tables import Level
 BLOCK_BYTES = 2**24
 
 
+class Shards(NamedTuple):
+    """The sizes of the places where neighbouring observations are, and how many iterations a chain stays at one."""
+
+    sizes: list[int]
+    hop: int
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first observation of each."""
+        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+
+
 class Data(Protocol):
-    """N observations that can be fetched as packed rows; `InMemory` or `Elsewhere`."""
+    """N observations that can be fetched as packed rows; `InMemory`, `Elsewhere` or `Joined`."""
 
     size: int
     layout: Layout
     levels: dict[str, list[Level]]
     in_memory: bool  # whether reading is no more than copying
     workers: Workers | None  # who makes passes over all of them, if not this process
+    shards: Shards | None  # if the chains use one place after the other
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Write the packed observations at `indices`, [m], to `out`, [m, width]."""

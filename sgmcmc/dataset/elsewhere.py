@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from sgmcmc.core.executors import Workers
+from sgmcmc.dataset.data import Shards
 from sgmcmc.dataset.layout import Layout, extremes, may_be_index
 from sgmcmc.dataset.memmaps import FileRows, file_rows
 from sgmcmc.dataset.tables import Level
@@ -54,6 +55,7 @@ class Elsewhere:
 
     in_memory = False
     workers: Workers | None = None
+    shards: Shards | None = None
 
     def __init__(
         self, source: Takes, entries: Mapping[str, Entry], levels: Mapping[str, list[Level]] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, SupportsIndex
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.executors import Workers
 from sgmcmc.core.types import Tree
+from sgmcmc.dataset.data import Shards
 from sgmcmc.dataset.layout import ALIGNMENT, Layout, aligned_copy, aligned_zeros, shared_tensor
 from sgmcmc.dataset.tables import Level
 
@@ -23,6 +24,7 @@ class InMemory:
 
     in_memory = True
     workers: Workers | None = None
+    shards: Shards | None = None
 
     def __init__(self, arrays: Mapping[str, np.ndarray], levels: Mapping[str, list[Level]] | None = None) -> None:
         layout = Layout({name: (array.dtype, array.shape[1:]) for name, array in arrays.items()})
@@ -38,16 +40,30 @@ class InMemory:
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         # From protocol 5 on, the words can be handed over beside the pickle, as a file that many processes map.
         words = pickle.PickleBuffer(self._words.data) if int(protocol) >= 5 else self._words.tobytes()
-        return type(self)._of_words, (words, self.layout, self.levels)
+        return type(self)._of_words, (words, self.layout, self.levels, self.shards)
 
     @classmethod
-    def _of_words(cls, buffer: Any, layout: Layout, levels: dict[str, list[Level]]) -> Self:
+    def joined(cls, parts: Sequence[InMemory], shards: Shards) -> Self:
+        """The observations of all parts, which have the same layout, in one memory."""
+        words = aligned_zeros(sum(shards.sizes), parts[0].layout.width)
+        for part, start in zip(parts, shards.starts, strict=True):
+            part.read(0, words[start : start + part.size])
+        data = cls.__new__(cls)
+        data._hold(words, parts[0].layout, parts[0].levels)
+        data.shards = shards
+        return data
+
+    @classmethod
+    def _of_words(
+        cls, buffer: Any, layout: Layout, levels: dict[str, list[Level]], shards: Shards | None = None
+    ) -> Self:
         """Observations in memory that others may hold too, if it can be shared with TensorFlow."""
         words = np.frombuffer(buffer, np.int64).reshape(-1, layout.width)
         if not words.flags.writeable or words.ctypes.data % ALIGNMENT:
             words = aligned_copy(words)
         data = cls.__new__(cls)
         data._hold(words, layout, levels)
+        data.shards = shards
         return data
 
     def arrays(self) -> dict[str, np.ndarray]:

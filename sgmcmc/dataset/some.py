@@ -7,7 +7,7 @@ import numpy as np
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.executors import Workers
 from sgmcmc.core.types import Tree
-from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.data import Data, Shards
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 
 
@@ -16,6 +16,7 @@ class Some:
 
     in_memory = True
     workers: Workers | None = None
+    shards: Shards | None = None
 
     def __init__(self, data: Data, indices: np.ndarray) -> None:
         self.size, self.layout, self.levels, self.indices = len(indices), data.layout, data.levels, indices

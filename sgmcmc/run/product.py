@@ -31,6 +31,7 @@ from sgmcmc.run.mode import AutomaticSearch, ModeSearch, find_mode
 from sgmcmc.run.pilot import Sizing, observations_per_square
 from sgmcmc.run.prepared import TUNING, Prepared
 from sgmcmc.run.sampler import Sampler
+from sgmcmc.run.shards import with_shards
 from sgmcmc.run.visits import counted
 
 PROBE_ROWS = 16
@@ -111,13 +112,16 @@ class ProductSampler(Sampler):
         begin = mode or Mode({name: tf.constant(theta) for name, theta in self.start.items()}, {})
         estimator = self.gradient.prepare(begin, verbose)
         at_mode = self.curvature.found(self, mode, estimator, verbose)
+        tuned = at_mode.tuning
+        if mode is not None and self.model.data.shards is not None:
+            tuned = with_shards(self, mode, at_mode.preconditioner, tuned)
         gathered = counted(self.model, self.start, verbose)
         found = {
             "estimator": estimator,
             "gathered": gathered,
             "minibatch": at_mode.minibatch,
             "preconditioner": at_mode.preconditioner,
-            TUNING: at_mode.tuning,
+            TUNING: tuned,
         }
         mode = mode and mode._replace(precision=None)
         if self.sizing is not None:

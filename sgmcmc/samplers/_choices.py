@@ -16,6 +16,7 @@ from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.transforms import Transforms
 from sgmcmc.dataset.elsewhere import Elsewhere
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.shards import Joined
 from sgmcmc.model import LogPrior, Model, constrained
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.gibbs import GibbsStep
@@ -185,10 +186,11 @@ class Choices(CommonChoices):
         """Check indices now for data in memory, and for other data when they are read."""
         assert self.logLik is not None
         attempting = attempt(self.sampler, "logLik", self.logLik, self.given)
-        if isinstance(self.data, InMemory):
-            require_in_range(attempting, self.data)
-        elif isinstance(self.data, Elsewhere):
-            self.data.watch(attempting)
+        for data in self.data.parts if isinstance(self.data, Joined) else [self.data]:
+            if isinstance(data, InMemory):
+                require_in_range(attempting, data)
+            elif isinstance(data, Elsewhere):
+                data.watch(attempting)
 
     def _checksum_of_matrix(self) -> str:
         """The checksum of the given matrix; rounding of its root depends on the machine."""

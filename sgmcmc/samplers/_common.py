@@ -20,7 +20,7 @@ from sgmcmc.run.sampler import settings_of_chains
 from sgmcmc.samplers._checks import STEPSIZE, checked_chains, require_float_type, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._each import Each
-from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches
+from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches, minibatches_within
 from sgmcmc.samplers.subsampling import adaptive
 
 Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
@@ -183,6 +183,8 @@ class CommonChoices:
     @cached_property
     def minibatches(self) -> Minibatches:
         """`minibatchSize` and `subsampling` together."""
+        if self.data.shards is not None:
+            return minibatches_within(self.sampler, self.minibatchSize, self.subsampling, self.data.shards)
         return checked_minibatches(self.sampler, self.minibatchSize, self.subsampling, self.data.size, self.float_type)
 
     @property

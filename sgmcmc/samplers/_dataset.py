@@ -10,11 +10,14 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.checks import attempted
-from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.data import Data, Shards
 from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry, Takes, is_on_disk
 from sgmcmc.dataset.entry import converted, described, integer_type, numeric
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.shards import Joined
 from sgmcmc.dataset.tables import as_columns, categories
+from sgmcmc.samplers._checks import require_count
+from sgmcmc.samplers.shards import shards
 
 PROBED = 2  # observations that show the entries of a user's dataset object
 
@@ -27,8 +30,10 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
     ValueError
         If an entry is invalid; the message names it.
     """
-    if isinstance(dataset, InMemory | Elsewhere):  # of another sampler
+    if isinstance(dataset, InMemory | Elsewhere | Joined):  # of another sampler
         return dataset
+    if isinstance(dataset, shards):
+        return _of_shards(of, dataset, integers, dtype)
     if isinstance(dataset, tf.data.Dataset | Iterator):
         raise ValueError(
             f"dataset of {of} must be a dict of arrays, or an object with __len__ and take(indices), since minibatches "
@@ -65,6 +70,40 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
         name: _entry(of, name, array.dtype, array.shape[1:], name in integers, dtype) for name, array in arrays.items()
     }
     return Elsewhere(Arrays(arrays), entries, levels)
+
+
+def _of_shards(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) -> Data:
+    """The data of all shards, in order."""
+    given = asked.datasets
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
+        raise ValueError(f"datasets of shards, of {of}, must be a list of datasets; got {described(given)}.")
+    hop = require_count("hop of shards", of, asked.hop, 1)
+    data = [
+        checked_dataset(f"{of} in shard {number}", one() if callable(one) else one, integers, dtype)
+        for number, one in enumerate(given)
+    ]
+    for number, one in enumerate(data):
+        here, first = ({name: (c.dtype, c.shape) for name, c in x.layout.columns.items()} for x in (one, data[0]))
+        if one.shards is not None:
+            raise ValueError(f"datasets of shards, of {of}, must not be shards again; got some in shard {number}.")
+        if here != first:
+            entries = {name: f"{dtype} {list(shape)}" for name, (dtype, shape) in here.items()}
+            others = {name: f"{dtype} {list(shape)}" for name, (dtype, shape) in first.items()}
+            raise ValueError(
+                f"datasets of shards, of {of}, must have the same entries; got {entries} in shard {number} and "
+                f"{others} in shard 0."
+            )
+        if one.levels != data[0].levels:
+            raise ValueError(
+                f"datasets of shards, of {of}, must have the same categories, since codes stand for them; got "
+                f"{one.levels} in shard {number} and {data[0].levels} in shard 0. Give all of them to each shard: "
+                "pandas.Categorical(x, categories=...)."
+            )
+    at = Shards([one.size for one in data], hop)
+    in_memory = [one for one in data if isinstance(one, InMemory)]
+    if len(in_memory) == len(data):
+        return InMemory.joined(in_memory, at)
+    return Joined(data, at)
 
 
 def _of_object(of: str, source: Takes, integers: Sequence[str], dtype: np.dtype) -> Data:

@@ -11,18 +11,21 @@ import tensorflow as tf
 
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.types import Minibatch
-from sgmcmc.dataset.entry import numeric
+from sgmcmc.dataset.data import Shards
+from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.minibatch.adaptive import PART
 from sgmcmc.minibatch.adaptive import adaptive as in_parts
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
+from sgmcmc.minibatch.within_shards import within_shards
 from sgmcmc.run.pilot import Sizing
 from sgmcmc.samplers._checks import POSITIVE, require_number
 from sgmcmc.samplers._scheme import checked_scheme
 from sgmcmc.samplers.subsampling import adaptive, preferential
 
 SUBSAMPLING = {"uniform": without_replacement, "withReplacement": with_replacement, "reshuffled": reshuffled}
+WITHIN = {"uniform": False, "withReplacement": True}  # shards, and whether with replacement
 SCHEMES = ", ".join(map(repr, SUBSAMPLING)) + ", preferential(), N positive weights or a function (N, n) -> Minibatch"
 SHARE = (lambda x: 0 <= x <= 1, "a number from 0 to 1")
 
@@ -34,6 +37,11 @@ class Minibatches(NamedTuple):
     minibatch: Minibatch
     sizing: Sizing | None  # what an adaptive size adapts to
     settings: dict[str, Any]  # as the user knows them, and as JSON
+    of_leaps: Callable[[int], Minibatch] | None = None  # for iterations of several, if that matters
+
+    def for_leaps(self, leaps: int) -> Minibatch:
+        """The minibatches of a sampler with so many in an iteration."""
+        return self.minibatch if self.of_leaps is None else self.of_leaps(leaps)
 
 
 def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype: tf.DType) -> Minibatches:
@@ -61,6 +69,32 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
     adapts = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
     parts = in_parts(made(min(PART, max(n // 4, 1))), n_data)
     return Minibatches(n, parts, sizing, {"minibatchSize": adapts, "subsampling": drawn})
+
+
+def minibatches_within(of: str, size: Any, subsampling: Any, shards: Shards) -> Minibatches:
+    """Those of chains that stay on a shard for some iterations.
+
+    Raises
+    ------
+    ValueError
+        If one of the arguments is invalid.
+    """
+    if not isinstance(subsampling, str) or subsampling not in WITHIN:
+        got = repr(subsampling) if isinstance(subsampling, str) else described(subsampling)
+        raise _refused(of, "subsampling", f"be {' or '.join(map(repr, WITHIN))} for a dataset of shards", got)
+    if isinstance(size, adaptive):
+        raise _refused(of, "minibatchSize", "be a number for a dataset of shards", "adaptive")
+    n, replace = _number(of, "minibatchSize", size, sum(shards.sizes)), WITHIN[subsampling]
+    least = min(shards.sizes)
+    if n > least and not replace:
+        must = f"be at most the {least} observations of the smallest shard, or come with subsampling='withReplacement'"
+        raise _refused(of, "minibatchSize", must, f"{n} observations")
+
+    def of_leaps(leaps: int) -> Minibatch:
+        return within_shards(shards.sizes, n, shards.hop * leaps, replace)
+
+    settings = {"minibatchSize": n, "subsampling": subsampling, "shards": shards._asdict()}
+    return Minibatches(n, of_leaps(1), None, settings, of_leaps)
 
 
 def _refused(of: str, argument: str, must: str, got: Any) -> ValueError:

@@ -39,8 +39,9 @@ def set_up(
     each |= dict.fromkeys(choices.moved_by_gibbs, unmoved()._replace(leaps=next(iter(each.values())).leaps))
     own = dict(settings or {})
     _warn_of_lost_noise(choices)
-    chosen = chosen_gradient(choices, gradient, next(iter(each.values())).leaps)
-    minibatch, model = choices.minibatches.minibatch, choices.model
+    leaps = next(iter(each.values())).leaps
+    chosen = chosen_gradient(choices, gradient, leaps)
+    minibatch, model = choices.minibatches.for_leaps(leaps), choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}
     curvature = choices.curvature
     may = chosen.by_rows and curvature.preconditioner is None and not minibatch.parts
@@ -71,7 +72,7 @@ def set_up(
     else:
         warn_unless_sum(choices.sampler, sums)
     sampler = ProductSampler(
-        **choices.of_sampler,
+        **choices.of_sampler | {"minibatch": minibatch},
         model=model,
         gradient=estimator,
         own_gradient=chosen.own,

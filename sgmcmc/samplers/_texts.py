@@ -24,7 +24,7 @@ the differences between its observations through this, such as times in seconds 
 (``np.load(path, mmap_mode="r")``), Zarr arrays and HDF5 datasets stay on disk: rows are read when they are needed, and
 checked for NaN and infinite numbers then. The same holds for an object of your own with ``__len__()``, the number of
 observations, and ``take(indices)``, which returns those at an int64 array of indices, in this order, as a dict of
-arrays.""",
+arrays. Several of these in different places are `shards`.""",
     ),
     "params": (
         "dict of str to array_like, or None",

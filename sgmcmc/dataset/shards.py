@@ -1,0 +1,78 @@
+"""Data from several places, as one: the observations of the first, then those of the second, and so on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sgmcmc.core.executors import Workers
+from sgmcmc.dataset.data import Data, Shards
+
+
+class Joined:
+    """The observations of several data of one layout, of which some are not in memory."""
+
+    in_memory = False
+    workers: Workers | None = None
+    shards: Shards | None = None
+
+    def __init__(self, parts: Sequence[Data], shards: Shards) -> None:
+        self.parts, self.shards, self.size = list(parts), shards, sum(shards.sizes)
+        self.layout, self.levels = parts[0].layout, parts[0].levels
+        self._starts = shards.starts
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "workers"}
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
+        which = np.searchsorted(self._starts, indices, side="right") - 1
+        for number in np.unique(which):
+            at = np.flatnonzero(which == number)
+            words = np.empty((len(at), out.shape[1]), out.dtype)
+            self.parts[number].take(indices[at] - self._starts[number], words)
+            out[at] = words
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        """Write the packed observations from `start` on to `out`, [m, width]."""
+        stop = start + len(out)
+        for part, first in zip(self.parts, self._starts, strict=True):
+            low, high = max(start, int(first)), min(stop, int(first) + part.size)
+            if low < high:
+                part.read(low - int(first), out[low - start : high - start])
+
+    def checksum(self) -> str:
+        """A checksum that is equal for equal data."""
+        return hashlib.sha256(" ".join(part.checksum() for part in self.parts).encode()).hexdigest()[:16]
+
+
+class Shard:
+    """Some neighbouring observations of `data`, `size` of them from `start` on."""
+
+    shards: Shards | None = None
+
+    def __init__(self, data: Data, start: int, size: int) -> None:
+        self.size, self.layout, self.levels = size, data.layout, data.levels
+        self.in_memory, self.workers = data.in_memory, data.workers
+        self._data, self._start = data, start
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
+        self._data.take(self._start + indices, out)
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        """Write the packed observations from `start` on to `out`, [m, width]."""
+        self._data.read(self._start + start, out)
+
+    def checksum(self) -> str:
+        """A checksum that is equal for equal data."""
+        return f"{self._data.checksum()} from {self._start} on, {self.size}"
+
+
+def shards_of(data: Data) -> Iterator[Data]:
+    """The shards of data that have some."""
+    assert data.shards is not None
+    return (Shard(data, int(start), size) for start, size in zip(data.shards.starts, data.shards.sizes, strict=True))
