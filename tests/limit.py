@@ -31,7 +31,7 @@ def _spent_by(process: psutil.Process) -> float:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini(LIMIT, "seconds of processor time that a test may take, with its setup and teardown", default="60")
+    parser.addini(LIMIT, "seconds of processor time that a test may take, with its setup and teardown", default="120")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,12 +38,13 @@ class Executor(Protocol):
 class Workers:
     """The workers of an executor, to which things are handed over once, however many jobs they are for.
 
-    A context, since large arrays are handed over as files, which are removed at its end.
+    A context: large arrays are handed over as files, which are removed at its end. Workers that may not see the files
+    of this machine, `apart`, are handed everything with their jobs.
     """
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, apart: bool = False) -> None:
         self._executor = executor
-        self._folder = Path(tempfile.mkdtemp(prefix="sgmcmc-"))
+        self._folder = None if apart else Path(tempfile.mkdtemp(prefix="sgmcmc-"))
         self._parcels: dict[int, tuple[Any, Parcel]] = {}
         self._files: Written = {}
 
@@ -52,16 +53,23 @@ class Workers:
 
     def __exit__(self, *_: object) -> None:
         """Remove the files."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def each(self, function: Job, thing: Any, items: Sequence[Any]) -> Iterator[Any]:
         """``function(thing, item)`` of each item, in order."""
+        with self.begun(function, thing, items) as futures:
+            for future in futures:
+                yield future.result()
+
+    @contextmanager
+    def begun(self, function: Job, thing: Any, items: Sequence[Any]) -> Iterator[list[Future]]:
+        """The futures of ``function(thing, item)`` of each item; those that have not begun are given up at the end."""
         futures: list[Future] = []
         try:
             parcel = self._parcel(thing)
             futures += [self._executor.submit(call_again, function, parcel, item, os.getpid()) for item in items]
-            for future in futures:
-                yield future.result()
+            yield futures
         finally:
             for future in futures:
                 future.cancel()

@@ -28,8 +28,8 @@ class Parcel(NamedTuple):
     made_with: dict[str, str]
 
     @classmethod
-    def of(cls, thing: Any, folder: Path, written: Written | None = None) -> Parcel:
-        """Pack an object; files are written to `folder`, which others must be able to read.
+    def of(cls, thing: Any, folder: Path | None, written: Written | None = None) -> Parcel:
+        """Pack an object; files are written to `folder`, which others must be able to read, if there is one.
 
         `written` has the arrays that are in the folder already; it is added to.
 
@@ -43,7 +43,7 @@ class Parcel(NamedTuple):
 
         def is_small(buffer: pickle.PickleBuffer) -> bool:
             view = buffer.raw()
-            if view.nbytes <= SMALL:
+            if folder is None or view.nbytes <= SMALL:
                 return True
             place = (np.frombuffer(view, np.uint8).ctypes.data, view.nbytes)
             if place not in known:

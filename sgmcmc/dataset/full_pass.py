@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -15,9 +16,11 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.compiled import Compiled
+from sgmcmc.core.executors import Future, Workers
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.data import Data, block_size
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
+from sgmcmc.dataset.remote import Remote, Remotes
 
 PIECES = 64  # of a pass, at most
 WORTH = 2**28  # bytes of the data, for which a worker may have to begin and to compile
@@ -52,7 +55,13 @@ class FullPass:
         for n in lengths - self._programs.keys():
             self._programs[n] = Compiled(of_block)
         n_buffers = 1 if data.in_memory else 2
+        self._of_parts: list[FullPass] = []
         self._buffers = {n: [aligned_zeros(n, data.layout.width) for _ in range(n_buffers)] for n in lengths}
+
+    @property
+    def size(self) -> int:
+        """The observations of the pass."""
+        return self._data.size
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._data, self._of_block, self._size)
@@ -135,31 +144,33 @@ class FullPass:
         of_each: Sequence[np.ndarray] = (),
     ) -> Iterator[list[np.ndarray]]:
         """What is made of the results of each piece, here or by workers."""
-        n_data, workers = self._data.size, self._data.workers
+        n_data = self._data.size
         with Progress(n_data, title, "observation", verbose and n_data > self._size) as progress:
-            if workers is None or n_data * self._data.layout.row_bytes < WORTH:
-                for end, results in groupby(
-                    self.blocks(values, range(n_data), of_each), lambda block: self._end(block[0])
-                ):
-                    yield made(x for _, x in results)
-                    progress.reached(end)
+            if elsewhere := self._elsewhere():
+                yield from _from_workers(elsewhere, made, values, of_each, title or "a pass", progress)
                 return
-            parts = [range(k, self._end(k + 1)) for k in range(0, n_data, self._size * self._of_piece)]
-            given = [np.asarray(x) for x in values]
-            pieces = [Piece(made, part, given, [x[part.start : part.stop] for x in of_each]) for part in parts]
-            done = 0
-            try:
-                for piece, found in zip(pieces, workers.each(_made_of, self, pieces), strict=True):
-                    done = piece.part.stop
-                    yield found
-                    progress.reached(done)
-            except Exception as error:
-                part = range(done, self._end(done + 1))
-                error.add_note(
-                    f"This is of {title or 'a pass'} over all observations, in the job of a worker of executor with "
-                    f"observations {part.start} to {part.stop - 1}; jobs after it may have failed too."
-                )
-                raise
+            blocks = self.blocks(values, range(n_data), of_each)
+            for end, results in groupby(blocks, lambda block: self._end(block[0])):
+                yield made(x for _, x in results)
+                progress.reached(end)
+
+    def _elsewhere(self) -> list[tuple[Workers, FullPass]]:
+        """The workers that make the pass, each with theirs, if this process does not."""
+        data = self._data
+        if isinstance(data, Remotes):
+            if not self._of_parts:
+                self._of_parts = [FullPass(part, self._of_block, self._size) for part in data.parts]
+            pairs = zip(data.parts, self._of_parts, strict=True)
+            return [(part.workers, of_part) for part, of_part in pairs if part.workers is not None]
+        if data.workers is None or (data.size * data.layout.row_bytes < WORTH and not isinstance(data, Remote)):
+            return []
+        return [(data.workers, self)]
+
+    def pieces(self, made: Made, values: Sequence[np.ndarray], of_each: Sequence[np.ndarray]) -> list[Piece]:
+        """The pieces of the pass, for workers."""
+        steps = range(0, self._data.size, self._size * self._of_piece)
+        parts = [range(start, self._end(start + 1)) for start in steps]
+        return [Piece(made, part, values, [x[part.start : part.stop] for x in of_each]) for part in parts]
 
     def _end(self, end: int) -> int:
         """The end of the piece to which a block with this end belongs."""
@@ -183,6 +194,36 @@ class Piece(NamedTuple):
     part: range
     values: Sequence[np.ndarray]
     of_each: Sequence[np.ndarray]
+
+
+def _from_workers(
+    passes: Sequence[tuple[Workers, FullPass]],
+    made: Made,
+    values: Sequence[tf.Tensor],
+    of_each: Sequence[np.ndarray],
+    title: str,
+    progress: Progress,
+) -> Iterator[list[np.ndarray]]:
+    """What is made of each piece of these passes, over data one behind the other."""
+    given, start, done = [np.asarray(x) for x in values], 0, 0
+    jobs: list[tuple[Piece, int, Future]] = []
+    with ExitStack() as stack:
+        for workers, full in passes:
+            pieces = full.pieces(made, given, [x[start : start + full.size] for x in of_each])
+            futures = stack.enter_context(workers.begun(_made_of, full, pieces))
+            jobs += [(piece, start, future) for piece, future in zip(pieces, futures, strict=True)]
+            start += full.size
+        for piece, first, future in jobs:
+            try:
+                yield future.result()
+            except Exception as error:
+                error.add_note(
+                    f"This is of {title} over all observations, in the job of a worker of executor with observations "
+                    f"{first + piece.part.start} to {first + piece.part.stop - 1}; jobs after it may have failed too."
+                )
+                raise
+            done += len(piece.part)
+            progress.reached(done)
 
 
 def _made_of(full: FullPass, piece: Piece) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Data that are packed into memory, as the only copy."""
+"""Data that are packed into memory: all observations, as the only copy, or some of other data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.executors import Workers
 from sgmcmc.core.types import Tree
-from sgmcmc.dataset.data import Shards
+from sgmcmc.dataset.data import Data, Shards
 from sgmcmc.dataset.layout import ALIGNMENT, Layout, aligned_copy, aligned_zeros, shared_tensor
 from sgmcmc.dataset.tables import Level
 
@@ -86,3 +86,28 @@ class InMemory:
     def all(self) -> Tree:
         """All observations, as tensors."""
         return self.layout.unpack(self.rows)
+
+
+class Some:
+    """Observations of `data` at sorted `indices`, [m]; m is `size`."""
+
+    in_memory = True
+    workers: Workers | None = None
+    shards: Shards | None = None
+
+    def __init__(self, data: Data, indices: np.ndarray) -> None:
+        self.size, self.layout, self.levels, self.indices = len(indices), data.layout, data.levels, indices
+        self._words = aligned_zeros(self.size, self.layout.width)
+        data.take(indices, self._words)
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Write the packed observations at `indices`, [k], to `out`, [k, width]."""
+        np.take(self._words, indices, axis=0, out=out, mode="clip")
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        """Write the packed observations from `start` on to `out`, [k, width]."""
+        out[...] = self._words[start : start + len(out)]
+
+    def checksum(self) -> str:
+        """A checksum that is equal for equal data."""
+        return checksum(self._words)

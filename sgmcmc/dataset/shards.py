@@ -10,6 +10,7 @@ import numpy as np
 
 from sgmcmc.core.executors import Workers
 from sgmcmc.dataset.data import Data, Shards
+from sgmcmc.dataset.remote import Remotes
 
 
 class Joined:
@@ -74,5 +75,7 @@ class Shard:
 
 def shards_of(data: Data) -> Iterator[Data]:
     """The shards of data that have some."""
+    if isinstance(data, Remotes):
+        return iter(data.parts)
     assert data.shards is not None
     return (Shard(data, int(start), size) for start, size in zip(data.shards.starts, data.shards.sizes, strict=True))

@@ -1,40 +1,17 @@
-"""A subset of the observations in memory, which represents all of them."""
+"""A subset of the observations, which represents all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from sgmcmc.core.checksum import checksum
-from sgmcmc.core.executors import Workers
 from sgmcmc.core.types import Tree
-from sgmcmc.dataset.data import Data, Shards
+from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
-
-
-class Some:
-    """Observations of `data` at sorted `indices`, [m]; m is `size`."""
-
-    in_memory = True
-    workers: Workers | None = None
-    shards: Shards | None = None
-
-    def __init__(self, data: Data, indices: np.ndarray) -> None:
-        self.size, self.layout, self.levels, self.indices = len(indices), data.layout, data.levels, indices
-        self._words = aligned_zeros(self.size, self.layout.width)
-        data.take(indices, self._words)
-
-    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Write the packed observations at `indices`, [k], to `out`, [k, width]."""
-        np.take(self._words, indices, axis=0, out=out, mode="clip")
-
-    def read(self, start: int, out: np.ndarray) -> None:
-        """Write the packed observations from `start` on to `out`, [k, width]."""
-        out[...] = self._words[start : start + len(out)]
-
-    def checksum(self) -> str:
-        """A checksum that is equal for equal data."""
-        return checksum(self._words)
-
+from sgmcmc.dataset.memory import Some
+from sgmcmc.dataset.remote import Remote, Remotes
 
 MOST_ELSEWHERE, BYTES_ELSEWHERE = 2**21, 2**28  # of a part of data on disk, which is read at random into memory
 
@@ -51,8 +28,20 @@ def some_of(data: Data, size: int, seed: int) -> Data:
     """
     if size >= data.size:
         return data
-    rng = np.random.default_rng(seed)
-    return Some(data, np.sort(rng.choice(data.size, size, replace=False)))
+    indices = np.sort(np.random.default_rng(seed).choice(data.size, size, replace=False))
+    return data.some(indices) if isinstance(data, Remote | Remotes) else Some(data, indices)
+
+
+def of_some_rows(data: Data, size: int, function: Callable[[Any, Tree], Any], item: Any) -> Any:
+    """``function(item, rows)`` of `some_rows`, where they are."""
+    if isinstance(data, Remotes):
+        return data.parts[0].asked(_of_some_rows, (size, function, item))
+    return _of_some_rows(data, (size, function, item))
+
+
+def _of_some_rows(data: Data, given: tuple[int, Callable[[Any, Tree], Any], Any]) -> Any:
+    size, function, item = given
+    return function(item, some_rows(data, size))
 
 
 def some_rows(data: Data, size: int) -> Tree:

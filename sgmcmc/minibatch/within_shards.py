@@ -21,16 +21,21 @@ CHOICE = 2**30  # the number of the draw that chooses a shard: those of observat
 
 def within_shards(sizes: Sequence[int], size: int, hop: int, replace: bool = False) -> Minibatch:
     """`size` observations of a shard, distinct unless `replace`; the next stay begins after `hop` minibatches."""
-    n_data, ends = sum(sizes), np.cumsum(sizes)
+    n_data, starts = sum(sizes), np.cumsum(sizes) - sizes
 
     def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, None]:
-        stay = counters // tf.constant(hop, tf.uint32)
-        at = stream.integers(stay, tf.constant([CHOICE]), n_data)  # [K, C, 1]
-        shard = tf.reduce_sum(tf.cast(at >= ends[:-1].astype(np.int32), tf.int32), axis=2, keepdims=True)
-        first, bound = (tf.gather(tf.constant(x, tf.int32), shard) for x in (ends - sizes, sizes))
+        shard = shard_of(stream, counters // tf.constant(hop, tf.uint32), sizes)
+        first, bound = (tf.gather(tf.constant(x, tf.int32), shard) for x in (starts, sizes))
         numbers = tf.range(size)
         if replace:
             return first + stream.integers(counters, numbers, bound), None
         return first + stream.permutation(counters, numbers[None], bound, min(sizes)), None
 
     return Minibatch(size, draw, scale=n_data / size, without_replacement=not replace, simple=True)
+
+
+def shard_of(stream: Stream, stays: tf.Tensor, sizes: Sequence[int]) -> tf.Tensor:
+    """The shard of each chain in these stays, uint32 [K]: int32 [K, C, 1]."""
+    at = stream.integers(stays, tf.constant([CHOICE]), sum(sizes))
+    ends = tf.constant(np.cumsum(sizes)[:-1], tf.int32)
+    return tf.reduce_sum(tf.cast(at >= ends, tf.int32), axis=2, keepdims=True)

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.types import Supply
+from sgmcmc.core.types import Supply, Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.layout import aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.dataset.memory import InMemory
@@ -87,6 +87,11 @@ class Feed:
             self._current = None  # from here on its buffers may be overwritten, even if the next line fails
             self._current = (number, self._made(number) if self.fetch is Fetch.AHEAD else self._make(number))
         return self._current[1]
+
+    def of_chains(self, constants: Tree) -> None:
+        """Go on with the blocks of other chains."""
+        self.close()
+        self._constants = constants
 
     def begin(self, number: int) -> None:
         """Start the thread, if there is one, with this block."""

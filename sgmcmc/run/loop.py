@@ -101,6 +101,12 @@ class Loop:
         leaves = self._with_axis_changed(list(leaves), lambda theta: theta[None])
         return tf.nest.pack_sequence_as(self._example, leaves)
 
+    def of_chains(self, keys: tf.Tensor) -> None:
+        """Go on with as many other chains, by the keys of their random numbers, [purposes, C, 2]."""
+        self._constants = self._constants | {"keys": keys}
+        self._flat_constants = tf.nest.flatten(self._constants)
+        self.feed.of_chains(self._constants)
+
     def params_of_chains(self, leaves: list[tf.Tensor]) -> dict[str, np.ndarray]:
         """The parameters among these leaves, {name: [C, ...]}."""
         return {name: theta.numpy() for name, theta in self._kernel.params(self.unflatten(leaves)[0]).items()}

@@ -322,7 +322,8 @@ class Run:
         loop = self.kept.take(self.keep) if prepared is self.kept.prepared else None
         if loop is not None:
             return loop
-        return Loop(prepared, self.keep.recorder(prepared.kernel, prepared.chains, self._watched(prepared)))
+        recorder = self.keep.recorder(prepared.kernel, prepared.chains, self._watched(prepared))
+        return self.sampler.loop(prepared, recorder, self.keep)
 
     def _saved_leaves(self, first: list[tf.Tensor], checkpoint: Checkpoint) -> list[tf.Tensor]:
         try:

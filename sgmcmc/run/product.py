@@ -17,7 +17,8 @@ from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.schedules import first
 from sgmcmc.core.types import FIRST, Dynamics, Estimate, Gradient, Minibatch, Mode, Tree
 from sgmcmc.dataset.data import by_workers
-from sgmcmc.dataset.some import some_rows
+from sgmcmc.dataset.remote import Remotes
+from sgmcmc.dataset.some import of_some_rows, some_rows
 from sgmcmc.kernel import statistics
 from sgmcmc.kernel.product import Product, build
 from sgmcmc.kernel.supplies import first_batch
@@ -27,11 +28,14 @@ from sgmcmc.output import tuning
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.gibbs import GibbsStep, then
 from sgmcmc.run.identity import function_identity, schedule_identities, summed
+from sgmcmc.run.loop import Loop
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch, find_mode
 from sgmcmc.run.pilot import Sizing, observations_per_square
 from sgmcmc.run.prepared import TUNING, Prepared
+from sgmcmc.run.recorder import Keep, Recorder
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.run.shards import with_shards
+from sgmcmc.run.tour import Tour
 from sgmcmc.run.visits import counted
 
 PROBE_ROWS = 16
@@ -130,6 +134,12 @@ class ProductSampler(Sampler):
             found["minibatch"] = found["minibatch"] | adaptive.constants(mode, per_square, self.dtype)
         return found, mode
 
+    def loop(self, prepared: Prepared, recorder: Recorder, keep: Keep | None = None) -> Loop:
+        """The loop of these chains; those of remote shards go from worker to worker."""
+        if isinstance(prepared.data, Remotes):
+            return Tour(prepared, recorder, self, keep)
+        return super().loop(prepared, recorder, keep)
+
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin, given the constants that were computed before and the mode."""
         kernel = build(Product(self.model, self.minibatch, self.gradient, self.dynamics, self.iterations, monitored))
@@ -162,12 +172,10 @@ class ProductSampler(Sampler):
     @cached_property
     def functions(self) -> dict[str, Any]:
         """The functions of the user as JSON: their values at the probes and their graphs."""
-        some = some_rows(self.data, PROBE_ROWS)
-        log_lik = [self.model.log_lik(point, some) for point in self.probes]
+        log_lik = of_some_rows(self.data, PROBE_ROWS, _log_liks, (self.model, self.probes))
         log_prior = [self.model.log_prior(point) for point in self.probes]
-        params, rows = (
-            {name: tf.TensorSpec(x.shape, x.dtype) for name, x in of.items()} for of in (self.probes[0], some)
-        )
+        params = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in self.probes[0].items()}
+        rows = self.data.layout.specs([min(PROBE_ROWS, self.data.size)])
         gibbs = None
         if self.gibbs is not None:
             seed = tf.constant([1, 2])
@@ -203,6 +211,11 @@ class ProductSampler(Sampler):
         specs = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in start.items()}
         numbers = [x for point in self.probes[:2] for x in summed(values(point))]
         return {"every": gradient.every, "values": function_identity(numbers, everything, specs)}
+
+
+def _log_liks(given: tuple[Model, list[Tree]], rows: Tree) -> list[tf.Tensor]:
+    model, points = given
+    return [model.log_lik(point, rows) for point in points]
 
 
 def first_estimate(

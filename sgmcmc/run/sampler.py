@@ -23,7 +23,9 @@ from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Minibatch, Mode, Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.kernel.iterations import Iterations, constants
+from sgmcmc.run.loop import Loop
 from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.recorder import Keep, Recorder
 
 PROBE_SCALES = (0.0, 0.1, 1.0, 10.0)
 
@@ -100,6 +102,10 @@ class Sampler(ABC):
     def prepare(self, verbose: bool, monitored: bool = False, workers: Workers | None = None) -> Prepared:
         """Both in one."""
         return self.prepared(*self.find(verbose, workers), monitored)
+
+    def loop(self, prepared: Prepared, recorder: Recorder, keep: Keep | None = None) -> Loop:
+        """The loop of these chains, which keeps what the recorder says; `keep` is what it was made of, if anything."""
+        return Loop(prepared, recorder)
 
     @property
     def n_stats(self) -> int:

@@ -14,16 +14,13 @@ from sgmcmc.core import process
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.transforms import Transforms
-from sgmcmc.dataset.elsewhere import Elsewhere
-from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dataset.shards import Joined
 from sgmcmc.model import LogPrior, Model, constrained
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.gibbs import GibbsStep
 from sgmcmc.samplers._checks import POSITIVE, require_number
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._gibbs import checked_gibbs
-from sgmcmc.samplers._indices import attempt, require_in_range
+from sgmcmc.samplers._indices import check_indices
 from sgmcmc.samplers._joint import Joint, is_joint
 from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
 from sgmcmc.samplers._transforms import checked_transforms, unconstrained
@@ -185,12 +182,7 @@ class Choices(CommonChoices):
     def _require_in_range(self) -> None:
         """Check indices now for data in memory, and for other data when they are read."""
         assert self.logLik is not None
-        attempting = attempt(self.sampler, "logLik", self.logLik, self.given)
-        for data in self.data.parts if isinstance(self.data, Joined) else [self.data]:
-            if isinstance(data, InMemory):
-                require_in_range(attempting, data)
-            elif isinstance(data, Elsewhere):
-                data.watch(attempting)
+        check_indices(self.sampler, "logLik", self.logLik, self.given, self.data)
 
     def _checksum_of_matrix(self) -> str:
         """The checksum of the given matrix; rounding of its root depends on the machine."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
@@ -14,9 +15,11 @@ from sgmcmc.dataset.data import Data, Shards
 from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry, Takes, is_on_disk
 from sgmcmc.dataset.entry import converted, described, integer_type, numeric
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.remote import Remote, Remotes, remotes
 from sgmcmc.dataset.shards import Joined
 from sgmcmc.dataset.tables import as_columns, categories
 from sgmcmc.samplers._checks import require_count
+from sgmcmc.samplers._executor import checked_executor
 from sgmcmc.samplers.shards import shards
 
 PROBED = 2  # observations that show the entries of a user's dataset object
@@ -30,7 +33,7 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
     ValueError
         If an entry is invalid; the message names it.
     """
-    if isinstance(dataset, InMemory | Elsewhere | Joined):  # of another sampler
+    if isinstance(dataset, InMemory | Elsewhere | Joined | Remotes):  # of another sampler
         return dataset
     if isinstance(dataset, shards):
         return _of_shards(of, dataset, integers, dtype)
@@ -78,10 +81,7 @@ def _of_shards(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype)
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
         raise ValueError(f"datasets of shards, of {of}, must be a list of datasets; got {described(given)}.")
     hop = require_count("hop of shards", of, asked.hop, 1)
-    data = [
-        checked_dataset(f"{of} in shard {number}", one() if callable(one) else one, integers, dtype)
-        for number, one in enumerate(given)
-    ]
+    data = _opened(of, asked, integers, dtype)
     for number, one in enumerate(data):
         here, first = ({name: (c.dtype, c.shape) for name, c in x.layout.columns.items()} for x in (one, data[0]))
         if one.shards is not None:
@@ -99,11 +99,35 @@ def _of_shards(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype)
                 f"{one.levels} in shard {number} and {data[0].levels} in shard 0. Give all of them to each shard: "
                 "pandas.Categorical(x, categories=...)."
             )
+    if isinstance(data[0], Remote):
+        return Remotes(cast(list[Remote], data), hop)
     at = Shards([one.size for one in data], hop)
     in_memory = [one for one in data if isinstance(one, InMemory)]
     if len(in_memory) == len(data):
         return InMemory.joined(in_memory, at)
     return Joined(data, at)
+
+
+def _opened(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) -> Sequence[Data]:
+    """The data of each shard, here or by a worker of its executor."""
+    opens = [partial(_checked, f"{of} in shard {k}", one, integers, dtype) for k, one in enumerate(asked.datasets)]
+    if asked.executors is None:
+        return [one() for one in opens]
+    if not isinstance(asked.executors, Sequence) or len(asked.executors) != len(opens):
+        got = len(asked.executors) if isinstance(asked.executors, Sequence) else repr(asked.executors)
+        raise ValueError(f"executors of shards, of {of}, must have one for each of {len(opens)} datasets; got {got}.")
+    for executor in asked.executors:
+        checked_executor(of, executor, None, 1)
+    try:
+        return remotes(opens, asked.executors)
+    except TypeError as error:  # of what cannot be pickled
+        raise ValueError(
+            f"datasets of shards, of {of}, must be such that they can be pickled, or functions that are; got {error}."
+        ) from error
+
+
+def _checked(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
+    return checked_dataset(of, dataset() if callable(dataset) else dataset, integers, dtype)
 
 
 def _of_object(of: str, source: Takes, integers: Sequence[str], dtype: np.dtype) -> Data:

@@ -15,9 +15,12 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.types import Tree
-from sgmcmc.dataset.data import block_size
+from sgmcmc.dataset.data import Data, block_size
+from sgmcmc.dataset.elsewhere import Elsewhere
 from sgmcmc.dataset.layout import may_be_index
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.remote import Remote, Remotes
+from sgmcmc.dataset.shards import Joined
 
 OUT_OF_RANGE = re.compile(r"= \[?(-?\d+)\]? (?:is not in|is out of range|does not index)[^\[]*\[(?:0, )?(\d+)")
 
@@ -38,6 +41,23 @@ def attempt(of: str, argument: str, function: Callable, start: Mapping[str, np.n
                 raise ValueError(_said(of, argument, observations, str(error.message))) from error
 
     return tried
+
+
+def check_indices(of: str, argument: str, function: Callable, start: Mapping[str, np.ndarray], data: Data) -> None:
+    """Try all observations: those in memory now, others when they are read, each where it is."""
+    if isinstance(data, Joined | Remotes):
+        for part in data.parts:
+            check_indices(of, argument, function, start, part)
+    elif isinstance(data, Remote):
+        data.asked(_checked, (of, argument, function, start))
+    elif isinstance(data, InMemory):
+        require_in_range(attempt(of, argument, function, start), data)
+    elif isinstance(data, Elsewhere):
+        data.watch(attempt(of, argument, function, start))
+
+
+def _checked(data: Data, given: tuple[str, str, Callable, Mapping[str, np.ndarray]]) -> None:
+    check_indices(*given, data)
 
 
 def require_in_range(tried: Try, data: InMemory) -> None:

@@ -14,6 +14,7 @@ from sgmcmc.core.checks import attempted, require_count, require_flag, takes, ty
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Reducer
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.remote import Remotes
 from sgmcmc.run.one_call import Kept, Run
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
@@ -55,6 +56,11 @@ def checked_run(
             f"gradients of {name} must be False with transforms, since they would be those of the real numbers that "
             "the chain moves, not of params; got True."
         )
+    if isinstance(sampler.data, Remotes):
+        if gradients:
+            raise ValueError(f"gradients of {name} must be False for shards with executors; got True.")
+        if options["executor"] is not None:
+            raise ValueError(f"executor of {name} must be None for shards with executors of their own; got one.")
     keep = Keep(draw, thin, burn_in, collect, reducers, gradients, sampler.transforms)
     jobs = checked_jobs(name, sampler.n_chains, sampler.chains, options["executor"], options["chainsPerJob"])
     run = Run(sampler, n_iterations, keep, require_flag("verbose", name, verbose), kept=kept or Kept(), jobs=jobs)

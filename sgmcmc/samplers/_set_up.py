@@ -11,16 +11,17 @@ from sgmcmc.core.schedules import exploring, first
 from sgmcmc.core.types import Dynamics, Gradient
 from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.remote import Remotes
 from sgmcmc.kernel.product import moving_by_rows
 from sgmcmc.kernel.statistics import of_dynamics
 from sgmcmc.run.gibbs import unmoved
-from sgmcmc.run.mode import AutomaticSearch
+from sgmcmc.run.mode import AutomaticSearch, ModeSearch
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.samplers._automatic import require_automatic
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._gradient import chosen_gradient
 from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers._sums import Sums, require_sum, warn_unless_sum
+from sgmcmc.samplers._sums import require_sum, sums_of, warn_unless_sum
 from sgmcmc.samplers.estimators import Estimator
 
 
@@ -44,10 +45,13 @@ def set_up(
     minibatch, model = choices.minibatches.for_leaps(leaps), choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}
     curvature = choices.curvature
-    may = chosen.by_rows and curvature.preconditioner is None and not minibatch.parts
+    remote = isinstance(choices.data, Remotes)
+    may = chosen.by_rows and curvature.preconditioner is None and not minibatch.parts and not remote
     model = model.giving_rows(moving_by_rows(model, minibatch, each) if may else frozenset())
     estimator = chosen.made(model, numbered(shapes))
     search = chosen.search or (AutomaticSearch() if curvature.at_mode or estimator.wants_mode else None)
+    if remote:
+        _require_stateless(choices, estimator, chosen.own, search)
     if choices.gibbs is not None:
         _require_gibbs(choices, estimator.wants_mode)
     if choices.automatic:
@@ -66,7 +70,7 @@ def set_up(
         "subsampling by weights": minibatch.scale is None,
         "gradient=saga()": chosen.by_terms,
     }
-    sums = Sums(choices.trial.whole.gradient, choices.trial.half.gradient, choices.data, choices.given)
+    sums = sums_of(choices.trial, choices.given)
     if any(by_terms.values()):
         require_sum(choices.sampler, sums, next(what for what, wanted in by_terms.items() if wanted))
     else:
@@ -158,6 +162,17 @@ def _require_noise(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:
                 "have explorationFraction=0 for a sampler with a thermostat, which would heat the chain",
                 schedule,
             )
+
+
+def _require_stateless(choices: Choices, estimator: Gradient, own: bool, search: Any) -> None:
+    """Refuse what cannot be done where the observations of a shard are."""
+    if own or estimator.has_history:
+        must = "be None or control variates for shards with executors, of which a chain sees one at a time"
+        raise choices.refuse("gradient", must, "another")
+    if isinstance(search, ModeSearch):
+        raise choices.refuse("optStepsize", "be 'auto' for shards with executors", search.stepsize)
+    if choices.gibbs is not None:
+        raise choices.refuse("gibbs", "be None for shards with executors", "a function")
 
 
 def _require_gibbs(choices: Choices, wants_mode: bool) -> None:

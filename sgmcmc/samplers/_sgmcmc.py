@@ -135,7 +135,7 @@ class Sgmcmc:
             sampler = sampler.with_seed(seed)
         require_same(sampler.name, sampler.identity, beginning.settings, f"{path!r} was saved")
         prepared = sampler.prepared(beginning.found, beginning.mode)
-        loop = Loop(prepared, NOTHING)
+        loop = sampler.loop(prepared, NOTHING)
         try:
             leaves = checkpoint.tensors(loop.flatten(prepared.state))
         except ValueError as error:
@@ -147,7 +147,7 @@ class Sgmcmc:
 
     def _session_loop(self, prepared: Prepared) -> Loop:
         if self._loop is None:
-            self._loop = Loop(prepared, NOTHING)
+            self._loop = self._sampler.loop(prepared, NOTHING)
         return self._loop
 
     def _begun(self, loop: Loop, leaves: list[tf.Tensor], iteration: int = 0) -> Session:

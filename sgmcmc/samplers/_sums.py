@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -10,8 +12,9 @@ import tensorflow as tf
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.remote import Remotes
 from sgmcmc.dataset.some import some_rows
-from sgmcmc.samplers._trial import HALF, WHOLE
+from sgmcmc.samplers._trial import HALF, WHOLE, Trial
 
 ADDITIVE = 1e-3  # relative
 # Distances from the start: a log likelihood with a prior in it, say, may look like a sum at the start itself.
@@ -61,7 +64,35 @@ class Sums:
         return True
 
 
-def require_sum(name: str, sums: Sums, of: str) -> None:
+class Told(NamedTuple):
+    """The same, as the worker of a shard found it."""
+
+    adds_up: bool
+    is_mean: bool
+
+    def add_up(self) -> bool:
+        """Whether each gradient is the sum of those for the halves of the observations."""
+        return self.adds_up
+
+    def are_means(self) -> bool:
+        """Whether repeating all observations changes nothing, and leaving out half of them does."""
+        return self.is_mean
+
+
+def sums_of(trial: Trial, start: Mapping[str, np.ndarray]) -> Sums | Told:
+    """Those of the functions of a trial, where the observations are."""
+    if isinstance(trial.data, Remotes):
+        return trial.data.parts[0].asked(_tested, (replace(trial), start))  # without what was traced here
+    return Sums(trial.whole.gradient, trial.half.gradient, trial.data, start)
+
+
+def _tested(data: Data, given: tuple[Trial, Mapping[str, np.ndarray]]) -> Told:
+    trial, start = given
+    sums = sums_of(replace(trial, data=data), start)
+    return Told(sums.add_up(), sums.are_means())
+
+
+def require_sum(name: str, sums: Sums | Told, of: str) -> None:
     """Refuse a log likelihood that is not a sum, which `of` needs.
 
     Raises
@@ -73,7 +104,7 @@ def require_sum(name: str, sums: Sums, of: str) -> None:
         raise ValueError(f"logLik of {name} must be a sum over the observations, for {of}; got one {NOT_A_SUM}")
 
 
-def warn_unless_sum(name: str, sums: Sums) -> None:
+def warn_unless_sum(name: str, sums: Sums | Told) -> None:
     """Warn if the log likelihood is not a sum over the observations, and if it looks like a mean, say so."""
     if sums.add_up():
         return

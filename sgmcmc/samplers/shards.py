@@ -36,10 +36,24 @@ class shards:  # noqa: N801 - reads as a function where it is used
     hop : int, default 5
         How many iterations a chain stays on a shard. With 1, minibatches of different
         iterations are independent, and unlike shards only add noise to the gradient.
+    executors : sequence of executors, optional
+        One for each shard, whose workers alone read its observations: see below. By
+        default all shards are read here.
 
     Notes
     -----
-    `subsampling` is then "uniform" or "withReplacement", within the shard, and
+    With `executors` no observation leaves the workers of its shard: results of functions
+    do. These are sums over the shard, in the passes; and the state of a chain after a stay,
+    a job of its worker, which sees the chain's next minibatches only. Such sums can tell
+    much of single observations, above all if minibatches or shards are small: this is not
+    differential privacy. The types, shapes and number of the observations, their
+    categories and a checksum are known here too. An executor is any with a method
+    ``submit``, such as Dask's ``client.get_executor(workers=["place"])``. Its workers
+    must be handed what a dataset needs to be opened, best a function, which is called
+    there. There is then no `executor`, `gibbs`, ``gradients=True``, or estimator that
+    remembers observations, and ``optStepsize`` is "auto".
+
+    With shards, `subsampling` is "uniform" or "withReplacement", within the shard, and
     `minibatchSize` a number, of at most the observations of the smallest shard unless
     they are drawn with replacement. With leaps, as in `sghmc`, a stay still has `hop`
     iterations.
@@ -67,3 +81,4 @@ class shards:  # noqa: N801 - reads as a function where it is used
 
     datasets: Sequence[Any]
     hop: int = 5
+    executors: Sequence[Any] | None = None

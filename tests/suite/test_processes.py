@@ -265,8 +265,9 @@ def test_a_test_that_takes_too_long_fails(suite: Suite, files: list[str]) -> Non
     assert "errors" not in suite({"test_a.py": WORKS, "test_b.py": "def test_good(): pass"}, *files).stdout
 
 
-def test_the_limit_is_a_minute(pytestconfig: pytest.Config) -> None:
-    assert float(pytestconfig.getini("limit")) == 60
+def test_the_limit_is_two_minutes(pytestconfig: pytest.Config) -> None:
+    """The slowest tests take half a minute on a quiet machine, and a minute on a slow one."""
+    assert float(pytestconfig.getini("limit")) == 120
 
 
 def test_filters_of_warnings_hold_in_all_processes(suite: Suite) -> None:

@@ -1,0 +1,202 @@
+"""Shards whose observations stay with the workers of an executor each; only results of functions come back."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import uuid
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgmcmc.core.executors import Executor, Future, Workers
+from sgmcmc.core.warn import warn_user
+from sgmcmc.dataset.data import Data, Shards
+from sgmcmc.dataset.layout import Layout
+from sgmcmc.dataset.memory import Some
+from sgmcmc.dataset.tables import Level
+
+Open = Callable[[], Data]
+KEPT = 16  # data that a worker has open
+
+
+class Facts(NamedTuple):
+    """What is known here of the observations of a shard."""
+
+    size: int
+    layout: Layout
+    levels: dict[str, list[Level]]
+    checksum: str
+    warnings: Sequence[str] = ()  # of the checks of the data
+
+
+class Opening(NamedTuple):
+    """How a worker opens data, and a name by which it knows that it has."""
+
+    name: str
+    open: Open
+
+    def of(self, indices: np.ndarray) -> Opening:
+        """That of some of the observations."""
+        digest = hashlib.sha256(self.name.encode() + np.ascontiguousarray(indices).tobytes()).hexdigest()
+        return Opening(digest, partial(_some, self, indices))
+
+
+class Remote:
+    """The observations of one shard, as far as they are known here; in a job of its workers, the observations."""
+
+    in_memory = False
+    shards: Shards | None = None
+
+    def __init__(self, opening: Opening, workers: Workers, facts: Facts) -> None:
+        self.size, self.layout, self.levels, self._checksum, _ = facts
+        self.workers: Workers | None = workers
+        self._opening = opening
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return opened, (self._opening,)
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Refuse to: the observations are not here."""
+        raise _not_here()
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        """Refuse to: the observations are not here."""
+        raise _not_here()
+
+    def checksum(self) -> str:
+        """A checksum that is equal for equal data."""
+        return self._checksum
+
+    def some(self, indices: np.ndarray) -> Remote:
+        """The observations at sorted `indices`, which stay where they are."""
+        assert self.workers is not None
+        facts = Facts(len(indices), self.layout, self.levels, self._checksum)
+        return Remote(self._opening.of(indices), self.workers, facts)
+
+    def asked(self, function: Callable[[Data, Any], Any], item: Any) -> Any:
+        """``function(data, item)`` of the observations, by a worker."""
+        assert self.workers is not None
+        return next(iter(self.workers.each(_answer, Question(self, function, item), [None])))
+
+
+class Question(NamedTuple):
+    """A function of the observations of a shard, which travels by value with all that it needs."""
+
+    data: Any  # a `Remote`, which a worker gets as its observations
+    function: Callable[[Data, Any], Any]
+    item: Any
+
+
+def _answer(question: Question, item: None) -> Any:
+    return question.function(question.data, question.item)
+
+
+class Remotes:
+    """The observations of several remote shards, as one."""
+
+    in_memory = False
+    workers: Workers | None = None
+
+    def __init__(self, parts: Sequence[Remote], hop: int) -> None:
+        at = Shards([part.size for part in parts], hop)
+        self.parts, self.starts, self.hop, self.size = list(parts), at.starts, hop, sum(at.sizes)
+        self.layout, self.levels = parts[0].layout, parts[0].levels
+        self.shards: Shards | None = at
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Unseen, (self.size, self.layout, self.levels, self.shards)
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Refuse to: the observations are not here."""
+        raise _not_here()
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        """Refuse to: the observations are not here."""
+        raise _not_here()
+
+    def checksum(self) -> str:
+        """A checksum that is equal for equal data."""
+        return hashlib.sha256(" ".join(part.checksum() for part in self.parts).encode()).hexdigest()[:16]
+
+    def some(self, indices: np.ndarray) -> Remotes:
+        """The observations at sorted `indices`, which stay where they are."""
+        at = np.split(indices, np.searchsorted(indices, self.starts[1:]))
+        parts = zip(self.parts, self.starts, at, strict=True)
+        return Remotes([part.some(here - start) for part, start, here in parts if len(here)], self.hop)
+
+
+class Unseen:
+    """What a worker of one shard knows of all of them."""
+
+    in_memory = False
+    workers: Workers | None = None
+
+    def __init__(self, size: int, layout: Layout, levels: dict[str, list[Level]], shards: Shards | None) -> None:
+        self.size, self.layout, self.levels, self.shards = size, layout, levels, shards
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Refuse to: the observations are not here."""
+        raise _not_here()
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        """Refuse to: the observations are not here."""
+        raise _not_here()
+
+    def checksum(self) -> str:
+        """None is known."""
+        raise _not_here()
+
+
+def remotes(opens: Sequence[Open], executors: Sequence[Executor]) -> list[Remote]:
+    """The shards, each opened by a worker of its own executor, all at the same time."""
+    openings = [Opening(uuid.uuid4().hex, one) for one in opens]
+    workers = [Workers(executor, apart=True) for executor in executors]
+    parts = []
+    with ExitStack() as stack:
+        begun: list[Future] = []
+        for opening, of_shard in zip(openings, workers, strict=True):
+            begun += stack.enter_context(of_shard.begun(_facts, opening, [None]))
+        for number, (opening, of_shard, future) in enumerate(zip(openings, workers, begun, strict=True)):
+            try:
+                facts: Facts = future.result()
+            except Exception as error:
+                error.add_note(f"This is of the job that opens shard {number}.")
+                raise
+            parts.append(Remote(opening, of_shard, facts))
+            for said in facts.warnings:
+                warn_user(said)
+    return parts
+
+
+_lock = threading.RLock()
+_data: dict[str, Data] = {}  # in a worker, those that were opened last
+
+
+def opened(opening: Opening) -> Data:
+    """The data, which a worker opens once."""
+    with _lock:
+        found = _data.pop(opening.name) if opening.name in _data else opening.open()
+        while len(_data) >= KEPT:
+            del _data[next(iter(_data))]
+        _data[opening.name] = found
+        return found
+
+
+def _facts(opening: Opening, item: None) -> Facts:
+    with _lock, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        data = opened(opening)
+    return Facts(data.size, data.layout, data.levels, data.checksum(), [str(one.message) for one in said])
+
+
+def _some(opening: Opening, indices: np.ndarray) -> Data:
+    return Some(opened(opening), indices)
+
+
+def _not_here() -> RuntimeError:
+    return RuntimeError("the observations of shards with executors stay with their workers, and cannot be read here.")
