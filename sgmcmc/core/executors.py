@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -78,6 +78,12 @@ class Workers:
         if id(thing) not in self._parcels:
             self._parcels[id(thing)] = thing, Parcel.of(thing, self._folder, self._files)
         return self._parcels[id(thing)][1]
+
+
+def tell(executor: Executor, function: Callable[..., Any], *arguments: Any) -> None:
+    """Have a worker call the function some time, if there still are some."""
+    with suppress(Exception):  # of an executor that was shut down
+        executor.submit(function, *arguments)
 
 
 def workers_of(executor: Executor | None) -> AbstractContextManager[Workers | None]:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from sgmcmc.core.parcel import Parcel
 
 THREADS = "TF_NUM_INTRAOP_THREADS"
-KEPT = 4  # parcels that may come again
+KEPT, KEPT_WITH_FILES = 64, 4  # parcels that may come again; files are removed only when none needs them
 
 Job = Callable[[Any, Any], Any]
 """A function of what is in a parcel, and of an item."""
@@ -26,6 +26,7 @@ class _Kept(threading.local):
 
     def __init__(self) -> None:
         self.things: dict[tuple[Any, ...], Any] = {}
+        self.with_files: dict[tuple[Any, ...], Any] = {}
 
 
 _kept = _Kept()
@@ -51,9 +52,10 @@ class _Again(Parcel):
 
     def opened(self) -> Any:
         """What is in it."""
-        things, key = _kept.things, (self.contents, *self.files)
+        things, most = (_kept.with_files, KEPT_WITH_FILES) if self.files else (_kept.things, KEPT)
+        key = (self.contents, *self.files)
         if key not in things:
-            while len(things) >= KEPT:
+            while len(things) >= most:
                 del things[next(iter(things))]
             things[key] = super().opened()
         return things[key]

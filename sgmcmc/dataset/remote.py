@@ -6,6 +6,7 @@ import hashlib
 import threading
 import uuid
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.core.executors import Executor, Future, Workers
+from sgmcmc.core.checksum import checksum
+from sgmcmc.core.executors import Executor, Future, Workers, tell
 from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.data import Data, Shards
 from sgmcmc.dataset.layout import Layout
@@ -35,15 +37,15 @@ class Facts(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """How a worker opens data, and a name by which it knows that it has."""
+    """How a worker opens data, a name by which it knows that it has, and the checksum that they must have."""
 
     name: str
     open: Open
+    checksum: str | None = None
 
     def of(self, indices: np.ndarray) -> Opening:
         """That of some of the observations."""
-        digest = hashlib.sha256(self.name.encode() + np.ascontiguousarray(indices).tobytes()).hexdigest()
-        return Opening(digest, partial(_some, self, indices))
+        return Opening(f"{self.name} {checksum(indices)}", partial(_some, self, indices))
 
 
 class Remote:
@@ -72,11 +74,12 @@ class Remote:
         """A checksum that is equal for equal data."""
         return self._checksum
 
-    def some(self, indices: np.ndarray) -> Remote:
-        """The observations at sorted `indices`, which stay where they are."""
+    def sampled(self, size: int, rng: np.random.Generator) -> Remote:
+        """`size` observations, drawn without replacement, which stay where they are."""
         assert self.workers is not None
-        facts = Facts(len(indices), self.layout, self.levels, self._checksum)
-        return Remote(self._opening.of(indices), self.workers, facts)
+        indices = np.sort(rng.choice(self.size, size, replace=False))
+        opening = self._opening.of(indices)
+        return Remote(opening, self.workers, Facts(len(indices), self.layout, self.levels, opening.name))
 
     def asked(self, function: Callable[[Data, Any], Any], item: Any) -> Any:
         """``function(data, item)`` of the observations, by a worker."""
@@ -123,11 +126,13 @@ class Remotes:
         """A checksum that is equal for equal data."""
         return hashlib.sha256(" ".join(part.checksum() for part in self.parts).encode()).hexdigest()[:16]
 
-    def some(self, indices: np.ndarray) -> Remotes:
-        """The observations at sorted `indices`, which stay where they are."""
-        at = np.split(indices, np.searchsorted(indices, self.starts[1:]))
-        parts = zip(self.parts, self.starts, at, strict=True)
-        return Remotes([part.some(here - start) for part, start, here in parts if len(here)], self.hop)
+    def sampled(self, size: int, rng: np.random.Generator) -> Remotes:
+        """`size` observations, drawn without replacement, of each shard its share, so that programs come again."""
+        shares = size * np.array([part.size for part in self.parts]) / self.size
+        counts = np.floor(shares).astype(int)
+        counts[np.argsort(counts - shares, kind="stable")[: size - counts.sum()]] += 1
+        drawn = [part.sampled(int(n), rng) for part, n in zip(self.parts, counts, strict=True) if n]
+        return Remotes(drawn, self.hop)
 
 
 class Unseen:
@@ -167,7 +172,9 @@ def remotes(opens: Sequence[Open], executors: Sequence[Executor]) -> list[Remote
             except Exception as error:
                 error.add_note(f"This is of the job that opens shard {number}.")
                 raise
-            parts.append(Remote(opening, of_shard, facts))
+            parts.append(Remote(opening._replace(checksum=facts.checksum), of_shard, facts))
+            # A worker keeps them open as long as somebody here may ask for them.
+            weakref.finalize(parts[-1], tell, executors[number], _forget, opening.name).atexit = False
             for said in facts.warnings:
                 warn_user(said)
     return parts
@@ -178,13 +185,31 @@ _data: dict[str, Data] = {}  # in a worker, those that were opened last
 
 
 def opened(opening: Opening) -> Data:
-    """The data, which a worker opens once."""
+    """The data, which a worker opens once.
+
+    Raises
+    ------
+    RuntimeError
+        If they are not those that were opened first.
+    """
     with _lock:
-        found = _data.pop(opening.name) if opening.name in _data else opening.open()
+        if opening.name in _data:
+            found = _data.pop(opening.name)
+        else:
+            found = opening.open()
+            if opening.checksum is not None and found.checksum() != opening.checksum:
+                raise RuntimeError("the observations of a shard must stay as they are; they have changed meanwhile.")
         while len(_data) >= KEPT:
             del _data[next(iter(_data))]
         _data[opening.name] = found
         return found
+
+
+def _forget(name: str) -> None:
+    """Close the data of this name, and parts of them."""
+    with _lock:
+        for known in [known for known in _data if known.split()[0] == name]:
+            del _data[known]
 
 
 def _facts(opening: Opening, item: None) -> Facts:

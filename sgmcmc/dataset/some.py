@@ -28,8 +28,10 @@ def some_of(data: Data, size: int, seed: int) -> Data:
     """
     if size >= data.size:
         return data
-    indices = np.sort(np.random.default_rng(seed).choice(data.size, size, replace=False))
-    return data.some(indices) if isinstance(data, Remote | Remotes) else Some(data, indices)
+    rng = np.random.default_rng(seed)
+    if isinstance(data, Remote | Remotes):
+        return data.sampled(size, rng)
+    return Some(data, np.sort(rng.choice(data.size, size, replace=False)))
 
 
 def of_some_rows(data: Data, size: int, function: Callable[[Any, Tree], Any], item: Any) -> Any:

@@ -22,7 +22,7 @@ from sgmcmc.dataset.data import Data, Shards
 from sgmcmc.dataset.remote import Remote, Remotes
 from sgmcmc.kernel.iterations import FOUND
 from sgmcmc.minibatch.within_shards import shard_of
-from sgmcmc.run.feed import Fetch
+from sgmcmc.run.feed import BLOCK_BYTES, Fetch
 from sgmcmc.run.loop import Loop, Outcome
 from sgmcmc.run.plan import Stretch
 from sgmcmc.run.prepared import TUNING, Prepared
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sgmcmc.run.product import ProductSampler
 
 KNOWN = 1024  # stays whose shards are found at a time
-LONGEST = 64  # iterations of a job, about
+LONGEST = 64  # iterations of a job; more if their observations are few
 
 
 class Tour(Loop):
@@ -56,8 +56,11 @@ class Tour(Loop):
         self._hop: int = data.hop
         self._parts: list[Remote] = data.parts
         self._sizes = [part.size for part in data.parts]
+        self._chains: range = sampler.chains
         # Blocks of minibatches must not go beyond a stay.
-        length = max(n for n in range(1, min(self._hop, LONGEST) + 1) if self._hop % n == 0)
+        of_iteration = sampler.minibatch.size * sampler.leaps * data.layout.row_bytes
+        longest = max(LONGEST, BLOCK_BYTES // of_iteration)
+        length = max(n for n in range(1, min(self._hop, longest) + 1) if self._hop % n == 0)
         super().__init__(prepared, recorder, Fetch.WHEN_NEEDED, length)
         self._keys: np.ndarray = prepared.constants["keys"].numpy().copy()
         if sampler.shared_minibatch:
@@ -94,7 +97,7 @@ class Tour(Loop):
         try:
             return future.result()
         except Exception as error:
-            error.add_note(f"This is of the job of chain {chain} on shard {shard}.")
+            error.add_note(f"This is of the job of chain {self._chains[chain]} on shard {shard}.")
             raise
 
     def _where(self, stay: int) -> np.ndarray:

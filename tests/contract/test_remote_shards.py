@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import pickle
@@ -14,6 +15,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc import runningMean, saga, sgldcv, shards, tune
+from sgmcmc.dataset import remote
 from sgmcmc.run.tour import Leg
 from tests.contract.test_shards import logistic, logistic_shards
 from tests.contract.test_some_chains import DATASET, PARAMS, RUN, compare, logLik, moving
@@ -51,6 +53,9 @@ def test_chains_are_those_of_shards_that_are_here(name, places):
     here, there = (getattr(sgmcmc, sampler)(logLik, x, PARAMS, **RUN | {"nChains": 3} | given) for x in data)
     compare(here, there, ROUNDING)
     assert here.settings["shards"] == there.settings["shards"]
+    if name == "auto":
+        ratios = [out.settings["expected"]["sdRatio"]["beta"] for out in (here, there)]
+        np.testing.assert_allclose(*ratios, rtol=ROUNDING)
 
 
 @pytest.mark.parametrize("hop", [1, 100])
@@ -171,6 +176,30 @@ def with_index(place):
 
     parts = [{"x": np.ones(50), "g": np.arange(50) % 3}, {"x": np.ones(50), "g": np.arange(50) % 4}]
     return sgldcv(gathered, shards(parts, executors=[place] * 2), {"group": np.zeros(3)}, integers=["g"], **RUN)
+
+
+def test_data_that_change_between_jobs_are_refused(places, tmp_path):
+    file = tmp_path / "x.npy"
+    np.save(file, PARTS[1]["x"])
+    data = shards([lambda: PARTS[0], lambda: PARTS[1] | {"x": np.load(file)}], executors=places)
+    sampler = sgmcmc.sgldcvSetup(logLik, data, PARAMS, seed=1, verbose=False)
+    np.save(file, PARTS[1]["x"] + 1)
+    sgmcmc.initSess(sampler, verbose=False)  # by what the worker has open
+    remote._data.clear()  # as if it were another worker
+    with pytest.raises(RuntimeError, match="must stay as they are; they have changed"):
+        sgmcmc.sgldcv(logLik, sampler._sampler.data, PARAMS, **RUN)
+
+
+def test_workers_close_what_nobody_needs(places):
+    remote._data.clear()
+    sampler = sgmcmc.sgldcvSetup(logLik, shards(PARTS, executors=places), PARAMS, seed=1, verbose=False)
+    sgmcmc.initSess(sampler, verbose=False)
+    assert len(remote._data) == 2
+    del sampler
+    gc.collect()
+    for place in places:
+        place.submit(int).result()
+    assert not remote._data
 
 
 def test_an_index_out_of_range_is_found_there(places):
