@@ -74,10 +74,9 @@ class Remote:
         """A checksum that is equal for equal data."""
         return self._checksum
 
-    def sampled(self, size: int, rng: np.random.Generator) -> Remote:
-        """`size` observations, drawn without replacement, which stay where they are."""
+    def some(self, indices: np.ndarray) -> Remote:
+        """The observations at sorted `indices`, which stay where they are."""
         assert self.workers is not None
-        indices = np.sort(rng.choice(self.size, size, replace=False))
         opening = self._opening.of(indices)
         return Remote(opening, self.workers, Facts(len(indices), self.layout, self.levels, opening.name))
 
@@ -126,13 +125,11 @@ class Remotes:
         """A checksum that is equal for equal data."""
         return hashlib.sha256(" ".join(part.checksum() for part in self.parts).encode()).hexdigest()[:16]
 
-    def sampled(self, size: int, rng: np.random.Generator) -> Remotes:
-        """`size` observations, drawn without replacement, of each shard its share, so that programs come again."""
-        shares = size * np.array([part.size for part in self.parts]) / self.size
-        counts = np.floor(shares).astype(int)
-        counts[np.argsort(counts - shares, kind="stable")[: size - counts.sum()]] += 1
-        drawn = [part.sampled(int(n), rng) for part, n in zip(self.parts, counts, strict=True) if n]
-        return Remotes(drawn, self.hop)
+    def some(self, indices: np.ndarray) -> Remotes:
+        """The observations at sorted `indices`, which stay where they are."""
+        at = np.split(indices, np.searchsorted(indices, self.starts[1:]))
+        parts = zip(self.parts, self.starts, at, strict=True)
+        return Remotes([part.some(here - start) for part, start, here in parts if len(here)], self.hop)
 
 
 class Unseen:

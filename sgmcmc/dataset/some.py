@@ -22,16 +22,22 @@ def most_of(data: Data) -> int:
 
 
 def some_of(data: Data, size: int, seed: int) -> Data:
-    """`size` observations, drawn without replacement.
+    """`size` observations, drawn without replacement; of each shard, if there are some, its share.
 
     The result is `data` itself if it has no more.
     """
     if size >= data.size:
         return data
-    rng = np.random.default_rng(seed)
-    if isinstance(data, Remote | Remotes):
-        return data.sampled(size, rng)
-    return Some(data, np.sort(rng.choice(data.size, size, replace=False)))
+    rng, sizes = np.random.default_rng(seed), data.shards.sizes if data.shards else [data.size]
+    starts, shares = np.cumsum(sizes) - sizes, size * np.array(sizes) / data.size
+    counts = np.floor(shares).astype(int)
+    counts[np.argsort(counts - shares, kind="stable")[: size - counts.sum()]] += 1
+    indices = [
+        start + np.sort(rng.choice(of_shard, n, replace=False))
+        for start, of_shard, n in zip(starts, sizes, counts, strict=True)
+    ]
+    at = np.concatenate(indices)
+    return data.some(at) if isinstance(data, Remote | Remotes) else Some(data, at)
 
 
 def of_some_rows(data: Data, size: int, function: Callable[[Any, Tree], Any], item: Any) -> Any:

@@ -65,6 +65,22 @@ def test_stays_of_all_lengths(hop, places):
     compare(here, there, ROUNDING)
 
 
+def test_a_part_of_the_data_is_the_same_wherever_it_is(places):
+    """Of 20,000 observations the search and the stepsize use parts: the settings agree to rounding."""
+    data = logistic_shards(by_column=True)
+    data = [
+        {key: np.concatenate([part[key] for part in data[at]]) for key in data[0]} for at in (slice(1), slice(1, 4))
+    ]
+    given = {"minibatchSize": 100, "nIters": 20, "seed": 1, "verbose": False}
+    here, there = (
+        sgldcv(logistic, shards(data, 5, executors), {"beta": np.zeros(4)}, **given) for executors in (None, places)
+    )
+    compare(here, there, ROUNDING)
+    here, there = (out.settings["expected"] for out in (here, there))
+    np.testing.assert_allclose(here["stepsize"], there["stepsize"], rtol=ROUNDING)
+    np.testing.assert_allclose(here["sdRatio"]["beta"], there["sdRatio"]["beta"], rtol=ROUNDING)
+
+
 def opened_apart(part, parent):
     assert os.getpid() != parent
     return part
