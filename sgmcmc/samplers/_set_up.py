@@ -9,6 +9,7 @@ from sgmcmc.core.parameters import numbered
 from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.schedules import exploring, first
 from sgmcmc.core.types import Dynamics, Gradient
+from sgmcmc.core.warn import warn_user
 from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.remote import Remotes
@@ -50,6 +51,11 @@ def set_up(
     model = model.giving_rows(moving_by_rows(model, minibatch, each) if may else frozenset())
     estimator = chosen.made(model, numbered(shapes))
     search = chosen.search or (AutomaticSearch() if curvature.at_mode or estimator.wants_mode else None)
+    if search is None and choices.data.shards is not None and choices.data.shards.hop > 1:
+        warn_user(
+            f"what the shards of {choices.sampler} do to the standard deviations of its draws is unknown, since there is "
+            "no search for a mode, at which they could be compared: use control variates, stepsize='auto' or hop=1."
+        )
     if remote:
         _require_stateless(choices, estimator, chosen.own, search)
     if choices.gibbs is not None:

@@ -11,7 +11,7 @@ from typing import Any
 class shards:  # noqa: N801 - reads as a function where it is used
     """Data in several places, for the argument `dataset`: a chain uses one of them at a time.
 
-    Each chain stays on a shard for `hop` iterations and then hops to another, which is
+    Each chain stays on a shard for `hop` iterations and then hops to another [1]_, which is
     shard k with probability N_k / N. Its minibatches are drawn within the shard, and the
     n observations have the weight N/n in the sum over all N. The search for the mode and
     all passes over the observations use all shards.
@@ -25,7 +25,8 @@ class shards:  # noqa: N801 - reads as a function where it is used
     chain hops often. The error is predicted at the mode, from the shards' curvatures, and
     a run warns if it is larger than `tolerance`. Without control variates the sums of the
     shards' own gradients matter too, and the same error is much larger. There is no
-    prediction without a mode, nor for more than 2000 elements of the parameters.
+    prediction without a search for a mode, nor for more than 500 elements of the
+    parameters.
 
     Parameters
     ----------

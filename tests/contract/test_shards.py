@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -256,6 +257,16 @@ def test_random_shards_are_not_warned_of():
     out = sgldcv(logistic, data, {"beta": np.zeros(4)}, minibatchSize=500, nIters=10, seed=1, verbose=False)
     ratios = np.array(out.settings["expected"]["sdRatio"]["beta"])
     assert (np.abs(ratios - 1.04) < 0.01).all()
+
+
+def test_what_cannot_be_predicted_is_said():
+    given = {"stepsize": 1e-5, "minibatchSize": 40, "seed": 1}
+    with pytest.warns(UserWarning, match="what the shards of sgld do to the standard deviations of its draws is unk"):
+        sgmcmc.sgldSetup(logLik, shards(PARTS), PARAMS, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sgmcmc.sgldSetup(logLik, shards(PARTS, hop=1), PARAMS, **given)
+        sgmcmc.sgldcvSetup(logLik, shards(PARTS), PARAMS, **given)
 
 
 @pytest.mark.parametrize("estimator", [saga, svrg])
