@@ -53,8 +53,8 @@ def set_up(
     search = chosen.search or (AutomaticSearch() if curvature.at_mode or estimator.wants_mode else None)
     if search is None and choices.data.shards is not None and choices.data.shards.hop > 1:
         warn_user(
-            f"what the shards of {choices.sampler} do to the standard deviations of its draws is unknown, since there is "
-            "no search for a mode, at which they could be compared: use control variates, stepsize='auto' or hop=1."
+            f"what the shards of {choices.sampler} do to the standard deviations of its draws is unknown, since there "
+            "is no search for a mode, at which they could be compared: use control variates, stepsize='auto' or hop=1."
         )
     if remote:
         _require_stateless(choices, estimator, chosen.own, search)
