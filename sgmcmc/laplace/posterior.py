@@ -78,6 +78,14 @@ class Posterior:
         """The parameters {name: [*shape]} in a tensor [D]."""
         return split(theta, self.elements)
 
+    def arrays(self, flat: np.ndarray) -> dict[str, np.ndarray]:
+        """The elements [D] as arrays, {name: [*shape]}."""
+        return {name: flat[e.start : e.stop].reshape(e.shape) for name, e in self.elements.items()}
+
+    def names(self, which: np.ndarray) -> list[str]:
+        """The parameters with some of these elements, bool [D]."""
+        return [name for name, e in self.elements.items() if which[e.start : e.stop].any()]
+
     def value_and_gradient(self, theta: np.ndarray, title: str = "", verbose: bool = False) -> tuple[float, np.ndarray]:
         """The log posterior and its gradient, [D]."""
         value, gradient = self._sum(_first, theta, title=title, verbose=verbose)

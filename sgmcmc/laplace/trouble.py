@@ -37,7 +37,7 @@ def warn_if_far(
     if far <= FAR and not lost:
         return
     before = here if first is None else np.abs(_diagonal(first))
-    grown = _names(posterior, here > GREW * before)
+    grown = posterior.names(here > GREW * before)
     if grown:
         warn_user(
             f"the search for the mode of {of} did not arrive, and on its way the curvature in {grown} grew more than a "
@@ -83,7 +83,7 @@ def require_curvature(of: str, posterior: Posterior, theta: np.ndarray, precisio
         without = (np.abs(of_data) < SLIGHT * scores) & (scores > np.abs(of_prior))
     if without.any():
         raise ValueError(
-            f"logLik of {of} has no usable curvature at the mode in {_names(posterior, without)}, from which 'auto' "
+            f"logLik of {of} has no usable curvature at the mode in {posterior.names(without)}, from which 'auto' "
             "would find a stepsize or a preconditioner: it is flat there, or has a kink, as an absolute value or a "
             "quantile loss has. Give a number as stepsize, which tune can find, with preconditioner=None or one of "
             "your own; or begin at other params, if it is flat only here; or use a smooth logLik."
@@ -105,12 +105,8 @@ def _along(posterior: Posterior, white: Whitening, gradient: np.ndarray) -> list
     """The parameters that have most of the Newton step, in units of their own standard deviations."""
     sds = np.sqrt((white.root**2).sum(axis=1)) if white.root.ndim == 2 else white.root
     step = np.abs(white.to_theta(white.of_gradient(gradient))) / sds
-    return _names(posterior, step > step.max() / 2)
+    return posterior.names(step > step.max() / 2)
 
 
 def _diagonal(precision: np.ndarray) -> np.ndarray:
     return np.diag(precision) if precision.ndim == 2 else precision
-
-
-def _names(posterior: Posterior, which: np.ndarray) -> list[str]:
-    return [name for name, e in posterior.elements.items() if which[e.start : e.stop].any()]

@@ -29,11 +29,8 @@ class Tuning(NamedTuple):
         """The tuning as arrays, for a checkpoint."""
         values = {"stepsize": self.stepsize, "error": self.error, "iterations": self.iterations}
         arrays: dict[str, Any] = {name: np.float64(value) for name, value in values.items()}
-        sds, ratios = (
-            {name: flat[e.start : e.stop].reshape(e.shape) for name, e in posterior.elements.items()}
-            for flat in (self.sds, self.ratios)
-        )
-        return arrays | {"minibatchSize": np.int64(self.minibatch_size), "sd": sds, "sdRatio": ratios}
+        of_elements = {"sd": posterior.arrays(self.sds), "sdRatio": posterior.arrays(self.ratios)}
+        return arrays | {"minibatchSize": np.int64(self.minibatch_size)} | of_elements
 
 
 def tuned(

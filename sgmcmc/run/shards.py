@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sgmcmc.core.coordinates import DENSE, DIAGONAL
-from sgmcmc.core.parameters import joined
 from sgmcmc.core.schedules import first
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.core.warn import warn_user
@@ -39,10 +38,10 @@ def with_shards(sampler: ProductSampler, mode: Mode, preconditioner: Tree, tunin
     root = _root(sampler, posterior, precision, preconditioner, float(tuning["stepsize"]) if tuning else None)
     ratios = sd_ratios(shards, root, hop)
     if not np.abs(ratios - 1).max() <= (sampler.curvature.tolerance or TOLERANCE):
-        _warn(sampler, posterior, ratios, hop, sd_ratios(shards, root, 1))
+        _warn(sampler, posterior, ratios, sd_ratios(shards, root, 1) if hop > 1 else None)
     if not tuning or not np.isfinite(ratios).all():
         return tuning
-    of_each = {name: ratios[e.start : e.stop].reshape(e.shape) for name, e in posterior.elements.items()}
+    of_each = posterior.arrays(ratios)
     return tuning | {key: {name: x * of_each[name] for name, x in tuning[key].items()} for key in ("sd", "sdRatio")}
 
 
@@ -69,7 +68,7 @@ def _root(
     if DENSE in preconditioner:
         root = preconditioner[DENSE].numpy().astype(np.float64)
     elif preconditioner:
-        root = np.diag(joined(preconditioner[DIAGONAL]).numpy().astype(np.float64))
+        root = np.diag(posterior.flat(preconditioner[DIAGONAL]))
     in_root = np.einsum("ji,jk,ki->i", root, precision, root)
     moved = np.empty(posterior.size)
     for name, e in posterior.elements.items():
@@ -78,12 +77,13 @@ def _root(
     return root * np.sqrt(moved)
 
 
-def _warn(sampler: ProductSampler, posterior: Posterior, ratios: np.ndarray, hop: int, if_one: np.ndarray) -> None:
-    worst = int(np.argmax(ratios))
-    name = next(name for name, e in posterior.elements.items() if e.start <= worst < e.stop)
-    large = f"up to {ratios[worst] - 1:.0%} too large" if np.isfinite(ratios[worst]) else "without bound"
+def _warn(sampler: ProductSampler, posterior: Posterior, ratios: np.ndarray, if_one: np.ndarray | None) -> None:
+    """Warn of these ratios; `if_one` are those of hops in each iteration, if hops are less often."""
+    most = ratios.max()
+    name = posterior.names(ratios == most)[0]
+    large = f"up to {most - 1:.0%} too large" if np.isfinite(most) else "without bound"
     cures = ["decrease stepsize", "deal the observations to shards at random"]
-    if hop > 1:
+    if if_one is not None:
         cures.insert(0, f"hop more often (with hop=1 it would be {if_one.max() - 1:.0%})")
     if not sampler.gradient.centred:
         cures.append("use control variates")

@@ -251,6 +251,24 @@ def test_the_prediction_is_what_chains_on_shards_do(name):
     assert ("use control variates" in said) == (sampler is sgld)
 
 
+def test_the_prediction_knows_every_preconditioner():
+    """The four columns are independent, so that the two forms are nearly the same."""
+    data, params = shards(logistic_shards(by_column=True), 20), {"beta": np.zeros(3), "last": np.zeros([])}
+
+    def by_parts(params, dataset):
+        return logistic({"beta": tf.concat([params["beta"], params["last"][None]], axis=0)}, dataset)
+
+    with pytest.warns(UserWarning, match="the shards of sgldcv differ so much"):
+        dense, diagonal = (
+            sgldcv(by_parts, data, params, preconditioner=form, minibatchSize=500, nIters=10, seed=1, verbose=False)
+            for form in ("dense", "diagonal")
+        )
+    for name in params:
+        dense_ratio, ratio = (np.array(out.settings["expected"]["sdRatio"][name]) for out in (dense, diagonal))
+        np.testing.assert_allclose(ratio, dense_ratio, rtol=0.03)
+    assert np.max(dense.settings["expected"]["sdRatio"]["beta"]) > 1.15
+
+
 @pytest.mark.filterwarnings("error:the shards")
 def test_random_shards_are_not_warned_of():
     data = shards(logistic_shards(by_column=False), hop=100)
