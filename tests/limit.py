@@ -17,9 +17,8 @@ _BEGAN = pytest.StashKey[float]()
 
 
 def _spent() -> float:
-    times = psutil.Process().cpu_times()
-    ended = times.user + times.system + times.children_user + times.children_system
-    return ended + sum(map(_spent_by, psutil.Process().children(recursive=True)))
+    here = psutil.Process()
+    return sum(map(_spent_by, [here, *here.children(recursive=True)]))
 
 
 def _spent_by(process: psutil.Process) -> float:
@@ -44,8 +43,10 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    if call.when != "teardown" or not report.passed:
+        return report
     seconds, limit = _spent() - item.stash[_BEGAN], float(item.config.getini(LIMIT))
-    if call.when == "teardown" and report.passed and seconds > limit:
+    if seconds > limit:
         report.outcome = "failed"
         report.longrepr = f"took {seconds:.1f} s of processor time; a test may take {limit:g}"
     return report
