@@ -1,6 +1,6 @@
 """What shards do to a chain: means and standard deviations beside those of chains on all data, and what was predicted.
 
-    python benchmarks/shards.py covertype_subset.npz --output TABLE.md      # about ten minutes
+    python benchmarks/shards.py covertype_subset.npz --output TABLE.md      # six minutes
 
 The logistic regression of `covertype.py`, with 55 coefficients, on 20,000 observations in four shards: dealt at random,
 or sorted by the first number, the elevation, so that kinds of soil and of wilderness are in some shards only. `sgldcv`
@@ -21,6 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from automatic import normal_prior
 from covertype import load, log_lik
+from executors import table
 
 import sgmcmc
 
@@ -82,11 +83,10 @@ def main() -> None:
                 f"{seconds:.0f}",
             ])  # fmt: skip
             print(rows[-1], flush=True)
-    lines = [HEADER, ["---"] * len(HEADER), *rows]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-    print(table)
+    found = table([HEADER, *rows]) + "\n"
+    print(found)
     if arguments.output:
-        arguments.output.write_text(table)
+        arguments.output.write_text(found)
 
 
 def r_hat(out: sgmcmc.Draws) -> np.ndarray:

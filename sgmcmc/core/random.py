@@ -209,7 +209,7 @@ class Stream:
         {0, ..., bound - 1} are permuted again until they fall inside ("cycle walking"); because a^2 exceeds bound by
         less than 2a + 1, that is rare when bound is large.
         """
-        side = tf.cast(tf.math.ceil(tf.sqrt(tf.cast(bound, tf.float64))), tf.uint32)
+        side = u32(_side(bound))
         rounds = 6 if (bound if least is None else least) > 4096 else 12
         words, _ = self.bits(counters, tf.range(rounds))
         round_keys = tf.unstack(words[..., None], axis=2)  # each [K, C, 1]
@@ -223,6 +223,13 @@ class Stream:
         # The first round is one of the loop, so that XLA compiles the permutation once.
         x, _ = tf.while_loop(lambda _, outside: tf.reduce_any(outside), permute, (x, tf.ones(x.shape, tf.bool)))
         return tf.bitcast(x, tf.int32)
+
+
+def _side(bound: int | tf.Tensor) -> int | tf.Tensor:
+    """ceil(sqrt(bound)); of a number without operations, which take time to trace."""
+    if isinstance(bound, int | np.integer):
+        return int(np.ceil(np.sqrt(bound)))
+    return tf.math.ceil(tf.sqrt(tf.cast(bound, tf.float64)))
 
 
 @traced_once

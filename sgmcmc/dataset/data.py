@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -22,18 +24,24 @@ class Shards(NamedTuple):
     @property
     def starts(self) -> np.ndarray:
         """The first observation of each."""
-        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+        return np.cumsum(self.sizes) - self.sizes
 
 
 class Data(Protocol):
-    """N observations that can be fetched as packed rows; `InMemory`, `Elsewhere` or `Joined`."""
+    """N observations that can be fetched as packed rows, such as `InMemory` or `Elsewhere`."""
 
     size: int
     layout: Layout
     levels: dict[str, list[Level]]
     in_memory: bool  # whether reading is no more than copying
-    workers: Workers | None  # who makes passes over all of them, if not this process
-    shards: Shards | None  # if the chains use one place after the other
+
+    @property
+    def workers(self) -> Workers | None:
+        """Who makes passes over all of them, if not this process."""
+
+    @property
+    def shards(self) -> Shards | None:
+        """Where they are, if chains use one place after the other."""
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
@@ -43,6 +51,11 @@ class Data(Protocol):
 
     def checksum(self) -> str:
         """A checksum that is equal for equal data."""
+
+
+def checksum_of(parts: Sequence[Data]) -> str:
+    """The checksum of several data together."""
+    return hashlib.sha256(" ".join(part.checksum() for part in parts).encode()).hexdigest()[:16]
 
 
 def block_size(data: Data) -> int:

@@ -160,8 +160,7 @@ class FullPass:
         if isinstance(data, Remotes):
             if not self._of_parts:
                 self._of_parts = [FullPass(part, self._of_block, self._size) for part in data.parts]
-            pairs = zip(data.parts, self._of_parts, strict=True)
-            return [(part.workers, of_part) for part, of_part in pairs if part.workers is not None]
+            return [(part.workers, of_part) for part, of_part in zip(data.parts, self._of_parts, strict=True)]
         if data.workers is None or (data.size * data.layout.row_bytes < WORTH and not isinstance(data, Remote)):
             return []
         return [(data.workers, self)]

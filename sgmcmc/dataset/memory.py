@@ -48,10 +48,7 @@ class InMemory:
         words = aligned_zeros(sum(shards.sizes), parts[0].layout.width)
         for part, start in zip(parts, shards.starts, strict=True):
             part.read(0, words[start : start + part.size])
-        data = cls.__new__(cls)
-        data._hold(words, parts[0].layout, parts[0].levels)
-        data.shards = shards
-        return data
+        return cls._of_words(words, parts[0].layout, parts[0].levels, shards)
 
     @classmethod
     def _of_words(

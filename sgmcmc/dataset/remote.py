@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import uuid
 import warnings
@@ -17,7 +16,7 @@ import numpy as np
 from sgmcmc.core.checksum import checksum
 from sgmcmc.core.executors import Executor, Future, Workers, tell
 from sgmcmc.core.warn import warn_user
-from sgmcmc.dataset.data import Data, Shards
+from sgmcmc.dataset.data import Data, Shards, checksum_of
 from sgmcmc.dataset.layout import Layout
 from sgmcmc.dataset.memory import Some
 from sgmcmc.dataset.tables import Level
@@ -48,27 +47,37 @@ class Opening(NamedTuple):
         return Opening(f"{self.name} {checksum(indices)}", partial(_some, self, indices))
 
 
-class Remote:
-    """The observations of one shard, as far as they are known here; in a job of its workers, the observations."""
+class NotHere:
+    """Observations that cannot be read in this process."""
 
     in_memory = False
+    workers: Workers | None = None
     shards: Shards | None = None
 
-    def __init__(self, opening: Opening, workers: Workers, facts: Facts) -> None:
-        self.size, self.layout, self.levels, self._checksum, _ = facts
-        self.workers: Workers | None = workers
-        self._opening = opening
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return opened, (self._opening,)
-
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Refuse to: the observations are not here."""
+        """Refuse to."""
         raise _not_here()
 
     def read(self, start: int, out: np.ndarray) -> None:
-        """Refuse to: the observations are not here."""
+        """Refuse to."""
         raise _not_here()
+
+    def checksum(self) -> str:
+        """Refuse to, if it is not known."""
+        raise _not_here()
+
+
+class Remote(NotHere):
+    """The observations of one shard, as far as they are known here; in a job of its workers, the observations."""
+
+    workers: Workers
+
+    def __init__(self, opening: Opening, workers: Workers, facts: Facts) -> None:
+        self.size, self.layout, self.levels, self._checksum, _ = facts
+        self.workers, self._opening = workers, opening
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return opened, (self._opening,)
 
     def checksum(self) -> str:
         """A checksum that is equal for equal data."""
@@ -76,13 +85,11 @@ class Remote:
 
     def some(self, indices: np.ndarray) -> Remote:
         """The observations at sorted `indices`, which stay where they are."""
-        assert self.workers is not None
         opening = self._opening.of(indices)
         return Remote(opening, self.workers, Facts(len(indices), self.layout, self.levels, opening.name))
 
     def asked(self, function: Callable[[Data, Any], Any], item: Any) -> Any:
         """``function(data, item)`` of the observations, by a worker."""
-        assert self.workers is not None
         return next(iter(self.workers.each(_answer, Question(self, function, item), [None])))
 
 
@@ -98,60 +105,34 @@ def _answer(question: Question, item: None) -> Any:
     return question.function(question.data, question.item)
 
 
-class Remotes:
+class Remotes(NotHere):
     """The observations of several remote shards, as one."""
 
-    in_memory = False
-    workers: Workers | None = None
+    shards: Shards
 
     def __init__(self, parts: Sequence[Remote], hop: int) -> None:
-        at = Shards([part.size for part in parts], hop)
-        self.parts, self.starts, self.hop, self.size = list(parts), at.starts, hop, sum(at.sizes)
-        self.layout, self.levels = parts[0].layout, parts[0].levels
-        self.shards: Shards | None = at
+        self.parts, self.shards = list(parts), Shards([part.size for part in parts], hop)
+        self.layout, self.levels, self.size = parts[0].layout, parts[0].levels, sum(self.shards.sizes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Unseen, (self.size, self.layout, self.levels, self.shards)
 
-    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Refuse to: the observations are not here."""
-        raise _not_here()
-
-    def read(self, start: int, out: np.ndarray) -> None:
-        """Refuse to: the observations are not here."""
-        raise _not_here()
-
     def checksum(self) -> str:
         """A checksum that is equal for equal data."""
-        return hashlib.sha256(" ".join(part.checksum() for part in self.parts).encode()).hexdigest()[:16]
+        return checksum_of(self.parts)
 
     def some(self, indices: np.ndarray) -> Remotes:
         """The observations at sorted `indices`, which stay where they are."""
-        at = np.split(indices, np.searchsorted(indices, self.starts[1:]))
-        parts = zip(self.parts, self.starts, at, strict=True)
-        return Remotes([part.some(here - start) for part, start, here in parts if len(here)], self.hop)
+        starts = self.shards.starts
+        parts = zip(self.parts, starts, np.split(indices, np.searchsorted(indices, starts[1:])), strict=True)
+        return Remotes([part.some(here - start) for part, start, here in parts if len(here)], self.shards.hop)
 
 
-class Unseen:
+class Unseen(NotHere):
     """What a worker of one shard knows of all of them."""
 
-    in_memory = False
-    workers: Workers | None = None
-
-    def __init__(self, size: int, layout: Layout, levels: dict[str, list[Level]], shards: Shards | None) -> None:
+    def __init__(self, size: int, layout: Layout, levels: dict[str, list[Level]], shards: Shards) -> None:
         self.size, self.layout, self.levels, self.shards = size, layout, levels, shards
-
-    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Refuse to: the observations are not here."""
-        raise _not_here()
-
-    def read(self, start: int, out: np.ndarray) -> None:
-        """Refuse to: the observations are not here."""
-        raise _not_here()
-
-    def checksum(self) -> str:
-        """None is known."""
-        raise _not_here()
 
 
 def remotes(opens: Sequence[Open], executors: Sequence[Executor]) -> list[Remote]:

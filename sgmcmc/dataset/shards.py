@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from sgmcmc.core.executors import Workers
-from sgmcmc.dataset.data import Data, Shards
+from sgmcmc.dataset.data import Data, Shards, checksum_of
 from sgmcmc.dataset.remote import Remotes
 
 
@@ -18,7 +17,6 @@ class Joined:
 
     in_memory = False
     workers: Workers | None = None
-    shards: Shards | None = None
 
     def __init__(self, parts: Sequence[Data], shards: Shards) -> None:
         self.parts, self.shards, self.size = list(parts), shards, sum(shards.sizes)
@@ -47,7 +45,7 @@ class Joined:
 
     def checksum(self) -> str:
         """A checksum that is equal for equal data."""
-        return hashlib.sha256(" ".join(part.checksum() for part in self.parts).encode()).hexdigest()[:16]
+        return checksum_of(self.parts)
 
 
 class Shard:
@@ -71,6 +69,33 @@ class Shard:
     def checksum(self) -> str:
         """A checksum that is equal for equal data."""
         return f"{self._data.checksum()} from {self._start} on, {self.size}"
+
+
+class OnShard:
+    """All N observations, of which only those of one shard, `size` of them from `start` on, can be fetched."""
+
+    in_memory = False
+    workers: Workers | None = None
+    shards: Shards | None = None
+
+    def __init__(self, shard: Data, start: int, n_data: int) -> None:
+        self._shard, self._start, self.size = shard, start, n_data
+        self.layout, self.levels = shard.layout, shard.levels
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
+        here = indices - self._start
+        if len(here) and not (here.min() >= 0 and here.max() < self._shard.size):
+            raise IndexError("a chain has left the shard that it is on")
+        self._shard.take(here, out)
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        """Write the packed observations from `start` on to `out`, [m, width]."""
+        self.take(np.arange(start, start + len(out)), out)
+
+    def checksum(self) -> str:
+        """That of the shard."""
+        return self._shard.checksum()
 
 
 def shards_of(data: Data) -> Iterator[Data]:

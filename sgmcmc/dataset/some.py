@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.core.types import Tree
-from sgmcmc.dataset.data import Data
+from sgmcmc.dataset.data import Data, Shards
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 from sgmcmc.dataset.memory import Some
 from sgmcmc.dataset.remote import Remote, Remotes
@@ -28,16 +28,13 @@ def some_of(data: Data, size: int, seed: int) -> Data:
     """
     if size >= data.size:
         return data
-    rng, sizes = np.random.default_rng(seed), data.shards.sizes if data.shards else [data.size]
-    starts, shares = np.cumsum(sizes) - sizes, size * np.array(sizes) / data.size
+    rng, shards = np.random.default_rng(seed), data.shards or Shards([data.size], 1)
+    shares = size * np.array(shards.sizes) / data.size
     counts = np.floor(shares).astype(int)
     counts[np.argsort(counts - shares, kind="stable")[: size - counts.sum()]] += 1
-    indices = [
-        start + np.sort(rng.choice(of_shard, n, replace=False))
-        for start, of_shard, n in zip(starts, sizes, counts, strict=True)
-    ]
-    at = np.concatenate(indices)
-    return data.some(at) if isinstance(data, Remote | Remotes) else Some(data, at)
+    of_each = zip(shards.starts, shards.sizes, counts, strict=True)
+    indices = np.concatenate([start + np.sort(rng.choice(n_data, n, replace=False)) for start, n_data, n in of_each])
+    return data.some(indices) if isinstance(data, Remote | Remotes) else Some(data, indices)
 
 
 def of_some_rows(data: Data, size: int, function: Callable[[Any, Tree], Any], item: Any) -> Any:

@@ -7,19 +7,20 @@ a job is its iterations on one shard, from one state to another.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.executors import Future, Workers
+from sgmcmc.core.executors import Future
 from sgmcmc.core.random import Purpose, Stream
 from sgmcmc.core.streams import OF_CHAINS, OF_MINIBATCHES
 from sgmcmc.core.types import Mode, Tree
-from sgmcmc.dataset.data import Data, Shards
+from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.remote import Remote, Remotes
+from sgmcmc.dataset.shards import OnShard
 from sgmcmc.kernel.iterations import FOUND
 from sgmcmc.minibatch.within_shards import shard_of
 from sgmcmc.run.feed import BLOCK_BYTES, Fetch
@@ -53,9 +54,9 @@ class Tour(Loop):
     ) -> None:
         data = prepared.data
         assert isinstance(data, Remotes)
-        self._hop: int = data.hop
+        self._hop: int = data.shards.hop
         self._parts: list[Remote] = data.parts
-        self._sizes = [part.size for part in data.parts]
+        self._sizes: list[int] = data.shards.sizes
         self._chains: range = sampler.chains
         # Blocks of minibatches must not go beyond a stay.
         of_iteration = sampler.minibatch.size * sampler.leaps * data.layout.row_bytes
@@ -71,7 +72,7 @@ class Tour(Loop):
         one = sampler.of_chains(sampler.chains[:1])
         self._visits: list[Visit] = [
             Visit(_on(one, OnShard(part, int(start), data.size)), found, prepared.mode, keep, length)
-            for part, start in zip(data.parts, data.starts, strict=True)
+            for part, start in zip(data.parts, data.shards.starts, strict=True)
         ]
 
     def advance(self, leaves: list[tf.Tensor], stretch: Stretch) -> Outcome:
@@ -83,9 +84,7 @@ class Tour(Loop):
             for shard in np.unique(where):
                 chains = np.flatnonzero(where == shard)
                 legs = [Leg([x[c : c + 1] for x in arrays], self._keys[:, c : c + 1], stretch) for c in chains]
-                workers = self._parts[shard].workers
-                assert workers is not None
-                begun = stack.enter_context(workers.begun(_made, self._visits[shard], legs))
+                begun = stack.enter_context(self._parts[shard].workers.begun(_made, self._visits[shard], legs))
                 futures |= dict(zip(chains, begun, strict=True))
             made = [self._result(futures[c], c, where[c]) for c in range(len(where))]
         after = [tf.concat(of_chains, axis=0) for of_chains in zip(*(one.leaves for one in made), strict=True)]
@@ -118,22 +117,22 @@ class Leg(NamedTuple):
     stretch: Stretch
 
 
+@dataclass
 class Visit:
     """What the worker of a shard needs to know of all chains, and what it compiles for them once."""
 
-    def __init__(self, sampler: ProductSampler, found: Tree, mode: Mode | None, keep: Keep | None, length: int) -> None:
-        self._given = sampler, found, mode, keep, length
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._given
+    sampler: ProductSampler
+    found: Tree
+    mode: Mode | None
+    keep: Keep | None
+    length: int  # iterations in a block
 
     @cached_property
     def loop(self) -> Loop:
         """The loop of a single chain."""
-        sampler, found, mode, keep, length = self._given
-        prepared = sampler.prepared(found, mode)
-        recorder = NOTHING if keep is None else keep.recorder(prepared.kernel, 1)
-        return Loop(prepared, recorder, Fetch.WHEN_NEEDED, length)
+        prepared = self.sampler.prepared(self.found, self.mode)
+        recorder = NOTHING if self.keep is None else self.keep.recorder(prepared.kernel, 1)
+        return Loop(prepared, recorder, Fetch.WHEN_NEEDED, self.length)
 
 
 def _made(visit: Visit, leg: Leg) -> Outcome:
@@ -145,33 +144,3 @@ def _made(visit: Visit, leg: Leg) -> Outcome:
 
 def _on(sampler: ProductSampler, data: Data) -> ProductSampler:
     return replace(sampler, data=data, model=sampler.model.over(data))
-
-
-class OnShard:
-    """All N observations, of which only those of one shard, `size` of them from `start` on, can be fetched."""
-
-    in_memory = False
-    workers: Workers | None = None
-    shards: Shards | None = None
-
-    def __init__(self, shard: Data, start: int, n_data: int) -> None:
-        self._shard, self._start, self.size = shard, start, n_data
-        self.layout, self.levels = shard.layout, shard.levels
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._shard, self._start, self.size)
-
-    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
-        here = indices - self._start
-        if len(here) and not (here.min() >= 0 and here.max() < self._shard.size):
-            raise IndexError("a chain has left the shard that it is on")
-        self._shard.take(here, out)
-
-    def read(self, start: int, out: np.ndarray) -> None:
-        """Write the packed observations from `start` on to `out`, [m, width]."""
-        self.take(np.arange(start, start + len(out)), out)
-
-    def checksum(self) -> str:
-        """That of the shard."""
-        return self._shard.checksum()

@@ -89,7 +89,8 @@ def sums_of(trial: Trial, start: Mapping[str, np.ndarray]) -> Sums | Told:
 def _tested(data: Data, given: tuple[Trial, Mapping[str, np.ndarray]]) -> Told:
     trial, start = given
     sums = sums_of(replace(trial, data=data), start)
-    return Told(sums.add_up(), sums.are_means())
+    adds_up = sums.add_up()
+    return Told(adds_up, not adds_up and sums.are_means())
 
 
 def require_sum(name: str, sums: Sums | Told, of: str) -> None:

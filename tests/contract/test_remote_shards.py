@@ -65,12 +65,14 @@ def test_stays_of_all_lengths(hop, places):
     compare(here, there, ROUNDING)
 
 
+def two_logistic_shards():
+    first, *others = logistic_shards(by_column=True)
+    return [first, {key: np.concatenate([part[key] for part in others]) for key in first}]
+
+
 def test_a_part_of_the_data_is_the_same_wherever_it_is(places):
     """Of 20,000 observations the search and the stepsize use parts: the settings agree to rounding."""
-    data = logistic_shards(by_column=True)
-    data = [
-        {key: np.concatenate([part[key] for part in data[at]]) for key in data[0]} for at in (slice(1), slice(1, 4))
-    ]
+    data = two_logistic_shards()
     given = {"minibatchSize": 100, "nIters": 20, "seed": 1, "verbose": False}
     here, there = (
         sgldcv(logistic, shards(data, 5, executors), {"beta": np.zeros(4)}, **given) for executors in (None, places)
@@ -111,8 +113,7 @@ class Listening:
 
 def test_no_number_of_an_observation_leaves_its_worker(places, tmp_path):
     """Not one of 80,000 numbers is in the bytes that the jobs of a stored run return, in which its draws are found."""
-    data, listening = logistic_shards(by_column=True), [Listening(place) for place in places]
-    data = [data[0], {key: np.concatenate([part[key] for part in data[1:]]) for key in data[0]}]
+    data, listening = two_logistic_shards(), [Listening(place) for place in places]
     out = sgldcv(
         logistic, shards(data, 5, listening), {"beta": np.zeros(4)}, preconditioner="dense", minibatchSize=100,
         nIters=100, nChains=2, dtype="float64", storage=tmp_path / "run.zarr", seed=1, verbose=False,
