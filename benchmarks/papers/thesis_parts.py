@@ -65,8 +65,8 @@ def heavy_tails(rng: np.random.Generator) -> Target:
         square = inverse[0, 0] * u**2 + 2 * inverse[0, 1] * u * v + inverse[1, 1] * v**2
         return (-(NU + 2) / 2 * np.log1p(square / NU)).sum(axis=1)
 
-    steps = 10.0 ** np.arange(-4.5, -2.4, 0.25)
-    return Target(x, logLik, None, on_grid, lambda points: np.zeros(len(points)), 2.0, {"sgld": steps, "sghmc": steps})
+    steps = {"sgld": 10.0 ** np.arange(-6.0, -3.4, 0.25), "sghmc": 10.0 ** np.arange(-7.0, -4.4, 0.25)}
+    return Target(x, logLik, None, on_grid, lambda points: np.zeros(len(points)), 2.0, steps)
 
 
 def two_modes(rng: np.random.Generator) -> Target:
@@ -86,8 +86,8 @@ def two_modes(rng: np.random.Generator) -> Target:
     def prior(points: np.ndarray) -> np.ndarray:
         return -0.5 * (points**2).sum(axis=1) / MIXTURE_PRIOR_VARIANCE
 
-    steps = 10.0 ** np.arange(-6.0, -3.4, 0.25)
-    return Target(x, logLik, logPrior, on_grid, prior, 2.0, {"sgld": steps, "sghmc": steps})
+    steps = {"sgld": 10.0 ** np.arange(-6.0, -3.9, 0.25), "sghmc": 10.0 ** np.arange(-7.5, -5.4, 0.25)}
+    return Target(x, logLik, logPrior, on_grid, prior, 2.0, steps)
 
 
 def warped(rng: np.random.Generator) -> Target:
@@ -107,7 +107,7 @@ def warped(rng: np.random.Generator) -> Target:
     def prior(points: np.ndarray) -> np.ndarray:
         return -0.5 * (points**2).sum(axis=1) / WARPED_PRIOR_SD**2
 
-    steps = 10.0 ** np.arange(-5.0, -2.4, 0.25)
+    steps = 10.0 ** np.arange(-5.0, -2.9, 0.25)
     return Target(x, logLik, logPrior, on_grid, prior, 25.0, {"sgld": steps, "sghmc": steps})
 
 
@@ -202,19 +202,21 @@ def by_dimension(size: int, n_draws: int, burn_in: int) -> dict[str, list[float]
         draws = [rng.multivariate_normal(part.mean(axis=0), covariance / len(part) / power, size=n) for part in parts]
         return combine(draws, method, seed=run)
 
-    steps = 10.0 ** np.arange(-5.0, -2.9, 0.25)
-    target = Target(x, logLik, None, None, None, 0.0, {"sgld": steps, "sghmc": steps})  # type: ignore[arg-type]
+    steps = {"sgld": 10.0 ** np.arange(-5.5, -2.9, 0.25), "sghmc": 10.0 ** np.arange(-7.0, -4.4, 0.25)}
+    target = Target(x, logLik, None, None, None, 0.0, steps)  # type: ignore[arg-type]
     found = {}
     for name in ("sgld", "sghmc"):
-        of_steps = []
-        for stepsize in steps:
+        of_steps = {}
+        for stepsize in steps[name]:
             try:
                 chains = runs_of(name, target, float(stepsize), x, n_draws, burn_in)
             except Exception as error:
                 print(f"{name}, D = {size}, stepsize {stepsize:.2g}: {type(error).__name__}")
                 continue
-            of_steps.append([gaussianKL(chain, *exact_moments) for chain in chains])
-        found[name] = min(of_steps, key=lambda values: float(np.median(values)))
+            of_steps[float(stepsize)] = [gaussianKL(chain, *exact_moments) for chain in chains]
+        best = min(of_steps, key=lambda eps: float(np.median(of_steps[eps])))
+        print(f"{name}, D = {size}: best stepsize {best:.2g}")
+        found[name] = of_steps[best]
     return found | {
         method: [gaussianKL(of_parts(method, run), *exact_moments) for run in range(RUNS)] for method in METHODS
     }

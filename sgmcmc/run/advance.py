@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -49,7 +49,13 @@ class Storage(Protocol):
 class Watcher(Protocol):
     """Who is told how far a run is."""
 
-    def reached(self, done: int, log_density: np.ndarray) -> None:
+    def __enter__(self) -> Any:
+        """Begin."""
+
+    def __exit__(self, *_: Any) -> None:
+        """End."""
+
+    def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
         """So many iterations are done; KeyboardInterrupt asks the run to end here."""
 
 

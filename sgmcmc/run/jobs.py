@@ -17,7 +17,7 @@ import numpy as np
 
 from sgmcmc.core.executors import Executor, Future
 from sgmcmc.core.parcel import Parcel
-from sgmcmc.core.progress import Progress
+from sgmcmc.run.advance import Watcher
 from sgmcmc.run.sampled import Sampled, joined, most
 from sgmcmc.run.worker import STOP, sample
 
@@ -65,12 +65,15 @@ class Jobs:
         None makes one job after the other in this process.
     groups : sequence of range
         The numbers of the chains of each job.
+    earlier : Sampled or None
+        What all chains have left in memory before they go on.
     """
 
     executor: Executor | None
     groups: Sequence[range]
+    earlier: Sampled | None = None
 
-    def made(self, run: Run, progress: Progress, show: Callable[[], None] | None = None) -> Outcome:
+    def made(self, run: Run, progress: Watcher, show: Callable[[], None] | None = None) -> Outcome:
         """Have all chains of a run made, until they are done, one fails or Ctrl-C comes.
 
         `show` is called at times on the way, and at the end.
@@ -88,12 +91,17 @@ class Jobs:
                 _require_futures(run.sampler.name, futures)
                 interrupted = _wait(futures, folder, progress, show or _nothing)
             for group, future in zip(self.groups, futures, strict=True):
+                before = self.earlier and self.earlier.of_chains(group)
                 try:
-                    parts.append(future.result())
+                    part = future.result()
+                    parts.append(before.then(part) if before and part.rows else part)
+                    continue
                 except (CancelledError, KeyboardInterrupt) as error:
                     given_up[group] = error
                 except Exception as error:
                     failures[group] = error
+                if before:
+                    parts.append(before)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if show is not None:
@@ -117,7 +125,7 @@ def _nothing() -> None:
     pass
 
 
-def _wait(futures: Sequence[Future], folder: Path, progress: Progress, show: Callable[[], None]) -> bool:
+def _wait(futures: Sequence[Future], folder: Path, progress: Watcher, show: Callable[[], None]) -> bool:
     """Wait for all jobs or, after one failed or Ctrl-C, for those that have begun; whether Ctrl-C came."""
     interrupted, shown = False, time.monotonic()
     while True:

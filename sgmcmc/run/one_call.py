@@ -5,38 +5,40 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.chains import mapped
 from sgmcmc.core.errors import DivergenceError, reason
 from sgmcmc.core.executors import workers_of
 from sgmcmc.core.layout import path_of_part
 from sgmcmc.core.progress import Progress, unheard_warnings
-from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.output import tuning
 from sgmcmc.output.draws import Draws, iterations_of
 from sgmcmc.run import advance, batch_means
+from sgmcmc.run.advance import Watcher
 from sgmcmc.run.checkpoint import Beginning, Checkpoint
-from sgmcmc.run.jobs import Jobs, Outcome
+from sgmcmc.run.elsewhere import by_jobs
+from sgmcmc.run.enough import Enough
+from sgmcmc.run.jobs import Jobs
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.on_its_scale import warn_of_positions
 from sgmcmc.run.plan import Plan
-from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.prepared import TUNING, Prepared
 from sgmcmc.run.recorder import Accumulated, Keep
 from sgmcmc.run.sampled import Sampled
 from sgmcmc.run.sampler import Sampler, settings_of_chains
+from sgmcmc.run.until import until_enough
 from sgmcmc.run.worker import Report
 from sgmcmc.storage.memory import Memory
-from sgmcmc.storage.parts import create_whole, show_parts
-from sgmcmc.storage.zarr import ZarrStore, create, read_checkpoint, read_rows
+from sgmcmc.storage.zarr import ZarrStore, create, read_checkpoint
 
 OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
 
@@ -75,21 +77,23 @@ class Run:
     ----------
     sampler : Sampler
     n_iterations : int
-        The total number, including those before `checkpoint`.
+        The total number, including those before the checkpoints.
     keep : Keep
     verbose : bool
     path : Path or None
         The path of a Zarr store; None keeps the draws in memory.
     beginning : Beginning or None
         What was computed before the first iteration, if it is known.
-    checkpoint : Checkpoint or None
-        The last one of the store at `path`; None for a new run.
+    checkpoints : mapping of int to Checkpoint
+        Where chains go on, by the number of the first of them; those of a new run have none.
     kept : Kept
         Of earlier runs of the sampler. A new run with the same `keep` then traces and prepares nothing.
     largest : int or None
         Of one of several parts of a store, how many chains the largest has.
     jobs : Jobs or None
         How the chains are made elsewhere; None makes them here.
+    enough : Enough or None
+        When the run ends; None after `n_iterations`, which are else those that it has made.
     """
 
     sampler: Sampler
@@ -98,10 +102,11 @@ class Run:
     verbose: bool
     path: Path | None = None
     beginning: Beginning | None = None
-    checkpoint: Checkpoint | None = None
+    checkpoints: Mapping[int, Checkpoint] = field(default_factory=dict)
     kept: Kept = field(default_factory=Kept)
     largest: int | None = None
     jobs: Jobs | None = None
+    enough: Enough | None = None
 
     @property
     def plan(self) -> Plan:
@@ -112,6 +117,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """What the user chose, by R's names and as JSON."""
         known = dict(self.sampler.settings) | self.sampler.facts | self.keep.settings | {"nIters": self.n_iterations}
+        known |= self.enough.settings if self.enough else {}
         return known | ({"fingerprint": self._fingerprint} if self.sampler.is_part else {})
 
     @property
@@ -139,18 +145,19 @@ class Run:
         DivergenceError
             With the draws before the divergence.
         """
-        started = time.perf_counter()
-        if self.jobs is None:
-            prepared = self._prepared()
-            searched = time.perf_counter() - started
-            sampled = self.sampled(prepared, self._progress())
-        else:
-            prepared, outcome = self._elsewhere(self.jobs)
-            sampled = outcome.sampled()
-            searched = time.perf_counter() - started - sampled.seconds
-        timings = {"sampling": sampled.seconds, "total": time.perf_counter() - started}
-        if self.sampler.searches:
-            timings["modeSearch"] = searched
+        began = time.monotonic()
+        run, prepared = self._begun()
+        timings = {"modeSearch": time.monotonic() - began} if self.sampler.searches else {}
+        if self.enough is None:
+            return run._finished(prepared, run.made(prepared, run._progress()), timings, began)
+        ended = until_enough(run, prepared, began)
+        draws = ended.run._finished(prepared, ended.sampled, timings | {"diagnostics": ended.looks}, began)
+        ended.warn()
+        return draws
+
+    def _finished(self, prepared: Prepared, sampled: Sampled, timings: dict[str, float], began: float) -> Draws:
+        """The draws, with the warnings that they deserve."""
+        timings = timings | {"sampling": sampled.seconds, "total": time.monotonic() - began}
         draws = self.drawn(prepared, sampled, timings)
         if sampled.diverged:
             raise sampled.diverged.with_draws(draws, sampled.stored) from None
@@ -162,13 +169,23 @@ class Run:
                 tuning.warn(self._averages(sampled, draws), draws.settings)
                 tuning.warn_of_length(draws.settings)
                 if prepared.tuning and self.keep.stores and not self.keep.collect:
-                    self._warn_of_positions(prepared, draws)
+                    warn_of_positions(self.sampler.name, self.sampler.transforms, prepared, draws)
         return draws
 
-    def sampled(self, prepared: Prepared, progress: Progress | Report) -> Sampled:
-        """Make the iterations of these chains, until they are done, diverge or are interrupted."""
+    def made(self, prepared: Prepared, progress: Watcher) -> Sampled:
+        """Make the iterations, here or by jobs, until they are done, diverge or are interrupted.
+
+        Raises
+        ------
+        Exception
+            That of the first job that failed; its attribute `partial` has the draws of all jobs that have some.
+        """
+        return self.sampled(prepared, progress) if self.jobs is None else by_jobs(self, self.jobs, prepared, progress)
+
+    def sampled(self, prepared: Prepared, progress: Watcher) -> Sampled:
+        """Make the iterations of these chains in this process."""
         started = time.perf_counter()
-        loop = self._loop(prepared)
+        loop = self.loop(prepared)
         leaves = loop.flatten(prepared.state)
         if self.checkpoint:
             leaves = self._saved_leaves(leaves, self.checkpoint)
@@ -190,7 +207,13 @@ class Run:
         if prepared is self.kept.prepared:
             self.kept.give_back(self.keep, loop)
         seconds, chains = time.perf_counter() - started, list(self.sampler.chains)
-        return Sampled(chains, storage.result(), storage.stored, accumulated, seconds, interrupted, diverged)
+        made = Sampled(chains, storage.result(), storage.stored, accumulated, seconds, interrupted, diverged)
+        if self.enough is None or interrupted or diverged:
+            return made
+        end = self.checkpoint
+        if end is None or end.iteration < self.n_iterations:
+            end = Checkpoint(self.n_iterations, self.plan.n_rows, [leaf.numpy() for leaf in storage.leaves])
+        return made._replace(checkpoints={self.sampler.first_chain: end})
 
     def of_chains(self, chains: range) -> Run:
         """The same run of some of its chains, by their numbers, with a store of its own in that of all."""
@@ -203,78 +226,11 @@ class Run:
         if run.path is None:
             return run.sampled(run._prepared(), progress)
         if run.path.exists():
-            run = replace(run, checkpoint=Checkpoint.decode(*read_checkpoint(run.path, "state")))
-        return run.sampled(run._prepared(), progress)._replace(rows={})  # which are read from the store
-
-    def _elsewhere(self, jobs: Jobs) -> tuple[Prepared, Outcome]:
-        """The first of the chains, prepared here, and what the jobs have made.
-
-        Raises
-        ------
-        Exception
-            That of the first job that failed; its attribute `partial` has the draws of all jobs that have some.
-        """
-        path = self.path and self.path.absolute()
-        known = self.beginning or self._beginning(jobs)
-        begun = replace(self, path=path, beginning=known, largest=max(map(len, jobs.groups)), jobs=None, kept=Kept())
-        first = begun.of_chains(jobs.groups[0])
-        prepared = first._prepared()
-        if path is None:
-            with self._progress() as progress:
-                outcome = jobs.made(begun, progress)
-        else:
-            specs = first._loop(prepared).row_specs
-            if not path.exists():
-                create_whole(path, specs, known.encode(), self.settings | prepared.settings, jobs.groups)
-            with self._progress() as progress:
-                outcome = jobs.made(begun, progress, partial(show_parts, path))
-            rows = [read_rows(path_of_part(path, chains), specs) for chains in outcome.groups]
-            parts = [part._replace(rows=one) for part, one in zip(outcome.parts, rows, strict=True)]
-            outcome = outcome._replace(parts=parts)
-        if not outcome.has_failed:
-            return prepared, outcome
-        raise self._failure(prepared, outcome, len(jobs.groups))
-
-    def _beginning(self, jobs: Jobs) -> Beginning:
-        """What is found here, with passes over many data made by the workers."""
-        identity = self.identity if self.path else {}
-        with workers_of(jobs.executor) as workers:
-            return Beginning(identity, *self.sampler.find(self.verbose, workers))
-
-    def _failure(self, prepared: Prepared, outcome: Outcome, n_jobs: int) -> BaseException:
-        """The exception of the first job that failed, with the draws of all jobs that have some."""
-        draws = {part.chains[0]: self.drawn(prepared, part, {}) for part in outcome.parts if part.stored}
-        diverged = next((part for part in outcome.parts if part.diverged), None)
-        error: Any
-        if diverged is not None and diverged.diverged is not None:
-            chains: Sequence[int] = diverged.chains
-            error = diverged.diverged.with_draws(self.drawn(prepared, diverged, {}), diverged.stored)
-        else:
-            chains, error = next(iter(outcome.failures.items()))
-        kept = f"`partial` of this error has the draws of the {len(draws)} of {n_jobs} jobs that returned some."
-        if self.path is not None:
-            kept += f" {str(self.path)!r} has all that were written; resume=True goes on with it."
-        error.add_note(f"This is of the job of chains {chains[0]} to {chains[-1]} of {self.sampler.name}. {kept}")
-        error.partial = list(draws.values())
-        return error
+            run = replace(run, checkpoints={chains.start: Checkpoint.decode(*read_checkpoint(run.path, "state"))})
+        return run.sampled(run._prepared(), progress)._replace(rows={}, checkpoints={})  # which are read from the store
 
     def _progress(self) -> Progress:
         return Progress(self.n_iterations, self.sampler.name, "iteration", self.verbose, self._done)
-
-    def _warn_of_positions(self, prepared: Prepared, draws: Draws) -> None:
-        """Warn if the chain is not as was expected, on the scale on which it moves."""
-        transforms = self.sampler.transforms
-        moved = _positions(draws[-tuning.LONG :], transforms) if transforms else draws
-        if rounded := [name for name in sorted(transforms.each) if not np.isfinite(moved[name]).all()]:
-            warn_user(
-                f"draws of {rounded} by {self.sampler.name} are rounded to the boundary of their support: use "
-                "dtype='float64', in which they differ from it."
-            )
-            return
-        tuning.warn_of_shape(moved)
-        tuning.warn_of_autocorrelation(moved)
-        if prepared.mode is not None:
-            tuning.warn_of_places(moved, {name: x.numpy() for name, x in prepared.mode.params.items()})
 
     def _watched(self, prepared: Prepared) -> dict[str, int]:
         """The statistics to average, since a run without draws does not store them."""
@@ -308,8 +264,38 @@ class Run:
         )
 
     @property
+    def checkpoint(self) -> Checkpoint | None:
+        """Where these chains go on; None if they are new."""
+        return self.checkpoints.get(self.sampler.first_chain)
+
+    @property
     def _done(self) -> int:
         return self.checkpoint.iteration if self.checkpoint else 0
+
+    def settled(self, tuning: Tree) -> Run:
+        """The run with the `thin` that follows from what is expected of the chains."""
+        if self.enough is None or not self.enough.thins:
+            return self
+        return replace(self, keep=replace(self.keep, thin=self.enough.thin(tuning)))
+
+    def _begun(self) -> tuple[Run, Prepared]:
+        """The run as it is once all before its first iteration is known, and its chains, or those of its first job."""
+        if self.jobs is None:
+            prepared = self._prepared()
+            run = self.settled(prepared.tuning)
+            return run if prepared is self.kept.prepared else replace(run, kept=Kept(prepared)), prepared
+        known = self.beginning or self._found(self.jobs)
+        run = self.settled(known.found.get(TUNING, {}))
+        if self.beginning is None and self.path is not None:
+            known = known._replace(settings=run.identity)
+        path, largest = self.path and self.path.absolute(), max(map(len, self.jobs.groups))
+        run = replace(run, path=path, beginning=known, largest=largest, kept=Kept())
+        return run, run.of_chains(self.jobs.groups[0])._prepared()
+
+    def _found(self, jobs: Jobs) -> Beginning:
+        """What is found here, with passes over many data made by the workers."""
+        with workers_of(jobs.executor) as workers:
+            return Beginning({}, *self.sampler.find(self.verbose, workers))
 
     def _prepared(self) -> Prepared:
         if self.beginning is not None:
@@ -318,7 +304,8 @@ class Run:
             return self.sampler.prepare(self.verbose, monitored=True)
         return self.kept.chains(self.sampler, self.verbose)
 
-    def _loop(self, prepared: Prepared) -> Loop:
+    def loop(self, prepared: Prepared) -> Loop:
+        """The loop of these chains: that of the last run, if it fits."""
         loop = self.kept.take(self.keep) if prepared is self.kept.prepared else None
         if loop is not None:
             return loop
@@ -336,7 +323,7 @@ class Run:
 
     def _storage(self, loop: Loop, prepared: Prepared, leaves: list[tf.Tensor]) -> advance.Storage:
         if self.path is None:
-            return Memory(self.plan.n_rows, loop.row_specs, leaves)
+            return Memory(self.plan.n_rows - self.plan.rows_by(self._done), loop.row_specs, leaves)
 
         def encode(iteration: int, stored: int, leaves: list[tf.Tensor]) -> bytes:
             return Checkpoint(iteration, stored, [leaf.numpy() for leaf in leaves]).encode()
@@ -361,22 +348,6 @@ class Run:
                         f"{reason(error)}. Its accumulator is returned in its place."
                     )
         return reduced
-
-
-def _positions(draws: Draws, transforms: Transforms) -> Draws:
-    """The draws as the real numbers that the chain moved."""
-    posterior = draws.groups["posterior"]
-    moved = {}
-    for name, transform in transforms.each.items():
-        theta = np.asarray(posterior[name])
-        u = mapped(transform.inverse, tf.constant(theta.reshape(-1, *theta.shape[2:]))).numpy()
-        moved[name] = u.reshape(*theta.shape[:2], *u.shape[1:])
-    return Draws(
-        draws.groups | {"posterior": posterior | moved},
-        nChains=draws.nChains,
-        iterations=draws.iterations,
-        settings=draws.settings,
-    )
 
 
 def _of_each_chain(result: Any, accumulator: Any, several: bool) -> Tree:

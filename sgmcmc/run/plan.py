@@ -32,19 +32,20 @@ class Plan:
     @property
     def n_rows(self) -> int:
         """How many rows are recorded in all."""
-        return self._rows_by(self.n_iterations)
+        return self.rows_by(self.n_iterations)
 
     def stretch(self, begin: int, end: int, capacity: int) -> Stretch:
         """The stretch from `begin` to at most `end`, with at most `capacity` rows."""
         end = min(end, self.n_iterations)
         if self.thin is None:
             return Stretch(begin, end, end + 1, 0, 1)
-        before = self._rows_by(begin)
+        before = self.rows_by(begin)
         due = self.burn_in + (before + 1) * self.thin
         end = min(end, due + (capacity - 1) * self.thin)
-        return Stretch(begin, end, due, self._rows_by(end) - before, self.thin)
+        return Stretch(begin, end, due, self.rows_by(end) - before, self.thin)
 
-    def _rows_by(self, iteration: int) -> int:
+    def rows_by(self, iteration: int) -> int:
+        """How many rows are recorded in the first so many iterations."""
         return 0 if self.thin is None else max(iteration - self.burn_in, 0) // self.thin
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import DivergenceError
 from sgmcmc.core.types import Tree
+from sgmcmc.run.checkpoint import Checkpoint
 from sgmcmc.run.recorder import Accumulated
 
 
@@ -23,6 +24,21 @@ class Sampled(NamedTuple):
     seconds: float
     interrupted: bool = False
     diverged: DivergenceError | None = None
+    checkpoints: Mapping[int, Checkpoint] = {}  # where they can go on, by the first chain of each job, if they are to
+
+    def then(self, later: Sampled) -> Sampled:
+        """The same chains after they went on, and left what is `later`."""
+        rows = {
+            group: {name: np.concatenate([x, later.rows[group][name]], axis=1) for name, x in members.items()}
+            for group, members in self.rows.items()
+        }
+        return later._replace(rows=rows, stored=self.stored + later.stored)
+
+    def of_chains(self, chains: range) -> Sampled:
+        """What some of the chains have left."""
+        here = slice(self.chains.index(chains.start), self.chains.index(chains.start) + len(chains))
+        rows, reduced = tf.nest.map_structure(lambda x: x[here], (self.rows, self.accumulated.reduced))
+        return self._replace(chains=list(chains), rows=rows, accumulated=self.accumulated._replace(reduced=reduced))
 
     def first(self, n_rows: int) -> Sampled:
         """The same with the first rows only."""
@@ -49,6 +65,7 @@ def joined(parts: Sequence[Sampled]) -> Sampled:
         Accumulated(_concatenated([part.accumulated.reduced for part in parts]), averages),
         max(part.seconds for part in parts),
         any(part.interrupted for part in parts),
+        checkpoints={chain: end for part in parts for chain, end in part.checkpoints.items()},
     )
 
 

@@ -43,9 +43,9 @@ class Report:
         """Whether the job should end."""
         return self._is_seen and ((self._folder / STOP).exists() or not self._folder.exists())
 
-    def reached(self, done: int, log_density: np.ndarray) -> None:
+    def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
         """Write how far the job is, or raise KeyboardInterrupt if it should end."""
         if self.is_stopped():
             raise KeyboardInterrupt
         with suppress(OSError):
-            self._file.write_text(f"{done} {np.mean(log_density)}")
+            self._file.write_text(f"{done} {np.nan if log_density is None else np.mean(log_density)}")

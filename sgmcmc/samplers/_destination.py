@@ -17,6 +17,7 @@ from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.identity import require_same
 from sgmcmc.run.jobs import Jobs
 from sgmcmc.run.one_call import Run
+from sgmcmc.run.prepared import TUNING
 from sgmcmc.storage.zarr import read_checkpoint
 
 GB = 1e9
@@ -101,9 +102,10 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
         ) from error
     if not seeded:
         run = replace(run, sampler=run.sampler.with_seed(beginning.settings["seed"]))
+    run = run.settled(beginning.found.get(TUNING, {}))
     require_same(name, run.identity, beginning.settings, f"{str(path)!r} was begun")
     done = max((checkpoint.iteration for checkpoint in checkpoints), default=0)
-    if run.n_iterations < done:
+    if run.enough is None and run.n_iterations < done:
         raise ValueError(
             f"nIters of {name} must be at least the {done} iterations that {str(path)!r} already holds; "
             f"got {run.n_iterations}."
@@ -116,7 +118,7 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
             f"executor of {name} must be None to go on with {str(path)!r}, which was begun without one and has no "
             "parts."
         )
-    return replace(run, checkpoint=checkpoints[0])
+    return replace(run, checkpoints={run.sampler.first_chain: checkpoints[0]})
 
 
 def _path(name: str, storage: Any) -> Path:

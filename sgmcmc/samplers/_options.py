@@ -15,6 +15,7 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from sgmcmc.core.executors import Executor
 from sgmcmc.core.types import Reducer
+from sgmcmc.samplers._length import N_CHAINS, is_auto
 from sgmcmc.samplers._texts import completed
 
 F = TypeVar("F", bound=Callable)
@@ -45,7 +46,11 @@ class SetupOptions(CommonOptions, total=False):
 class KeepOptions(TypedDict, total=False):
     """Options of a whole run."""
 
-    thin: int
+    ess: float | None
+    mcse: float | None
+    maxIters: int | None
+    maxSeconds: float | None
+    thin: int | str
     burnIn: int
     collect: Callable | None
     reduce: Reducer | Mapping[str, Reducer] | None
@@ -83,7 +88,11 @@ SETUP_DEFAULTS: SetupOptions = {
     "transforms": None,
 }
 RUN_DEFAULTS: RunOptions = {
-    "thin": 1,
+    "ess": None,
+    "mcse": None,
+    "maxIters": None,
+    "maxSeconds": None,
+    "thin": "auto",
     "burnIn": 0,
     "collect": None,
     "reduce": None,
@@ -103,6 +112,8 @@ def of_run(options: Mapping[str, Any]) -> RunOptions:
 def one_call(setup: Callable, options: Mapping[str, Any], **arguments: Any) -> Any:
     """A whole run of the sampler that a Setup function makes, from the arguments of the one-call function."""
     given = {**arguments, **options}
+    if is_auto(given["nIters"]) and given["nChains"] is None:
+        given["nChains"] = N_CHAINS
     sampler = setup(**{name: given[name] for name in inspect.signature(setup).parameters})
     return sampler.run(given["nIters"], given["verbose"], **of_run(given))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.checks import attempted, require_count, require_flag, takes, types_and_shapes
+from sgmcmc.core.checks import attempted, require_flag, takes, types_and_shapes
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Reducer
 from sgmcmc.dataset.memory import InMemory
@@ -18,9 +18,9 @@ from sgmcmc.dataset.remote import Remotes
 from sgmcmc.run.one_call import Kept, Run
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.samplers._checks import require_counter
 from sgmcmc.samplers._destination import in_store, require_memory
 from sgmcmc.samplers._executor import checked_jobs, require_portable
+from sgmcmc.samplers._length import checked_length
 from sgmcmc.samplers._options import RunOptions
 from sgmcmc.samplers._trial import require_repeatable
 
@@ -28,7 +28,7 @@ NO_NOISE = "Draw random numbers after the run."
 
 
 def checked_run(
-    sampler: Sampler, seeded: bool, nIters: int, verbose: bool, options: RunOptions, kept: Kept | None = None
+    sampler: Sampler, seeded: bool, nIters: int | str, verbose: bool, options: RunOptions, kept: Kept | None = None
 ) -> Run:
     """The run that these arguments of a one-call function describe; `kept` is what earlier ones have left.
 
@@ -40,14 +40,7 @@ def checked_run(
         If the draws would need more memory than is free.
     """
     name = sampler.name
-    n_iterations = require_count("nIters", name, nIters, 1)
-    require_counter("nIters", name, n_iterations, sampler.leaps)
-    burn_in = require_count("burnIn", name, options["burnIn"], 0)
-    if burn_in >= n_iterations:
-        raise ValueError(f"burnIn of {name} must be less than nIters = {n_iterations}; got {burn_in}.")
-    thin = require_count("thin", name, options["thin"], 1)
-    if thin > (left := n_iterations - burn_in):
-        raise ValueError(f"thin of {name} must be at most the {left} iterations after burnIn; got {thin}.")
+    length = checked_length(sampler, nIters, options)
     collect, draw = _observed(sampler, options["collect"])
     reducers, accumulators = _reducers(sampler, options["reduce"], draw)
     gradients = require_flag("gradients", name, options["gradients"])
@@ -61,9 +54,10 @@ def checked_run(
             raise ValueError(f"gradients of {name} must be False for shards with executors; got True.")
         if options["executor"] is not None:
             raise ValueError(f"executor of {name} must be None for shards with executors of their own; got one.")
-    keep = Keep(draw, thin, burn_in, collect, reducers, gradients, sampler.transforms)
+    keep = Keep(draw, length.thin, length.burn_in, collect, reducers, gradients, sampler.transforms)
     jobs = checked_jobs(name, sampler.n_chains, sampler.chains, options["executor"], options["chainsPerJob"])
-    run = Run(sampler, n_iterations, keep, require_flag("verbose", name, verbose), kept=kept or Kept(), jobs=jobs)
+    show = require_flag("verbose", name, verbose)
+    run = Run(sampler, length.n_iterations, keep, show, kept=kept or Kept(), jobs=jobs, enough=length.enough)
     resume, storage = require_flag("resume", name, options["resume"]), options["storage"]
     require_memory(run, accumulators, on_disk=storage is not None)
     _try_results(name, reducers, accumulators)

@@ -101,7 +101,7 @@ class Sgmcmc:
         data = self._sampler.data
         return data.arrays() if isinstance(data, InMemory) else self._dataset
 
-    def run(self, nIters: int, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
+    def run(self, nIters: int | str, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
         """Run a whole chain, for the one-call functions.
 
         What the first run prepared, from logLik as it was then, is used again.

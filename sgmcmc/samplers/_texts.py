@@ -164,8 +164,32 @@ and the thermostat starts at `a`. However small the stepsize, the variance of th
 ``1 - a/2``; above 0.1 there is a warning. One number for all parameters or a dict with one for each.""",
     ),
     "nIters": (
-        "int, default 10**4",
-        """Number of iterations. Every draw is stored, unless `burnIn`, `thin`, `collect` or `reduce` say otherwise.""",
+        'int or "auto", default 10**4',
+        """Number of iterations. Every draw is stored, unless `burnIn`, `thin`, `collect` or `reduce` say otherwise.
+With "auto" the run goes on until its draws are worth what `ess` or `mcse` says and its chains agree: the
+rank-normalised R-hat of every element is below 1.01. It has four chains unless `nChains` says otherwise. R-hat sees
+only places where a chain has been, so give different `starts` where there may be several modes. The number is then in
+``out.settings["nIters"]``; given by hand, it gives the same draws.""",
+    ),
+    "ess": (
+        "float, optional",
+        """For ``nIters="auto"``: how many effective draws of the bulk and of the tails every element shall have, of all
+chains together. By default 1000.""",
+    ),
+    "mcse": (
+        "float, optional",
+        """For ``nIters="auto"``, in place of `ess`: the Monte Carlo standard error that the mean of every element may
+have, in its posterior standard deviations. 0.05 is worth 400 effective draws.""",
+    ),
+    "maxIters": (
+        "int, optional",
+        """For ``nIters="auto"``: the iterations after which the run ends in any case, with a warning that says what is
+missing. By default 20 times what is expected before the run with the stepsize "auto", else 10**6.""",
+    ),
+    "maxSeconds": (
+        "float, optional",
+        """For ``nIters="auto"``: the seconds after the call after which no further iterations begin. Which draws there
+are then depends on the machine; they are the first of those of a longer run.""",
     ),
     "nItersOpt": (
         "int, default 10**4",
@@ -213,7 +237,11 @@ most of the time. The distribution of each chain is the same, but the chains are
 precise than over independent chains, and R-hat and effective sample sizes, which assume independence, are too
 optimistic.""",
     ),
-    "thin": ("int, default 1", """Store the last of every `thin` iterations."""),
+    "thin": (
+        'int or "auto", default "auto"',
+        """Store the last of every `thin` iterations. "auto" is 1, but with ``nIters="auto"`` and the stepsize "auto" a
+tenth of the iterations that are expected for an independent draw, which loses less than 1% of what they tell.""",
+    ),
     "burnIn": (
         "int, default 0",
         """Number of iterations at the beginning that are not stored. They count in `nIters`.""",

@@ -27,7 +27,7 @@ def badodab(
     logPrior: LogPrior | None = None,
     minibatchSize: float | adaptive = 0.01,
     a: PerParameter = 0.1,
-    nIters: int = 10**4,
+    nIters: int | str = 10**4,
     verbose: bool = True,
     seed: int | None = None,
     *,

@@ -27,7 +27,7 @@ def baoab(
     logPrior: LogPrior | None = None,
     minibatchSize: float | adaptive = 0.01,
     alpha: PerParameter = 0.1,
-    nIters: int = 10**4,
+    nIters: int | str = 10**4,
     verbose: bool = True,
     seed: int | None = None,
     *,

@@ -29,7 +29,7 @@ def ccadl(
     logPrior: LogPrior | None = None,
     minibatchSize: float = 0.01,
     a: PerParameter = 0.01,
-    nIters: int = 10**4,
+    nIters: int | str = 10**4,
     verbose: bool = True,
     seed: int | None = None,
     *,

@@ -31,7 +31,7 @@ def psgld(
     minibatchSize: float | adaptive = 0.01,
     beta: float = 0.99,
     delta: float = 1e-5,
-    nIters: int = 10**4,
+    nIters: int | str = 10**4,
     verbose: bool = True,
     seed: int | None = None,
     *,

@@ -28,7 +28,7 @@ def sample(
     stepsize: Stepsize = "auto",
     logPrior: LogPrior | None = None,
     minibatchSize: float | adaptive = 0.01,
-    nIters: int = 10**4,
+    nIters: int | str = 10**4,
     verbose: bool = True,
     seed: int | None = None,
     *,

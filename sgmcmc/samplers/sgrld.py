@@ -21,7 +21,7 @@ def sgrld(
     stepsize: Stepsize,
     alpha: Any,
     minibatchSize: float = 0.01,
-    nIters: int = 10**4,
+    nIters: int | str = 10**4,
     verbose: bool = True,
     seed: int | None = None,
     *,

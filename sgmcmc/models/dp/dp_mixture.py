@@ -26,6 +26,7 @@ from sgmcmc.models.dp.sampler import MixtureSampler, observed
 from sgmcmc.output.draws import Draws
 from sgmcmc.samplers._checks import POSITIVE
 from sgmcmc.samplers._common import CommonChoices
+from sgmcmc.samplers._options import of_run
 from sgmcmc.samplers._run_arguments import checked_run
 from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
@@ -209,7 +210,8 @@ def dpMixture(
     options: Any = {"thin": thin, "burnIn": burnIn, "storage": storage, "resume": resume, "gradients": False}
     options |= {"executor": executor, "chainsPerJob": chainsPerJob}
     options |= {"collect": observed(require_flag("assignments", NAME, assignments)), "reduce": None}
-    run = checked_run(sampler, seed is not None, nIters, verbose, options)
+    n_iterations = require_count("nIters", NAME, nIters, 1)  # a number: components of chains do not correspond
+    run = checked_run(sampler, seed is not None, n_iterations, verbose, of_run(options))
     try:
         draws = run.draws()
     except DivergenceError as error:

@@ -1,0 +1,111 @@
+"""Whether chains agree, and how many independent draws they are worth, for the worst of many elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgmcmc.output._diagnostics import diagnostics
+from sgmcmc.output.labels import label
+
+RHAT = 1.01  # as Vehtari, Gelman, Simpson, Carpenter & Buerkner (2021) recommend
+APART = 1.1  # beyond it chains are in different places
+SHIFT = 1.5  # chance makes a third of a standard error, and so this once in 150,000 times
+BLOCK = 64  # elements
+BATCHES = 20
+FEWEST = 4  # draws for each independent one, of which so many are looked at
+
+
+class Found(NamedTuple):
+    """The worst of some elements, and which elements they are."""
+
+    ess: float
+    ess_of: str
+    rhat: float
+    rhat_of: str
+    shift: float  # of a mean without the first tenth of the draws, in standard errors of as many draws as are wanted
+    shift_of: str
+
+    def worse(self, other: Found) -> Found:
+        """The worst of both."""
+        return Found(
+            *min(self[:2], other[:2], key=lambda pair: pair[0]),
+            *max(self[2:4], other[2:4], key=lambda pair: pair[0]),
+            *max(self[4:], other[4:], key=lambda pair: pair[0]),
+        )
+
+    def suffices(self, wanted: float) -> bool:
+        """Whether these are chains to stop at."""
+        return self.ess >= wanted and self.rhat < RHAT and self.shift < SHIFT
+
+
+def worst(draws: Mapping[str, Any], wanted: float, of_means: bool) -> Found:
+    """The worst elements of these arrays, [C, T, ...], if all suffice; else some that do not, and how far they are.
+
+    Those that move most slowly come first, so that a look at chains that are too short ends soon.
+    """
+    arrays = {name: _thinned(values, wanted) for name, values in draws.items()}
+    found = Found(np.inf, "", 1.0, "", 0.0, "")
+    for labels, x in _blocks(arrays):
+        found = found.worse(_of_block(labels, x, wanted, of_means))
+        if not found.suffices(wanted):
+            break
+    return found
+
+
+def _of_block(labels: list[str], x: np.ndarray, wanted: float, of_means: bool) -> Found:
+    constant = np.ptp(x, axis=(1, 2)) == 0  # such as a zero that `collect` returns
+    late = x[:, :, x.shape[2] // 10 :]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        values, mean, sd = diagnostics(x), x.mean(axis=(1, 2)), x.std(axis=(1, 2))
+        ess = (sd / values["mcse_mean"]) ** 2 if of_means else np.minimum(values["ess_bulk"], values["ess_tail"])
+        shift = np.abs(mean - late.mean(axis=(1, 2))) / late.std(axis=(1, 2)) * wanted**0.5
+    ess = np.where(constant, np.inf, np.nan_to_num(ess, nan=0.0, posinf=np.inf))
+    rhat = np.where(constant, 1.0, np.nan_to_num(values["r_hat"], nan=np.inf, posinf=np.inf))
+    shift = np.where(constant, 0.0, np.nan_to_num(shift, nan=np.inf, posinf=np.inf))
+    i, j, k = int(ess.argmin()), int(rhat.argmax()), int(shift.argmax())
+    return Found(float(ess[i]), labels[i], float(rhat[j]), labels[j], float(shift[k]), labels[k])
+
+
+class _Element(NamedTuple):
+    name: str
+    place: tuple[int, ...]
+    slowness: float
+
+
+def _thinned(values: Any, wanted: float) -> np.ndarray:
+    """So many draws, evenly spaced, as can show that enough of them are independent."""
+    step = max(1, int(values.shape[0] * values.shape[1] / (FEWEST * wanted)))
+    return np.asarray(values[:, ::step])
+
+
+def _blocks(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[list[str], np.ndarray]]:
+    """The elements in blocks: their names, and [D, C, T] of float64."""
+    elements = [
+        _Element(name, place, slowness)
+        for name, values in arrays.items()
+        for place, slowness in zip(np.ndindex(*values.shape[2:]), _slowness(values), strict=True)
+    ]
+    elements.sort(key=lambda element: -element.slowness)
+    for at in range(0, len(elements), BLOCK):
+        block = elements[at : at + BLOCK]
+        x = np.stack([_of(arrays[name], place) for name, place, _ in block])
+        yield [label(name, place) for name, place, _ in block], x.astype(np.float64)
+
+
+def _slowness(values: np.ndarray) -> np.ndarray:
+    """How much averages of stretches vary, over what independent draws would give, for each element, [D]."""
+    n_chains, n_draws = values.shape[:2]
+    length = max(n_draws // BATCHES, 1)
+    x = values[:, : n_draws // length * length].reshape(n_chains, n_draws // length, length, -1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        spread = x.var(axis=(0, 1, 2), dtype=np.float64)
+        ratio = x.mean(axis=2, dtype=np.float64).var(axis=(0, 1)) / spread
+    return np.where(spread == 0, 0.0, np.nan_to_num(ratio, nan=np.inf))
+
+
+def _of(values: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
+    where: Any = (..., *place)
+    return values[where]
