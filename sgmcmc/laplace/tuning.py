@@ -12,6 +12,8 @@ from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.stepsize import Directions, Predicted, directions, largest
 from sgmcmc.laplace.whitening import Whitening, whitening
 
+FIXED = 100  # what an iteration costs beside its gradients, in gradients of single observations
+STEPS = 2  # sizes that are tried between one and its double
 PAYS = 1.8  # a doubled minibatch pays if it makes the stepsize this many times as large
 
 
@@ -21,7 +23,7 @@ class Tuning(NamedTuple):
     stepsize: float
     error: float  # the largest expected relative error of an sd, over all directions
     iterations: float  # per independent draw, in the slowest direction
-    minibatch_size: int  # n, halved or doubled as long as the stepsize changes less, or more, than PAYS times
+    minibatch_size: int  # the size that pays: see `_that_pays` and `_cheapest`
     sds: np.ndarray  # [D]: of each element in the chain, if the posterior is normal
     ratios: np.ndarray  # [D]: these over those of the posterior
 
@@ -46,8 +48,9 @@ def tuned(
     seed: int,
     probabilities: np.ndarray | None = None,
     own_reference: bool = False,
+    any_size: bool = False,
 ) -> Tuning:
-    """The tuning of chains in the coordinates of `root`, for minibatches of n.
+    """The tuning of chains in the coordinates of `root`, for minibatches of n, or of the size that costs least.
 
     The noise is evaluated at draws that are wider by the tolerance, as those of the
     chain may be.
@@ -65,15 +68,26 @@ def tuned(
         left = (n_data - size) / max(n_data - 1, 1) if without_replacement else 1.0
         return alone._replace(noise=alone.noise * left / size)
 
+    if any_size:
+        n = _cheapest(dynamics, at, n_data, tolerance)
     where = at(n)
     chosen = largest(dynamics, where, tolerance)
     return Tuning(
         chosen.stepsize,
         chosen.error,
         chosen.iterations,
-        _that_pays(dynamics, at, chosen, n, n_data, tolerance),
+        n if any_size else _that_pays(dynamics, at, chosen, n, n_data, tolerance),
         *_of_elements(root, where, chosen),
     )
+
+
+def _cheapest(dynamics: Dynamics, at: Any, n_data: int, tolerance: float) -> int:
+    """The size with which an independent draw costs least, in gradients of single observations."""
+    sizes = np.unique(np.geomspace(1, n_data, 1 + int(STEPS * np.log2(n_data))).round().astype(int))
+    found = [largest(dynamics, at(int(n)), tolerance) for n in sizes]
+    good = np.array([one.error <= tolerance for one in found])
+    costs = np.array([one.iterations for one in found]) * (sizes + FIXED)
+    return int(sizes[np.argmin(np.where(good | ~good.any(), costs, np.inf))])
 
 
 def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:

@@ -101,8 +101,9 @@ class Curvature:
             seed,
             probabilities_of(of_minibatch),
             gradient.own_reference,
+            sampler.of_size is not None,
         )
-        _warn_of_tuning(sampler.name, tuning, self.tolerance, minibatch.size)
+        _warn_of_tuning(sampler.name, tuning, self.tolerance, minibatch.size if sampler.of_size is None else 0)
         far = distance(white, posterior.flat(mode.gradient))
         return Found(preconditioner, of_minibatch, tuning.as_tree(posterior) | {"distance": far})
 

@@ -32,6 +32,8 @@ class Prepared:
         The mode, if there was a search.
     tuning : Tree
         The result of stepsize="auto"; else empty.
+    size : int or None
+        The size of the minibatches, if it was found.
     """
 
     kernel: Kernel
@@ -41,6 +43,7 @@ class Prepared:
     n_chains: int | None = None
     mode: Mode | None = None
     tuning: Tree = field(default_factory=dict)
+    size: int | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -53,7 +56,8 @@ class Prepared:
             else np.asarray(value).tolist()
             for key, value in self.tuning.items()
         }
-        return {"stepsize": dict.fromkeys(expected["sd"], expected["stepsize"]), "expected": expected}
+        found = {} if self.size is None else {"minibatchSize": self.size}
+        return {"stepsize": dict.fromkeys(expected["sd"], expected["stepsize"]), "expected": expected} | found
 
     @property
     def chains(self) -> int:

@@ -57,6 +57,8 @@ class ProductSampler(Sampler):
         What the curvature there is used for.
     sizing : Sizing or None
         How the size of the minibatches adapts, if it is not fixed.
+    of_size : callable or None
+        The minibatches of any size, if it is to be found.
     gibbs : GibbsStep or None
         The user's own step after each iteration.
     own_gradient : bool
@@ -69,6 +71,7 @@ class ProductSampler(Sampler):
     search: ModeSearch | AutomaticSearch | None = None
     curvature: Curvature = field(default_factory=Curvature)
     sizing: Sizing | None = None
+    of_size: Callable[[int], Minibatch] | None = None
     gibbs: GibbsStep | None = None
     own_gradient: bool = False
 
@@ -142,16 +145,19 @@ class ProductSampler(Sampler):
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin, given the constants that were computed before and the mode."""
-        kernel = build(Product(self.model, self.minibatch, self.gradient, self.dynamics, self.iterations, monitored))
+        tuned, minibatch = found.get(TUNING, {}), self.minibatch
+        if self.of_size is not None:
+            minibatch = self.of_size(int(tuned["minibatchSize"]))
+        kernel = build(Product(self.model, minibatch, self.gradient, self.dynamics, self.iterations, monitored))
         if self.gibbs is not None:
             kernel = then(kernel, self.gibbs, len(self.chains))
-        tuned = found.get(TUNING, {})
         stepsize = dict.fromkeys(self.stepsize, float(tuned["stepsize"])) if tuned else self.stepsize
         given = self.constants(found, stepsize)
         centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
         state = kernel.init(given, self.chain_starts(centre if mode is None else mode.params))
         given["estimator"] = {k: v for k, v in given["estimator"].items() if k != FIRST}
-        prepared = Prepared(kernel, given, state, self.data, self.n_chains, mode, tuned)
+        size = None if self.of_size is None else minibatch.size
+        prepared = Prepared(kernel, given, state, self.data, self.n_chains, mode, tuned, size)
         self._warn_of_lost_noise(prepared)
         return prepared
 

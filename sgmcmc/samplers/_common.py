@@ -38,7 +38,7 @@ class CommonChoices:
     dataset: Any
     params: Mapping[str, Any]
     stepsize: Stepsize
-    minibatchSize: float | adaptive
+    minibatchSize: float | str | adaptive
     seed: int | None
     subsampling: Any
     integers: Sequence[str]

@@ -27,6 +27,7 @@ from sgmcmc.samplers.subsampling import adaptive, preferential
 SUBSAMPLING = {"uniform": without_replacement, "withReplacement": with_replacement, "reshuffled": reshuffled}
 WITHIN = {"uniform": False, "withReplacement": True}  # shards, and whether with replacement
 SCHEMES = ", ".join(map(repr, SUBSAMPLING)) + ", preferential(), N positive weights or a function (N, n) -> Minibatch"
+AUTO, SOME, FEWEST = "auto", 0.01, 2  # a size to be found; until then, a proportion, but so many
 SHARE = (lambda x: 0 <= x <= 1, "a number from 0 to 1")
 
 
@@ -38,6 +39,12 @@ class Minibatches(NamedTuple):
     sizing: Sizing | None  # what an adaptive size adapts to
     settings: dict[str, Any]  # as the user knows them, and as JSON
     of_leaps: Callable[[int], Minibatch] | None = None  # for iterations of several, if that matters
+    of_size: Callable[[int], Minibatch] | None = None  # if the size is to be found; `minibatch` then has some size
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the size is given as one number."""
+        return self.sizing is None and self.of_size is None
 
     def for_leaps(self, leaps: int) -> Minibatch:
         """The minibatches of a sampler with so many in an iteration."""
@@ -57,6 +64,9 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
         own, identity = checked_scheme(of, subsampling, n_data, n, dtype)
         return Minibatches(n, own, None, {"minibatchSize": n, "subsampling": identity})
     made, drawn = _of_any_size(of, subsampling, n_data, dtype)
+    if isinstance(size, str) and size == AUTO:
+        n = max(round(SOME * n_data), min(FEWEST, n_data))
+        return Minibatches(n, made(n), None, {"minibatchSize": AUTO, "subsampling": drawn}, of_size=made)
     if not isinstance(size, adaptive):
         n = _number(of, "minibatchSize", size, n_data)
         return Minibatches(n, made(n), None, {"minibatchSize": n, "subsampling": drawn})

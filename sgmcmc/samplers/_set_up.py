@@ -62,6 +62,8 @@ def set_up(
         _require_gibbs(choices, estimator.wants_mode)
     if choices.automatic:
         require_automatic(choices, model, each, own)
+    elif choices.minibatches.of_size is not None:
+        raise choices.refuse("minibatchSize", "be a number unless the stepsize is 'auto'", "'auto'")
     if minibatch.parts and not isinstance(choices.data, InMemory):
         raise choices.refuse(
             "minibatchSize", "be a number for data that are not in memory, since these are fetched ahead", "adaptive"
@@ -90,6 +92,7 @@ def set_up(
         search=search,
         curvature=curvature,
         sizing=choices.minibatches.sizing,
+        of_size=choices.minibatches.of_size,
         gibbs=choices.step_of_user,
         settings=choices.settings | own | chosen.settings | dict(identity or {}),
     )

@@ -157,6 +157,7 @@ class Sgmcmc:
         mode = prepared.mode if prepared else None
         if prepared is not None and prepared.tuning:
             self.stepsize, self.expected = prepared.settings["stepsize"], prepared.settings["expected"]
+            self.n = prepared.settings.get("minibatchSize", self.n)
         if mode is not None and hasattr(self, "paramsOpt"):
             for name, theta in self._sampler.as_draw(mode.params).items():
                 self.paramsOpt[name].assign(theta)

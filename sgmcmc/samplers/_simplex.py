@@ -38,8 +38,8 @@ class SimplexChoices(CommonChoices):
         super().check()
         _ = self.alphas
         self.refuse_exploring(", since there is no noise to leave out")
-        if self.minibatches.minibatch.parts:
-            raise self.refuse("minibatchSize", "be a number", "adaptive")
+        if not self.minibatches.is_number:
+            raise self.refuse("minibatchSize", "be a number", described(self.minibatchSize))
         if self.minibatches.minibatch.scale is None:
             raise self.refuse("subsampling", "be uniform, since suffStats knows no weights", "weights")
         _ = self.counts

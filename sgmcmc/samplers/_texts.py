@@ -143,9 +143,11 @@ the names of `params`. The log densities of its parts are then summed over their
 the `transforms` where none is given. The default is the improper uniform prior.""",
     ),
     "minibatchSize": (
-        "int, float or adaptive, default 0.01",
-        """Observations per gradient: a number from 1 to N, or a proportion of N in (0, 1). With control variates around
-the mode it may be ``adaptive()``.""",
+        'int, float, "auto" or adaptive, default 0.01',
+        """Observations per gradient: a number from 1 to N, or a proportion of N in (0, 1). With the stepsize "auto" it
+may be "auto" too: the number with which an independent draw is expected to cost least, if an iteration costs as much as
+the gradients of 100 observations more than its minibatch has. With control variates around the mode it may be
+``adaptive()``.""",
     ),
     "alpha": (
         "float or dict of str to float, default 0.01",

@@ -35,8 +35,8 @@ class TransitionChoices(Choices):
         if self.curvature.preconditioner is not None:
             raise self.refuse("preconditioner", "be None with a transition", described(self.preconditioner))
         self.refuse_exploring(" with a transition")
-        if self.minibatches.minibatch.parts:
-            raise self.refuse("minibatchSize", "be a number with a transition", "adaptive")
+        if not self.minibatches.is_number:
+            raise self.refuse("minibatchSize", "be a number with a transition", described(self.minibatchSize))
         if self.minibatches.minibatch.wants_importance:
             raise self.refuse("subsampling", "have weights with a transition, which has no mode", "preferential()")
 

@@ -254,8 +254,8 @@ class _Arguments(CommonChoices):
         room = require_count("maxComponents", NAME, self.maxComponents, 2)
         begin = self._begin(room)
         rule = METHODS[method]
-        if self.minibatches.minibatch.parts:
-            raise self.refuse("minibatchSize", "be a number", "adaptive")
+        if not self.minibatches.is_number:
+            raise self.refuse("minibatchSize", "be a number", described(self.minibatchSize))
         if schedules := [name for name, h in self.stepsizes.items() if callable(h)]:
             raise self.refuse("stepsize", "be a number", f"a schedule for {schedules[0]!r}")
         mixture = MixtureModel(self.minibatches.minibatch, a, prior, None if rule is None else rule())
