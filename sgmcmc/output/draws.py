@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sgmcmc.core.checks import require_iterations
+from sgmcmc.core.checks import require_flag, require_iterations
 from sgmcmc.core.errors import reason
 from sgmcmc.core.files import write_whole
 from sgmcmc.core.tree import from_paths, with_paths
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import tensorflow as tf
     import xarray as xr
+
+    from sgmcmc.output.check import Check
 
 FORMAT = 1
 
@@ -111,6 +113,8 @@ class Draws(dict[str, Any]):
     ((400,), (500,))
     """
 
+    normality: Callable[[Mapping[str, Any], int, bool], float] | None = None  # for `check`, of draws that a call made
+
     def __init__(
         self,
         groups: Tree,
@@ -193,7 +197,7 @@ class Draws(dict[str, Any]):
         groups = {
             group: {name: array[:, key] for name, array in members.items()} for group, members in self.groups.items()
         }
-        return Draws(
+        chosen = Draws(
             groups,
             nChains=self.nChains,
             iterations=self._iterations[key],
@@ -202,6 +206,8 @@ class Draws(dict[str, Any]):
             timings=self.timings,
             divergence=self.divergence,
         )
+        chosen.normality = self.normality
+        return chosen
 
     def __setitem__(self, name: str, array: Any) -> None:
         """Add or replace an array, which must have as many draws as the others."""
@@ -245,7 +251,7 @@ class Draws(dict[str, Any]):
         raise AttributeError(f"'Draws' has no attribute {name!r}{hint}", name=name, obj=self)
 
     def __reduce__(self) -> tuple:
-        return _remade, (dict(self), vars(self))
+        return _remade, (dict(self), {**vars(self), "normality": None})
 
     def copy(self) -> Draws:
         """The same draws in another dict; the arrays are shared."""
@@ -398,6 +404,50 @@ class Draws(dict[str, Any]):
         from sgmcmc.output.summary import summary
 
         return summary(self, names, diagnostics, weighted)
+
+    def check(self, verbose: bool = True) -> Check:
+        """Whether the draws are good enough: a table with a row for each element, and a verdict.
+
+        With ``stepsize="auto"``, and the default of all data at hand as they were given
+        to the sampler, it compares the posterior with the normal distribution that the
+        stepsize was found for. This takes 500 evaluations of `logLik` on all data, in
+        blocks. Draws from `load`, and of a Setup function, have not got the data: their
+        `paretoK` is NaN.
+
+        Parameters
+        ----------
+        verbose : bool, default True
+            Show the progress of this comparison.
+
+        Returns
+        -------
+        Check
+            Its `verdict` says what is missing, its `table` where, and `plot` shows it.
+
+        Raises
+        ------
+        ValueError
+            If no draws are stored.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorflow as tf
+        >>> from sgmcmc import sgldcv
+        >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+        >>> def logLik(params, dataset):
+        ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+        >>> out = sgldcv(logLik, dataset, {"theta": 0.0}, nIters="auto", verbose=False, seed=1)
+        >>> found = out.check(verbose=False)
+        >>> found.isGood, found.paretoK < 0.5
+        (True, True)
+        """
+        from sgmcmc.output.check import Check
+
+        mode, shown = self.settings.get("expected", {}).get("mode"), require_flag("verbose", "check", verbose)
+        if self.normality is None or mode is None:
+            return Check(self, np.nan)
+        return Check(self, self.normality(mode, self.seed, shown))
 
     def predict(
         self,

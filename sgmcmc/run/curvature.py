@@ -104,8 +104,8 @@ class Curvature:
             sampler.of_size is not None,
         )
         _warn_of_tuning(sampler.name, tuning, self.tolerance, minibatch.size if sampler.of_size is None else 0)
-        far = distance(white, posterior.flat(mode.gradient))
-        return Found(preconditioner, of_minibatch, tuning.as_tree(posterior) | {"distance": far})
+        there = {"distance": distance(white, posterior.flat(mode.gradient)), "mode": posterior.arrays(at)}
+        return Found(preconditioner, of_minibatch, tuning.as_tree(posterior) | there)
 
     def _precision(self, of: str, posterior: Posterior, mode: Mode, seed: int) -> np.ndarray:
         """The curvature at the mode, if it can be used."""

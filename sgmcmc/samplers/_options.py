@@ -16,6 +16,7 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 from sgmcmc.core.executors import Executor
 from sgmcmc.core.types import Reducer
 from sgmcmc.samplers._length import N_CHAINS, is_auto
+from sgmcmc.samplers._normality import Normality
 from sgmcmc.samplers._texts import completed
 
 F = TypeVar("F", bound=Callable)
@@ -114,8 +115,10 @@ def one_call(setup: Callable, options: Mapping[str, Any], **arguments: Any) -> A
     given = {**arguments, **options}
     if is_auto(given["nIters"]) and given["nChains"] is None:
         given["nChains"] = N_CHAINS
-    sampler = setup(**{name: given[name] for name in inspect.signature(setup).parameters})
-    return sampler.run(given["nIters"], given["verbose"], **of_run(given))
+    chosen = {name: given[name] for name in inspect.signature(setup).parameters}
+    draws = setup(**chosen).run(given["nIters"], given["verbose"], **of_run(given))
+    draws.normality = Normality(setup, chosen)
+    return draws
 
 
 def public(function: F) -> F:

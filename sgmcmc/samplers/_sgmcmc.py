@@ -11,11 +11,13 @@ import tensorflow as tf
 from sgmcmc.core.checks import require_flag
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.output.draws import Draws
 from sgmcmc.run.identity import require_same
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.one_call import Kept
 from sgmcmc.run.prepared import Prepared
+from sgmcmc.run.product import ProductSampler
 from sgmcmc.run.recorder import NOTHING
 from sgmcmc.run.sampler import Sampler
 from sgmcmc.run.seen import Seen
@@ -100,6 +102,12 @@ class Sgmcmc:
         """
         data = self._sampler.data
         return data.arrays() if isinstance(data, InMemory) else self._dataset
+
+    @property
+    def posterior(self) -> Posterior:
+        """The log posterior as a function of one vector."""
+        assert isinstance(self._sampler, ProductSampler)
+        return Posterior(self._sampler.model, self._sampler.shapes)
 
     def run(self, nIters: int | str, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
         """Run a whole chain, for the one-call functions.

@@ -1,0 +1,164 @@
+"""Whether draws are good enough: a table, and a verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sgmcmc.output import tuning
+from sgmcmc.output._elements import Chains
+from sgmcmc.output._panels import COLOURS, legend, panels, require_matplotlib
+from sgmcmc.output.convergence import RHAT
+from sgmcmc.output.summary import summary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sgmcmc.output.draws import Draws
+
+WANTED = 400.0  # effective draws, where a run did not want another number
+NEAR, FAR = 0.5, 0.7  # Pareto k
+SHOWN = 3  # elements that are named
+
+
+class Check:
+    """What `Draws.check` found.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        A row for each element: `r_hat`; the effective draws `ess_bulk` and `ess_tail`;
+        `mcse`, the Monte Carlo standard error of the mean in standard deviations of the
+        posterior; and for ``stepsize="auto"`` the standard deviation of the chain over
+        that of the posterior, as it was `expected_sd_ratio` before the run and as it is,
+        `found_sd_ratio`, compared with the normal distribution at the mode.
+    paretoK : float
+        The distance of the posterior from that normal distribution. Below 0.5 it is
+        near, above 0.7 far. NaN if it is not known.
+    tolerance : float
+        The share of `tolerance` that the expected error of the standard deviations
+        uses; NaN if the stepsize was given.
+    problems : list of str
+        What is not good enough, each in a sentence.
+    verdict : str
+        All of them in one sentence.
+    isGood : bool
+        Whether there are none.
+    """
+
+    def __init__(self, draws: Draws, pareto_k: float) -> None:
+        self._sampler, settings = draws.settings["sampler"], draws.settings
+        self.paretoK, expected = pareto_k, settings.get("expected")
+        self.table = _table(draws)
+        self.tolerance = float(expected["error"]) / settings["tolerance"] if expected else np.nan
+        self._wanted = settings.get("ess") or settings.get("mcse", WANTED**-0.5) ** -2.0
+        self.problems = [*self._of_chains(), *self._of_law()]
+
+    @property
+    def isGood(self) -> bool:
+        """Whether there are no problems."""
+        return not self.problems
+
+    @property
+    def verdict(self) -> str:
+        """In one sentence."""
+        if self.problems:
+            return f"Not good enough yet: {'; '.join(self.problems)}."
+        least = self.table[["ess_bulk", "ess_tail"]].min(axis=None)
+        error = self.table["mcse"].max()
+        return (
+            f"Good: the chains agree, every element has at least {least:.0f} effective draws, and means have Monte "
+            f"Carlo errors of at most {error:.2g} posterior standard deviations."
+        )
+
+    def _of_chains(self) -> list[str]:
+        table, problems = self.table, []
+        if table["r_hat"].isna().all():
+            problems.append("there is one chain, or too few draws, so that nothing shows whether chains agree")
+        elif (apart := table["r_hat"][table["r_hat"] >= RHAT].sort_values(ascending=False)).size:
+            problems.append(f"R-hat is {apart.iloc[0]:.3g} {_of(apart)}, where it should be below {RHAT}")
+        ess = table[["ess_bulk", "ess_tail"]].min(axis=1)
+        if (few := ess[~(ess >= self._wanted)].sort_values()).size:
+            problems.append(f"there are {few.iloc[0]:.0f} effective draws of {self._wanted:.0f} {_of(few)}")
+        return problems
+
+    def _of_law(self) -> list[str]:
+        problems = []
+        if self.tolerance > 1:
+            problems.append("no stepsize keeps the tolerance")
+        distance = np.abs(np.log(self.table["found_sd_ratio"] / self.table["expected_sd_ratio"]))
+        if (unlike := distance[distance > np.log1p(tuning.UNLIKE)].sort_values(ascending=False)).size:
+            ratio = float(self.table["found_sd_ratio"][unlike.index[0]])
+            problems.append(f"the sd is {ratio:.2g} times that of the normal distribution at the mode {_of(unlike)}")
+        if self.paretoK > FAR:
+            problems.append(
+                f"the posterior is far from normal (Pareto k {self.paretoK:.2g}), so that the error of the stepsize is "
+                "not known: see checkStepsize"
+            )
+        return problems
+
+    def plot(self, axes: Any = None) -> np.ndarray:
+        """R-hat, effective draws and standard deviations of all elements, in three panels.
+
+        Parameters
+        ----------
+        axes : array of Axes, optional
+            Three axes to draw into. By default those of a new figure.
+
+        Returns
+        -------
+        numpy.ndarray of matplotlib.axes.Axes
+        """
+        plt = require_matplotlib("plot")
+        grid = panels(plt, axes, "plot", 3, (1, 3), figsize=(10, 3))
+        at = np.arange(len(self.table))
+        dots: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 4}
+        limit: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": ":"}
+        grid[0].plot(at, self.table["r_hat"], color=COLOURS[0], **dots)
+        grid[0].axhline(RHAT, **limit)
+        for colour, column in zip(COLOURS, ("ess_bulk", "ess_tail"), strict=False):
+            grid[1].plot(at, self.table[column], color=colour, label=column, **dots)
+        grid[1].axhline(self._wanted, **limit)
+        grid[1].set_ylim(bottom=0)
+        for colour, column in zip(COLOURS[2:], ("expected_sd_ratio", "found_sd_ratio"), strict=False):
+            grid[2].plot(at, self.table[column], color=colour, label=column, **dots)
+        grid[2].axhline(1.0, **limit)
+        for ax, title in zip(grid, ("R-hat", "effective draws", "sd over that of the posterior"), strict=True):
+            ax.set_title(title, loc="left", fontsize="small")
+            ax.set_xlabel("element", fontsize="small")
+            ax.xaxis.get_major_locator().set_params(integer=True)
+        legend(grid, axes)
+        return grid
+
+    def __repr__(self) -> str:
+        return f"<check of {self._sampler}: {self.verdict}>"
+
+
+def _table(draws: Draws) -> pd.DataFrame:
+    of_all = summary(draws)
+    table = of_all[["r_hat", "ess_bulk", "ess_tail"]].copy()
+    table["mcse"] = of_all["mcse_mean"] / of_all["sd"]
+    table["expected_sd_ratio"] = of_all.get("expected_sd_ratio", np.nan)
+    table["found_sd_ratio"] = of_all["sd"] / _normal_sds(draws)
+    return table
+
+
+def _normal_sds(draws: Draws) -> np.ndarray:
+    """The sds of the normal distribution at the mode, of each row; NaN where it is one of other numbers."""
+    expected, chains, sds = draws.settings.get("expected"), Chains(draws, "check"), []
+    known = set(draws.settings["parameters"]) - set(draws.settings.get("transforms", {}) or {})
+    for base, _ in chains.places(None):
+        shape = chains.shape(base)
+        if expected is None or base not in known or np.shape(expected["sd"][base]) != shape:
+            sds.append(np.full(int(np.prod(shape)), np.nan))
+        else:
+            sds.append(np.ravel(np.divide(expected["sd"][base], expected["sdRatio"][base])))
+    return np.concatenate(sds)
+
+
+def _of(elements: pd.Series) -> str:
+    """Which elements these are."""
+    shown = ", ".join(map(repr, elements.index[:SHOWN]))
+    more = len(elements) - SHOWN
+    return f"for {shown}" + (f" and {more} more" if more > 0 else "")
