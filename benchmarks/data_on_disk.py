@@ -3,6 +3,8 @@
     python benchmarks/data_on_disk.py FOLDER --output TABLE.md      # 8 GB of free disk, about an hour
     python benchmarks/data_on_disk.py FOLDER --rows 100000          # a small one, to see that all works
 
+With --output it draws the times as well, beside the table: figure 4.2.1 of the thesis of Baker (2018), time against N.
+
 Two models, made up: a logistic regression on 19 numbers, in a file of 80 bytes for each observation, and one on 8
 categories with 70 levels together, in a file of 8 positions and an outcome. `sgldcv` with four chains, minibatches of
 1,000 and no other setting is compared with the normal distribution at the mode, which NumPy computes in float64 by
@@ -213,6 +215,22 @@ def exact_of(path: Path, model: str) -> tuple[np.ndarray, np.ndarray]:
         return arrays["arr_0"], arrays["arr_1"]
 
 
+def picture(rows: list[dict[str, Any]], path: Path) -> None:
+    """The seconds of the chains, and of all before them, against N."""
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
+    for model, colour in zip(MODELS, ("#4477aa", "#ee6677"), strict=True):
+        mine = [r for r in rows if r["model"] == model]
+        n = [r["N"] for r in mine]
+        axis.plot(n, [r["before"] for r in mine], ".:", color=colour, label=f"{model}, mode, curvature, stepsize")
+        axis.plot(n, [r["sampling"] for r in mine], ".-", color=colour, label=f"{model}, chains")
+    axis.set(xscale="log", yscale="log", xlabel="observations", ylabel="seconds")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(fontsize=7, frameon=False)
+    figure.savefig(path, dpi=130)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -228,6 +246,7 @@ def main() -> None:
         return
     lines = ["| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
     print("\n".join(lines))
+    results = []
     for model in arguments.models:
         for n_data in arguments.rows:
             path = arguments.folder / f"{model}{n_data}.npy"
@@ -247,6 +266,7 @@ def main() -> None:
             ]
             printed = subprocess.run([*command, *more], check=True, capture_output=True, text=True).stdout
             r = json.loads(printed.splitlines()[-1])
+            results.append(r)
             low, high = r["sds"]
             cells = [
                 model, f"{r['N']:,}", f"{r['GB']:.2f}", f"{r['before']:.1f}", f"{r['sampling']:.1f}",
@@ -257,6 +277,7 @@ def main() -> None:
             print(lines[-1], flush=True)
     if arguments.output:
         arguments.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        picture(results, arguments.output.with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from sgmcmc.output.arviz import require_arviz
@@ -11,29 +14,31 @@ TAILS = (0.05, 0.95)
 AXES = {"chain_axis": 1, "draw_axis": 2}
 
 
-def diagnostics(x: np.ndarray) -> dict[str, np.ndarray]:
-    """mcse_mean, mcse_sd, ess_bulk, ess_tail and r_hat, each [D].
+NAMES = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
 
-    NaN for fewer than SHORTEST draws, and for numbers that are NaN or infinite.
+
+def diagnostics(x: np.ndarray, names: Sequence[str] = NAMES) -> dict[str, np.ndarray]:
+    """These diagnostics, each [D].
+
+    NaN for fewer than SHORTEST draws, and for numbers that are NaN or infinite; R-hat for a single chain.
     """
     require_arviz("summary")
     from arviz_stats.base import array_stats
 
-    names = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
     found = {name: np.full(len(x), np.nan) for name in names}
     finite = np.isfinite(x).all(axis=(1, 2))
     if x.shape[-1] < SHORTEST or not finite.any():
         return found
     x = x[finite]
-    values = (
-        array_stats.mcse(x, method="mean", **AXES),
-        array_stats.mcse(x, method="sd", **AXES),
-        array_stats.ess(x, method="bulk", **AXES),
-        array_stats.ess(x, method="tail", prob=TAILS, **AXES),
-        array_stats.rhat(x, method="rank", **AXES) if x.shape[1] > 1 else np.full(len(x), np.nan),
-    )
-    for name, value in zip(names, values, strict=True):
-        found[name][finite] = value
+    of: dict[str, Callable[[], Any]] = {
+        "mcse_mean": lambda: array_stats.mcse(x, method="mean", **AXES),
+        "mcse_sd": lambda: array_stats.mcse(x, method="sd", **AXES),
+        "ess_bulk": lambda: array_stats.ess(x, method="bulk", **AXES),
+        "ess_tail": lambda: array_stats.ess(x, method="tail", prob=TAILS, **AXES),
+        "r_hat": lambda: array_stats.rhat(x, method="rank", **AXES) if x.shape[1] > 1 else np.nan,
+    }
+    for name in names:
+        found[name][finite] = of[name]()
     return found
 
 

@@ -15,7 +15,7 @@ APART = 1.1  # beyond it chains are in different places
 SHIFT = 1.5  # chance makes a third of a standard error, and so this once in 150,000 times
 BLOCK = 64  # elements
 BATCHES = 20
-FEWEST = 4  # draws for each independent one, of which so many are looked at
+FEWEST = 3  # draws that are looked at first, for each independent one that is wanted
 
 
 class Found(NamedTuple):
@@ -44,22 +44,25 @@ class Found(NamedTuple):
 def worst(draws: Mapping[str, Any], wanted: float, of_means: bool) -> Found:
     """The worst elements of these arrays, [C, T, ...], if all suffice; else some that do not, and how far they are.
 
-    Those that move most slowly come first, so that a look at chains that are too short ends soon.
+    A look at chains that are too short ends soon: fewer draws, if enough of them are independent, come before all,
+    and elements that move slowly before the others.
     """
-    arrays = {name: _thinned(values, wanted) for name, values in draws.items()}
-    found = Found(np.inf, "", 1.0, "", 0.0, "")
-    for labels, x in _blocks(arrays):
-        found = found.worse(_of_block(labels, x, wanted, of_means))
-        if not found.suffices(wanted):
-            break
+    n_draws = max((x.shape[0] * x.shape[1] for x in draws.values()), default=0)
+    for step in sorted({max(1, int(n_draws / (FEWEST * wanted))), 1}, reverse=True):
+        found = Found(np.inf, "", 1.0, "", 0.0, "")
+        for labels, x in _blocks({name: np.asarray(x[:, ::step]) for name, x in draws.items()}):
+            found = found.worse(_of_block(labels, x, wanted, of_means))
+            if not found.suffices(wanted):
+                return found
     return found
 
 
 def _of_block(labels: list[str], x: np.ndarray, wanted: float, of_means: bool) -> Found:
     constant = np.ptp(x, axis=(1, 2)) == 0  # such as a zero that `collect` returns
+    names = ("r_hat", "mcse_mean") if of_means else ("r_hat", "ess_bulk", "ess_tail")
     late = x[:, :, x.shape[2] // 10 :]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        values, mean, sd = diagnostics(x), x.mean(axis=(1, 2)), x.std(axis=(1, 2))
+        values, mean, sd = diagnostics(x, names), x.mean(axis=(1, 2)), x.std(axis=(1, 2))
         ess = (sd / values["mcse_mean"]) ** 2 if of_means else np.minimum(values["ess_bulk"], values["ess_tail"])
         shift = np.abs(mean - late.mean(axis=(1, 2))) / late.std(axis=(1, 2)) * wanted**0.5
     ess = np.where(constant, np.inf, np.nan_to_num(ess, nan=0.0, posinf=np.inf))
@@ -73,12 +76,6 @@ class _Element(NamedTuple):
     name: str
     place: tuple[int, ...]
     slowness: float
-
-
-def _thinned(values: Any, wanted: float) -> np.ndarray:
-    """So many draws, evenly spaced, as can show that enough of them are independent."""
-    step = max(1, int(values.shape[0] * values.shape[1] / (FEWEST * wanted)))
-    return np.asarray(values[:, ::step])
 
 
 def _blocks(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[list[str], np.ndarray]]:

@@ -242,7 +242,7 @@ optimistic.""",
     "thin": (
         'int or "auto", default "auto"',
         """Store the last of every `thin` iterations. "auto" is 1, but with ``nIters="auto"`` and the stepsize "auto" a
-tenth of the iterations that are expected for an independent draw, which loses less than 1% of what they tell.""",
+quarter of the iterations that are expected for an independent draw, which loses about 2% of what they tell.""",
     ),
     "burnIn": (
         "int, default 0",

@@ -59,9 +59,9 @@ def test_draws_are_those_of_the_same_number_by_hand(of: Any, more: dict) -> None
     assert {"diagnostics", "sampling"} <= out.timings.keys()
 
 
-def test_thin_is_a_tenth_of_what_is_expected_between_independent_draws() -> None:
+def test_thin_is_a_quarter_of_what_is_expected_between_independent_draws() -> None:
     out = sgldcv(log_lik, DATA, PARAMS, **AUTO | {"minibatchSize": 5, "tolerance": 0.002})
-    assert out.settings["thin"] == int(out.settings["expected"]["iterations"] / 10) > 3
+    assert out.settings["thin"] == int(out.settings["expected"]["iterations"] / 4) > 3
     assert not sgldcv(log_lik, DATA, PARAMS, **AUTO | {"nIters": 9, "ess": None}).settings["thin"] > 1
 
 
@@ -121,25 +121,25 @@ def test_time_that_is_over_ends_the_run_with_a_warning() -> None:
 
 
 @pytest.fixture
-def interrupted_at_once(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Ctrl-C after the first stretch, as long as the event is set."""
+def interrupted_soon(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Ctrl-C after some iterations, as long as the event is set."""
     asked, reached = threading.Event(), until.Watch.reached
     asked.set()
 
     def reaching(self: until.Watch, done: int, log_density: Any = None) -> None:
         reached(self, done, log_density)
-        if asked.is_set():
+        if asked.is_set() and done > 100:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(until.Watch, "reached", reaching)
     return asked
 
 
-def test_an_interrupted_run_resumes_to_the_same_end(tmp_path: Path, interrupted_at_once: threading.Event) -> None:
+def test_an_interrupted_run_resumes_to_the_same_end(tmp_path: Path, interrupted_soon: threading.Event) -> None:
     arguments = AUTO | {"storage": tmp_path / "a.zarr", "ess": 2000}
     with pytest.warns(UserWarning, match="interrupted"):
         cut = sgldcv(log_lik, DATA, PARAMS, **arguments)
-    interrupted_at_once.clear()
+    interrupted_soon.clear()
     whole = sgldcv(log_lik, DATA, PARAMS, **arguments | {"storage": None})
     resumed = sgldcv(log_lik, DATA, PARAMS, resume=True, **arguments)
     assert 0 < cut["theta"].shape[1] < resumed["theta"].shape[1]
@@ -231,7 +231,7 @@ def test_slow_elements_among_many_are_seen_first() -> None:
 
 def test_what_is_nan_is_never_enough() -> None:
     x = autoregressive(np.zeros(3), 400)
-    x[1, 4, 1] = np.nan
+    x[1, 5, 1] = np.nan
     found = worst({"theta": x}, 100.0, False)
     assert (found.ess, found.ess_of) == (0.0, "theta[1]")
     assert Enough(100.0).factor(found) == np.inf
