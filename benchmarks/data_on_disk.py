@@ -226,6 +226,8 @@ def picture(rows: list[dict[str, Any]], path: Path) -> None:
         axis.plot(n, [r["before"] for r in mine], ".:", color=colour, label=f"{model}, mode, curvature, stepsize")
         axis.plot(n, [r["sampling"] for r in mine], ".-", color=colour, label=f"{model}, chains")
     axis.set(xscale="log", yscale="log", xlabel="observations", ylabel="seconds")
+    axis.minorticks_off()
+    axis.set_yticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(fontsize=7, frameon=False)
     figure.savefig(path, dpi=130)

@@ -44,8 +44,8 @@ def noise_of_one(
     seed: int,
     probabilities: np.ndarray | None = None,
     own_reference: bool = False,
-) -> np.ndarray:
-    """The covariance for minibatches of one observation, [D, D].
+) -> tuple[np.ndarray, np.ndarray]:
+    """The covariance for minibatches of one observation, and that with weights in proportion to |t_i|, [D, D] both.
 
     The draws are those of the approximation, `sd` times as far from its centre.
 
@@ -59,15 +59,18 @@ def noise_of_one(
     def moments(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:
         params, data = posterior.split(theta), posterior.model.data.layout.unpack(words)
         t = tf.matmul(joined(terms(params, data)), root)  # [n, D], A^T t for each
+        sizes, tiny = tf.norm(t, axis=1, keepdims=True), np.finfo(t.dtype.as_numpy_dtype).tiny
         return [
             tf.cast(tf.reduce_sum(t, axis=0), tf.float64),
             tf.cast(tf.matmul(t, weights[:, None] * t, transpose_a=True), tf.float64),
+            tf.cast(tf.matmul(t, t / tf.maximum(sizes, tiny), transpose_a=True), tf.float64),
+            tf.cast(tf.reduce_sum(sizes), tf.float64),
         ]
 
     rng, programs = np.random.default_rng(seed), dict[int, Compiled]()
     z = rng.normal(size=(DRAWS, d))
     z /= np.sqrt((z**2).mean(axis=0))  # exact second moments despite few draws, since the noise depends mostly on them
-    total = np.zeros((d, d))
+    total, preferred = np.zeros((d, d)), np.zeros((d, d))
     for draw, theta in enumerate(centre + white.to_theta(sd * z)):
         some = some_of(posterior.model.data, size, seed + draw)
         # The probabilities of these observations, relative to 1/N.
@@ -78,7 +81,11 @@ def noise_of_one(
         )
         weights = [(1 / p).astype(posterior.model.dtype.as_numpy_dtype)]
         of_some = FullPass(some, moments, max(16, BLOCK // d), programs)
-        first, second = of_some.summed([tf.constant(theta, posterior.model.dtype), root], of_each=weights)
+        first, second, weighted, sizes = of_some.summed(
+            [tf.constant(theta, posterior.model.dtype), root], of_each=weights
+        )
         posterior.passes.count("terms", some.size)
-        total += second / some.size - (0.0 if own_reference else np.outer(first, first) / some.size**2)
-    return n_data**2 * total / DRAWS
+        mean = np.zeros((d, d)) if own_reference else np.outer(first, first) / some.size**2
+        total += second / some.size - mean
+        preferred += sizes * weighted / some.size**2 - mean
+    return n_data**2 * total / DRAWS, n_data**2 * preferred / DRAWS

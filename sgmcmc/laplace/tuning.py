@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgmcmc.core.types import Dynamics, Tree
+from sgmcmc.laplace.alternatives import cheapest, gains
 from sgmcmc.laplace.noise import Terms, noise_of_one
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.stepsize import Directions, Predicted, directions, largest
 from sgmcmc.laplace.whitening import Whitening, whitening
 
-FIXED = 100  # what an iteration costs beside its gradients, in gradients of single observations
-STEPS = 2  # sizes that are tried between one and its double
 PAYS = 1.8  # a doubled minibatch pays if it makes the stepsize this many times as large
 
 
@@ -23,16 +22,18 @@ class Tuning(NamedTuple):
     stepsize: float
     error: float  # the largest expected relative error of an sd, over all directions
     iterations: float  # per independent draw, in the slowest direction
-    minibatch_size: int  # the size that pays: see `_that_pays` and `_cheapest`
+    minibatch_size: int  # the size that pays: see `_that_pays` and `cheapest`
     sds: np.ndarray  # [D]: of each element in the chain, if the posterior is normal
     ratios: np.ndarray  # [D]: these over those of the posterior
+    gains: dict[str, float]  # see `gains`
 
     def as_tree(self, posterior: Posterior) -> Tree:
         """The tuning as arrays, for a checkpoint."""
         values = {"stepsize": self.stepsize, "error": self.error, "iterations": self.iterations}
         arrays: dict[str, Any] = {name: np.float64(value) for name, value in values.items()}
         of_elements = {"sd": posterior.arrays(self.sds), "sdRatio": posterior.arrays(self.ratios)}
-        return arrays | {"minibatchSize": np.int64(self.minibatch_size)} | of_elements
+        of_others = {"gains": {name: np.float64(gain) for name, gain in self.gains.items()}}
+        return arrays | {"minibatchSize": np.int64(self.minibatch_size)} | of_elements | of_others
 
 
 def tuned(
@@ -56,20 +57,20 @@ def tuned(
     chain may be.
     """
     white = whitening(precision, posterior.model.dtype)
-    of_one = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, probabilities, own_reference)
+    each = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, probabilities, own_reference)
     # From the coordinates in which the posterior is white, with the unit matrix as precision, to those of the chain.
     change = _solved(white.root, root.root)
-    of_one, in_root = change.T @ of_one @ change, change.T @ change
+    in_root = change.T @ change
     n_data = posterior.model.data.size
 
-    alone = directions(in_root, of_one)
+    alone, weighted = (directions(in_root, change.T @ of_one @ change) for of_one in each)
 
     def at(size: int) -> Directions:
         left = (n_data - size) / max(n_data - 1, 1) if without_replacement else 1.0
         return alone._replace(noise=alone.noise * left / size)
 
     if any_size:
-        n = _cheapest(dynamics, at, n_data, tolerance)
+        n = cheapest(dynamics, at, n_data, tolerance)
     where = at(n)
     chosen = largest(dynamics, where, tolerance)
     return Tuning(
@@ -78,16 +79,8 @@ def tuned(
         chosen.iterations,
         n if any_size else _that_pays(dynamics, at, chosen, n, n_data, tolerance),
         *_of_elements(root, where, chosen),
+        gains(dynamics, chosen, where, weighted._replace(noise=weighted.noise / n), tolerance),
     )
-
-
-def _cheapest(dynamics: Dynamics, at: Any, n_data: int, tolerance: float) -> int:
-    """The size with which an independent draw costs least, in gradients of single observations."""
-    sizes = np.unique(np.geomspace(1, n_data, 1 + int(STEPS * np.log2(n_data))).round().astype(int))
-    found = [largest(dynamics, at(int(n)), tolerance) for n in sizes]
-    good = np.array([one.error <= tolerance for one in found])
-    costs = np.array([one.iterations for one in found]) * (sizes + FIXED)
-    return int(sizes[np.argmin(np.where(good | ~good.any(), costs, np.inf))])
 
 
 def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:

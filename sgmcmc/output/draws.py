@@ -16,6 +16,7 @@ from sgmcmc.core.errors import reason
 from sgmcmc.core.files import write_whole
 from sgmcmc.core.tree import from_paths, with_paths
 from sgmcmc.core.types import Tree
+from sgmcmc.output.advice import advice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +54,9 @@ class Draws(dict[str, Any]):
     seed : int
         The seed in use; the same seed and settings give the same draws.
     settings : dict
-        The arguments of the run after conversion, by R's names.
+        The arguments of the run after conversion, by R's names. With ``stepsize="auto"``
+        also what was `expected` before the run, and `advice`, sentences on what other
+        choices would gain.
     nChains : int or None
         The number of chains, or None for a single chain without a chain axis.
     chains : list of int
@@ -127,7 +130,7 @@ class Draws(dict[str, Any]):
         divergence: Mapping[str, Any] | None = None,
     ) -> None:
         self.nChains, self._iterations = nChains, iterations
-        self.settings = {"parameters": sorted(settings.get("stepsize", {})), **settings}
+        self.settings = {"parameters": sorted(settings.get("stepsize", {})), "advice": advice(settings), **settings}
         self.reduced, self.timings = reduced or {}, dict(timings or {})
         self.divergence = dict(divergence) if divergence else None
         self._others = {group: members for group, members in groups.items() if group != "posterior"}

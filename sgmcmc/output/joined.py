@@ -100,7 +100,7 @@ def _joined_arrays(parts: list[Any], order: Sequence[int] | None) -> Any:
 
 
 def _require_same(first: Draws, other: Draws) -> None:
-    keys = (first.settings.keys() | other.settings.keys()) - set(OF_CHAINS)
+    keys = (first.settings.keys() | other.settings.keys()) - {*OF_CHAINS, "advice"}
     if not all("fingerprint" in draws.settings for draws in (first, other)):
         keys.discard("fingerprint")  # of a run of a number of chains, not of a range
     if len(first.iterations):

@@ -20,6 +20,7 @@ from sgmcmc.laplace.tuning import Tuning, tuned
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.model import Model
+from sgmcmc.output.advice import ENOUGH, LARGE
 
 if TYPE_CHECKING:
     from sgmcmc.run.product import ProductSampler
@@ -31,9 +32,6 @@ class Found(NamedTuple):
     preconditioner: Tree
     minibatch: Tree
     tuning: Tree
-
-
-LARGE, WORTH = 3, 1000  # a minibatch is large if it has this many times what pays, or what costs hardly less
 
 
 @dataclass(frozen=True)
@@ -132,10 +130,10 @@ def _warn_of_tuning(of: str, tuning: Tuning, tolerance: float, minibatch_size: i
             f"an sd is up to {tuning.error:.0%}, and hardly smaller with a smaller stepsize. For sghmc use more "
             "leaps, such as L=20, for sgnht and ccadl a smaller a."
         )
-    if minibatch_size > LARGE * max(tuning.minibatch_size, WORTH):
+    if minibatch_size > LARGE * max(tuning.minibatch_size, ENOUGH):
         warn_user(
             f"minibatches of {of} have {minibatch_size} observations, more than make the stepsize larger: with "
-            f"minibatchSize={max(tuning.minibatch_size, WORTH)}, an iteration costs less and moves about as far."
+            f"minibatchSize={max(tuning.minibatch_size, ENOUGH)}, an iteration costs less and moves about as far."
         )
 
 
