@@ -12,7 +12,9 @@ from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.laplace.stepsize import Directions, Predicted, largest
 
 FRICTION, LEAPS = 0.01, 20  # of the SGHMC that is compared
-FIXED = 100  # what an iteration costs beside its gradients, in gradients of single observations
+FIXED = (
+    20  # measured for four chains: what an iteration costs beside its gradients, in gradients of single observations
+)
 STEPS = 2  # sizes that are tried between one and its double
 
 Sizes = Callable[[int], Directions]

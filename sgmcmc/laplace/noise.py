@@ -29,6 +29,7 @@ from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.laplace.whitening import Whitening
 
 DRAWS = 16
+WEIGHED = 500  # elements; for more of them, what weights would gain is not computed
 FEWEST, MOST, SHARE = 2000, 10_000, 32  # observations of each draw: at least, at most, and in between N / SHARE
 
 Terms = Callable[[Tree, Tree], Tree]
@@ -53,6 +54,7 @@ def noise_of_one(
     `own_reference`, the mean of the terms counts as noise too.
     """
     d, n_data = posterior.size, posterior.model.data.size
+    few = d <= WEIGHED
     size = int(np.clip(n_data // SHARE, FEWEST, MOST))
     root = tf.constant(white.root if white.root.ndim == 2 else np.diag(white.root), posterior.model.dtype)
 
@@ -63,7 +65,7 @@ def noise_of_one(
         return [
             tf.cast(tf.reduce_sum(t, axis=0), tf.float64),
             tf.cast(tf.matmul(t, weights[:, None] * t, transpose_a=True), tf.float64),
-            tf.cast(tf.matmul(t, t / tf.maximum(sizes, tiny), transpose_a=True), tf.float64),
+            tf.cast(tf.matmul(t, t / tf.maximum(sizes, tiny), transpose_a=True) if few else [[0.0]], tf.float64),
             tf.cast(tf.reduce_sum(sizes), tf.float64),
         ]
 
@@ -87,5 +89,5 @@ def noise_of_one(
         posterior.passes.count("terms", some.size)
         mean = np.zeros((d, d)) if own_reference else np.outer(first, first) / some.size**2
         total += second / some.size - mean
-        preferred += sizes * weighted / some.size**2 - mean
+        preferred += sizes * weighted / some.size**2 - mean if few else second / some.size - mean
     return n_data**2 * total / DRAWS, n_data**2 * preferred / DRAWS

@@ -146,7 +146,7 @@ the `transforms` where none is given. The default is the improper uniform prior.
         'int, float, "auto" or adaptive, default 0.01',
         """Observations per gradient: a number from 1 to N, or a proportion of N in (0, 1). With the stepsize "auto" it
 may be "auto" too: the number with which an independent draw is expected to cost least, if an iteration costs as much as
-the gradients of 100 observations more than its minibatch has. With control variates around the mode it may be
+the gradients of 20 observations more than its minibatch has. With control variates around the mode it may be
 ``adaptive()``.""",
     ),
     "alpha": (
