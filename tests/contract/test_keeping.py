@@ -349,14 +349,14 @@ def test_what_does_not_fit_into_memory_is_refused_before_anything_is_run(monkeyp
 
 def test_a_run_on_disk_needs_no_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=0))
-    monkeypatch.setattr(Run, "draws", lambda self: self.plan.n_rows)
-    assert sgld(nIters=10**9, storage=tmp_path / "run.zarr") == 10**9
+    monkeypatch.setattr(Run, "draws", lambda self: SimpleNamespace(n_rows=self.plan.n_rows))
+    assert sgld(nIters=10**9, storage=tmp_path / "run.zarr").n_rows == 10**9
 
 
 def test_sums_need_no_memory_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=100))
-    monkeypatch.setattr(Run, "draws", lambda self: self.plan.n_rows)
-    assert sgld(nIters=10**9, reduce=sgmcmc.runningMean()) == 10**9
+    monkeypatch.setattr(Run, "draws", lambda self: SimpleNamespace(n_rows=self.plan.n_rows))
+    assert sgld(nIters=10**9, reduce=sgmcmc.runningMean()).n_rows == 10**9
     with pytest.raises(MemoryError, match="reduce of sgld must keep sums that fit into memory"):
         sgld(nIters=10, reduce=sgmcmc.runningCovariance())
 

@@ -71,7 +71,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("all observations or one", {"minibatchSize": 1.0}, "got 1.0: give 1 for one observation, or N for all."),
     ("stepsize auto", {"stepsize": "auto"}, "stepsize of scir must be a positive number or a schedule such as"),
     ("weights", {"subsampling": np.ones(1000)}, "subsampling of scir must be uniform, since suffStats knows no"),
-    ("an adaptive size", {"minibatchSize": sgmcmc.adaptive()}, "minibatchSize of scir must be a number; got adaptive."),
+    ("an adaptive size", {"minibatchSize": sgmcmc.adaptive()}, "minibatchSize of scir must be a number; got adaptive("),
     ("normalise", {"normalise": 1}, "normalise of scir must be True or False; got 1."),
     ("logScale", {"logScale": "yes"}, "logScale of scir must be True or False; got 'yes'."),
 ]  # fmt: skip
