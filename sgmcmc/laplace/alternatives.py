@@ -12,9 +12,7 @@ from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.laplace.stepsize import Directions, Predicted, largest
 
 FRICTION, LEAPS = 0.01, 20  # of the SGHMC that is compared
-FIXED = (
-    20  # measured for four chains: what an iteration costs beside its gradients, in gradients of single observations
-)
+FIXED = 20  # what an iteration costs beside its gradients, in gradients; measured for four chains
 STEPS = 2  # sizes that are tried between one and its double
 
 Sizes = Callable[[int], Directions]

@@ -45,8 +45,10 @@ def noise_of_one(
     seed: int,
     probabilities: np.ndarray | None = None,
     own_reference: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray | None]:
     """The covariance for minibatches of one observation, and that with weights in proportion to |t_i|, [D, D] both.
+
+    The second is None for more than WEIGHED elements.
 
     The draws are those of the approximation, `sd` times as far from its centre.
 
@@ -87,7 +89,7 @@ def noise_of_one(
             [tf.constant(theta, posterior.model.dtype), root], of_each=weights
         )
         posterior.passes.count("terms", some.size)
-        mean = np.zeros((d, d)) if own_reference else np.outer(first, first) / some.size**2
+        mean = 0.0 if own_reference else np.outer(first, first) / some.size**2
         total += second / some.size - mean
-        preferred += sizes * weighted / some.size**2 - mean if few else second / some.size - mean
-    return n_data**2 * total / DRAWS, n_data**2 * preferred / DRAWS
+        preferred += sizes * weighted / some.size**2 - mean
+    return n_data**2 * total / DRAWS, n_data**2 * preferred / DRAWS if few else None

@@ -57,13 +57,14 @@ def tuned(
     chain may be.
     """
     white = whitening(precision, posterior.model.dtype)
-    each = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, probabilities, own_reference)
+    of_one, of_weighted = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, probabilities, own_reference)
     # From the coordinates in which the posterior is white, with the unit matrix as precision, to those of the chain.
     change = _solved(white.root, root.root)
     in_root = change.T @ change
     n_data = posterior.model.data.size
 
-    alone, weighted = (directions(in_root, change.T @ of_one @ change) for of_one in each)
+    alone = directions(in_root, change.T @ of_one @ change)
+    weighted = alone if of_weighted is None else directions(in_root, change.T @ of_weighted @ change)
 
     def at(size: int) -> Directions:
         left = (n_data - size) / max(n_data - 1, 1) if without_replacement else 1.0

@@ -9,6 +9,12 @@ WORTH = 1.5  # times fewer gradients for a draw
 LARGE, ENOUGH = 3, 1000  # a minibatch is large if it has this many times what pays, or what costs hardly less
 
 
+def size_that_does(n: int, pays: int) -> int | None:
+    """The minibatch size that does as well as n, if n is far larger; `pays` is the one that pays."""
+    enough = max(pays, ENOUGH)
+    return enough if n > LARGE * enough else None
+
+
 def advice(settings: Mapping[str, Any]) -> list[str]:
     """What to try; nothing where a run has no expectations."""
     expected = settings.get("expected") or {}
@@ -17,8 +23,8 @@ def advice(settings: Mapping[str, Any]) -> list[str]:
     if settings.get("subsampling") == "uniform" and (gain := gains.get("preferential", 0.0)) > WORTH:
         sentences.append(f"subsampling=preferential() would make a draw cost {gain:.1f} times fewer gradients.")
     if isinstance(n, int) and pays is not None:
-        if n > LARGE * max(pays, ENOUGH):
-            sentences.append(f"More than minibatchSize={max(pays, ENOUGH)} observations hardly make a draw cheaper.")
+        if (enough := size_that_does(n, pays)) is not None:
+            sentences.append(f"More than minibatchSize={enough} observations hardly make a draw cheaper.")
         elif pays > n:
             sentences.append(f"Up to minibatchSize={pays} the stepsize grows almost in proportion.")
     if (gain := gains.get("momentum", 0.0)) > WORTH:

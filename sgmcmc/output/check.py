@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
 
 WANTED = 400.0  # effective draws, where a run did not want another number
-NEAR, FAR = 0.5, 0.7  # Pareto k
+FAR = 0.7  # Pareto k
 SHOWN = 3  # elements that are named
 
 

@@ -411,11 +411,10 @@ class Draws(dict[str, Any]):
     def check(self, verbose: bool = True) -> Check:
         """Whether the draws are good enough: a table with a row for each element, and a verdict.
 
-        With ``stepsize="auto"``, and the default of all data at hand as they were given
-        to the sampler, it compares the posterior with the normal distribution that the
-        stepsize was found for. This takes 500 evaluations of `logLik` on all data, in
-        blocks. Draws from `load`, and of a Setup function, have not got the data: their
-        `paretoK` is NaN.
+        With ``stepsize="auto"`` it compares the posterior with the normal distribution for
+        which the stepsize was found. This takes 500 evaluations of `logLik` on all data, in
+        blocks, for which draws hold the arguments of their call. Those of `load` do not:
+        their `paretoK` is NaN.
 
         Parameters
         ----------

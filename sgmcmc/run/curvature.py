@@ -20,7 +20,7 @@ from sgmcmc.laplace.tuning import Tuning, tuned
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.model import Model
-from sgmcmc.output.advice import ENOUGH, LARGE
+from sgmcmc.output.advice import size_that_does
 
 if TYPE_CHECKING:
     from sgmcmc.run.product import ProductSampler
@@ -101,7 +101,8 @@ class Curvature:
             gradient.own_reference,
             sampler.of_size is not None,
         )
-        _warn_of_tuning(sampler.name, tuning, self.tolerance, minibatch.size if sampler.of_size is None else 0)
+        n = minibatch.size if sampler.of_size is None else tuning.minibatch_size
+        _warn_of_tuning(sampler.name, tuning, self.tolerance, n)
         there = {"distance": distance(white, posterior.flat(mode.gradient)), "mode": posterior.arrays(at)}
         return Found(preconditioner, of_minibatch, tuning.as_tree(posterior) | there)
 
@@ -130,10 +131,10 @@ def _warn_of_tuning(of: str, tuning: Tuning, tolerance: float, minibatch_size: i
             f"an sd is up to {tuning.error:.0%}, and hardly smaller with a smaller stepsize. For sghmc use more "
             "leaps, such as L=20, for sgnht and ccadl a smaller a."
         )
-    if minibatch_size > LARGE * max(tuning.minibatch_size, ENOUGH):
+    if (enough := size_that_does(minibatch_size, tuning.minibatch_size)) is not None:
         warn_user(
             f"minibatches of {of} have {minibatch_size} observations, more than make the stepsize larger: with "
-            f"minibatchSize={max(tuning.minibatch_size, ENOUGH)}, an iteration costs less and moves about as far."
+            f"minibatchSize={enough}, an iteration costs less and moves about as far."
         )
 
 

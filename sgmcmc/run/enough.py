@@ -64,12 +64,10 @@ class Enough:
         return Lengths(burn_in, unit, first, self.max_iterations or max(most, burn_in + unit))
 
     def factor(self, found: Found) -> float:
-        """How many times as many draws are needed as there are; 1 or less if these are enough."""
-        if found.suffices(self.wanted):
-            return 1.0
+        """How many times as many draws are needed as there are."""
         draws = self.wanted / found.ess if found.ess else np.inf
         between = (found.rhat**2 - 1) / (RHAT**2 - 1)  # falls as the number of draws grows, if chains mix
-        return max(draws, between, found.shift / SHIFT, 1.0 + 1e-6)
+        return max(draws, between, found.shift / SHIFT)
 
 
 @dataclass(frozen=True)

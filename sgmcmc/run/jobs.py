@@ -91,17 +91,17 @@ class Jobs:
                 _require_futures(run.sampler.name, futures)
                 interrupted = _wait(futures, folder, progress, show or _nothing)
             for group, future in zip(self.groups, futures, strict=True):
-                before = self.earlier and self.earlier.of_chains(group)
+                part = before = self.earlier and self.earlier.of_chains(group)
                 try:
                     part = future.result()
-                    parts.append(before.then(part) if before and part.rows else part)
-                    continue
                 except (CancelledError, KeyboardInterrupt) as error:
                     given_up[group] = error
                 except Exception as error:
                     failures[group] = error
-                if before:
-                    parts.append(before)
+                else:
+                    part = before.then(part) if before and part.rows else part
+                if part:
+                    parts.append(part)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if show is not None:

@@ -152,7 +152,8 @@ class Run:
             return run._finished(prepared, run.made(prepared, run._progress()), timings, began)
         ended = until_enough(run, prepared, began)
         draws = ended.run._finished(prepared, ended.sampled, timings | {"diagnostics": ended.looks}, began)
-        ended.warn()
+        with unheard_warnings():
+            ended.warn()
         return draws
 
     def _finished(self, prepared: Prepared, sampled: Sampled, timings: dict[str, float], began: float) -> Draws:

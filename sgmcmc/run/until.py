@@ -91,13 +91,13 @@ def until_enough(run: Run, prepared: Prepared, began: float) -> Ended:
             started = time.monotonic()
             found = worst(_rows(run, sampled), enough.wanted, enough.of_means)
             looks += time.monotonic() - started
-            factor = enough.factor(found)
-            if factor <= 1 or length >= lengths.most or watch.late:
+            suffices = found.suffices(enough.wanted)
+            if suffices or length >= lengths.most or watch.late:
                 budget = f"maxSeconds={enough.max_seconds:g}" if watch.late else f"maxIters={length}"
                 made = run.keep.burn_in + sampled.stored * run.keep.thin
                 run = replace(run, n_iterations=made if watch.late else max(length, made))
-                return Ended(run, sampled._replace(interrupted=False), looks, found, "" if factor <= 1 else budget)
-            length = watch.expected = lengths.after(length, factor)
+                return Ended(run, sampled._replace(interrupted=False), looks, found, "" if suffices else budget)
+            length = watch.expected = lengths.after(length, enough.factor(found))
             if (missing := _missing_bytes(run, sampled, length)) > 0:
                 return Ended(run, sampled, looks, found, f"the end of memory, of which it needs {missing / 1e9:.1f} GB")
 

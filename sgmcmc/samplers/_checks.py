@@ -15,6 +15,7 @@ from sgmcmc.dataset.entry import described, n_masked
 DTYPES = {"float32": tf.float32, "float64": tf.float64}
 LAST_STEP = 2**32
 LAST_CHAIN = 2**31 - 1
+AUTO = "auto"
 EXACT = 2**53  # up to here a float is one integer
 
 Rule = tuple[Callable[[float], bool], str]
@@ -24,6 +25,11 @@ POSITIVE: Rule = (lambda x: x > 0, "a positive number")
 STEPSIZE: Rule = (lambda eps: eps > 0, "a positive number or a schedule such as polynomial(h, a, b)")
 FRICTION: Rule = (lambda alpha: 0 < alpha <= 1, "a number in (0, 1]")
 DIFFUSION: Rule = (lambda a: 0 < a < 0.5, "a positive number below 0.5, since chains have no equilibrium from 0.5 on")
+
+
+def is_auto(value: Any) -> bool:
+    """Whether an argument is left to the package."""
+    return isinstance(value, str) and value == AUTO
 
 
 def require_number(label: str, of: str, value: Any, rule: Rule) -> float:

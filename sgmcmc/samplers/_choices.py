@@ -17,12 +17,12 @@ from sgmcmc.core.transforms import Transforms
 from sgmcmc.model import LogPrior, Model, constrained
 from sgmcmc.run.curvature import Curvature
 from sgmcmc.run.gibbs import GibbsStep
-from sgmcmc.samplers._checks import POSITIVE, require_number
+from sgmcmc.samplers._checks import AUTO, POSITIVE, is_auto, require_number
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._gibbs import checked_gibbs
 from sgmcmc.samplers._indices import check_indices
 from sgmcmc.samplers._joint import Joint, is_joint
-from sgmcmc.samplers._preconditioner import AUTO, checked_preconditioner
+from sgmcmc.samplers._preconditioner import checked_preconditioner
 from sgmcmc.samplers._transforms import checked_transforms, unconstrained
 from sgmcmc.samplers._trial import Trial
 from sgmcmc.samplers.subsampling import preferential
@@ -125,7 +125,7 @@ class Choices(CommonChoices):
     @property
     def automatic(self) -> bool:
         """Whether the stepsize is to be found."""
-        return isinstance(self.stepsize, str) and self.stepsize == AUTO
+        return is_auto(self.stepsize)
 
     @cached_property
     def curvature(self) -> Curvature:

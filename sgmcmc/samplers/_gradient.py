@@ -19,10 +19,9 @@ from sgmcmc.gradients.saga import saga as saga_estimator
 from sgmcmc.gradients.svrg import svrg as svrg_estimator
 from sgmcmc.model import Model
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch
-from sgmcmc.samplers._checks import POSITIVE
+from sgmcmc.samplers._checks import AUTO, POSITIVE, is_auto
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._estimator import checked_estimator
-from sgmcmc.samplers._preconditioner import AUTO
 from sgmcmc.samplers.estimators import controlVariates, saga, svrg
 from sgmcmc.samplers.subsampling import adaptive
 
@@ -103,7 +102,7 @@ def _mode_search(choices: Choices, asked: controlVariates) -> tuple[ModeSearch |
     if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer of {name} must be one of {sorted(OPTIMIZERS)}; got {optimizer!r}.")
     n_iterations = require_count("nItersOpt", name, asked.nItersOpt, at_least=0)
-    automatic = isinstance(asked.optStepsize, str) and asked.optStepsize == AUTO
+    automatic = is_auto(asked.optStepsize)
     if automatic and optimizer != "sgd":
         raise choices.refuse("optStepsize", f"be a number for optimizer={optimizer!r}", "'auto'")
     if automatic and n_iterations > 0:

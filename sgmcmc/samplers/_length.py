@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from sgmcmc.core.checks import require_count
 from sgmcmc.run.enough import AT_FIRST, Enough
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.samplers._checks import POSITIVE, Rule, require_counter, require_number
+from sgmcmc.samplers._checks import POSITIVE, Rule, is_auto, require_counter, require_number
 
-AUTO = "auto"
 N_CHAINS = 4  # of a run that looks whether its chains agree, if nobody says how many
 ESS = 1000.0
 
@@ -25,11 +24,6 @@ class Length(NamedTuple):
     burn_in: int
     thin: int
     enough: Enough | None
-
-
-def is_auto(value: Any) -> bool:
-    """Whether an argument is left to the package."""
-    return isinstance(value, str) and value == AUTO
 
 
 def checked_length(sampler: Sampler, nIters: Any, options: Mapping[str, Any]) -> Length:

@@ -20,14 +20,14 @@ from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.minibatch.within_shards import within_shards
 from sgmcmc.run.pilot import Sizing
-from sgmcmc.samplers._checks import POSITIVE, require_number
+from sgmcmc.samplers._checks import AUTO, POSITIVE, is_auto, require_number
 from sgmcmc.samplers._scheme import checked_scheme
 from sgmcmc.samplers.subsampling import adaptive, preferential
 
 SUBSAMPLING = {"uniform": without_replacement, "withReplacement": with_replacement, "reshuffled": reshuffled}
 WITHIN = {"uniform": False, "withReplacement": True}  # shards, and whether with replacement
 SCHEMES = ", ".join(map(repr, SUBSAMPLING)) + ", preferential(), N positive weights or a function (N, n) -> Minibatch"
-AUTO, SOME, FEWEST = "auto", 0.01, 2  # a size to be found; until then, a proportion, but so many
+SOME, FEWEST = 0.01, 2  # until a size is found, a proportion, but so many
 SHARE = (lambda x: 0 <= x <= 1, "a number from 0 to 1")
 
 
@@ -64,7 +64,7 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
         own, identity = checked_scheme(of, subsampling, n_data, n, dtype)
         return Minibatches(n, own, None, {"minibatchSize": n, "subsampling": identity})
     made, drawn = _of_any_size(of, subsampling, n_data, dtype)
-    if isinstance(size, str) and size == AUTO:
+    if is_auto(size):
         n = max(round(SOME * n_data), min(FEWEST, n_data))
         return Minibatches(n, made(n), None, {"minibatchSize": AUTO, "subsampling": drawn}, of_size=made)
     if not isinstance(size, adaptive):

@@ -15,7 +15,8 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from sgmcmc.core.executors import Executor
 from sgmcmc.core.types import Reducer
-from sgmcmc.samplers._length import N_CHAINS, is_auto
+from sgmcmc.samplers._checks import is_auto
+from sgmcmc.samplers._length import N_CHAINS
 from sgmcmc.samplers._normality import Normality
 from sgmcmc.samplers._texts import completed
 

@@ -12,8 +12,8 @@ from sgmcmc.core.coordinates import DENSE, DIAGONAL
 from sgmcmc.core.parameters import numbered
 from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.laplace.whitening import MOST_DENSE
+from sgmcmc.samplers._checks import is_auto
 
-AUTO = "auto"
 USUALLY_DENSE = 500  # the most elements of the parameters for which "auto" is "dense"
 SYMMETRIC = 1e-5  # relative
 FORMS = f"None, {DIAGONAL!r}, {DENSE!r}, a matrix over all elements of params, or a dict with an array for each"
@@ -30,9 +30,9 @@ def checked_preconditioner(
         If it is not a positive definite matrix of the right shape.
     """
     size = sum(theta.size for theta in start.values())
-    if value is None or (isinstance(value, str) and value == AUTO and not automatic):
+    if value is None or (is_auto(value) and not automatic):
         return None
-    if isinstance(value, str) and value == AUTO:
+    if is_auto(value):
         return DENSE if size <= USUALLY_DENSE else DIAGONAL
     if isinstance(value, str):
         if value not in (DENSE, DIAGONAL):

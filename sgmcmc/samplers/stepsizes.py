@@ -17,9 +17,9 @@ from sgmcmc.dataset.entry import described
 from sgmcmc.model import LogLik
 from sgmcmc.output.arviz import require_arviz
 from sgmcmc.output.changes import changes
+from sgmcmc.samplers._checks import AUTO
 from sgmcmc.samplers._common import Stepsize
 from sgmcmc.samplers._of_samplers import setup_of
-from sgmcmc.samplers._preconditioner import AUTO
 
 if TYPE_CHECKING:
     import pandas as pd
