@@ -3,6 +3,8 @@
 The gradient with respect to phi is A^T times that with respect to theta. A dynamics
 makes its step from the origin of these coordinates, and theta moves by A times the
 step. theta itself is never transformed, so that it does not lose precision.
+
+The noise of a step is white in these coordinates, unless the root has a matrix for it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from sgmcmc.core.parameters import Elements, joined, split
 from sgmcmc.core.types import Tree
 
 DENSE, DIAGONAL = "dense", "diagonal"
+NOISE = "noise"  # the key of the matrix B that makes B z of the standard normals z
 
 
 class Coordinates(NamedTuple):
@@ -36,6 +39,12 @@ class Coordinates(NamedTuple):
         if DENSE in self.root:
             return split(tf.matmul(joined(gradient), self.root[DENSE]), self.elements)
         return {name: gradient[name] * self.root[DIAGONAL][name] for name in self.elements}
+
+    def of_noise(self, z: Tree) -> Tree:
+        """The noise of a step, from standard normals, {name: [C, *shape]}."""
+        if NOISE not in self.root:
+            return z
+        return split(tf.matmul(joined(z), self.root[NOISE], transpose_b=True), self.elements)
 
     def moved(self, theta: Tree, reached: Tree) -> Tree:
         """Theta after a step that begins at the origin and ends at `reached`, {name: [C, *shape]}."""

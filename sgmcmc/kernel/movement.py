@@ -88,7 +88,7 @@ class Movement:
         """The parameters and the memories after a step, given the estimates at `params`."""
         coordinates = self._coordinates(constants)
         at, grad = coordinates.origin(params), coordinates.of_gradient(estimated.gradient)
-        z = self._normals(constants, supplied, leap, grad)
+        z = coordinates.of_noise(self._normals(constants, supplied, leap, grad))
         second = self._silenced(self._second.of(supplied, leap), supplied.iteration)
         reached, after = {}, {}
         for name in self._iterations.elements:

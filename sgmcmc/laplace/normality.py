@@ -12,16 +12,18 @@ import tensorflow as tf
 
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.laplace.posterior import Posterior
-from sgmcmc.laplace.whitening import curvature, whitening
+from sgmcmc.laplace.whitening import Whitening
 
 DRAWS = 500
 
 
-def pareto_k(posterior: Posterior, mode: np.ndarray, seed: int, verbose: bool) -> float:
-    """The shape k, by DRAWS values of the log posterior from all data; NaN if one of them is NaN."""
+def pareto_k(posterior: Posterior, mode: np.ndarray, white: Whitening, seed: int, verbose: bool) -> float:
+    """The shape k for a posterior that is white in the coordinates of `white`.
+
+    It takes DRAWS values of the log posterior from all data, and is NaN if one of them is NaN.
+    """
     from arviz_stats.base import array_stats
 
-    white = whitening(curvature(posterior, mode, seed), posterior.model.dtype)
     z = np.random.default_rng(seed).normal(size=(DRAWS, posterior.size))
     log_ratio = _log_densities(posterior, mode, mode + white.to_theta(z), verbose) + (z**2).sum(axis=1) / 2
     if np.isnan(log_ratio).any():

@@ -97,15 +97,18 @@ class Posterior:
         block = max(self.block, BLOCK // self.size // self.block * self.block) if many else self.block
         (of_data,) = self._of_data(_second, block).summed([self._tensor(theta)])
         self.passes.count("second", self.data.size)
-        matrix = self._factor * of_data - self._prior_precision(theta)
+        matrix = self._factor * of_data - self.prior_precision(theta)
         return (matrix + matrix.T) / 2
 
     def prior_curvature(self, theta: np.ndarray) -> np.ndarray:
         """Minus the diagonal of the Hessian of the log prior, [D]."""
-        return np.diag(self._prior_precision(theta))
+        return np.diag(self.prior_precision(theta))
 
-    def _prior_precision(self, theta: np.ndarray) -> np.ndarray:
-        """By columns: the programs of the search are there, and the prior has no observations to map over."""
+    def prior_precision(self, theta: np.ndarray) -> np.ndarray:
+        """Minus the Hessian of the log prior, [D, D].
+
+        By columns: the programs of the search are there, and the prior has no observations to map over.
+        """
         at, along = self._tensor(theta), self._of_prior(_directed)
         return -np.stack([along(at, self._tensor(e))[0].numpy() for e in np.eye(self.size)])
 
@@ -134,6 +137,19 @@ class Posterior:
         (squares,) = FullPass(self.data, squared, max(16, BLOCK // self.size)).summed([self._tensor(theta)])
         self.passes.count("scores", self.data.size)
         return self._factor * squares
+
+    def score_products(self, theta: np.ndarray, root: np.ndarray) -> np.ndarray:
+        """The sum of s s^T over the observations' gradients s by phi, with theta = root phi, [D, D]."""
+
+        def products(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor) -> list[tf.Tensor]:
+            terms = self.model.term_gradients(self.split(theta), self.data.layout.unpack(words))
+            s = tf.matmul(joined(terms), root)
+            return _double(tf.matmul(s, s, transpose_a=True))
+
+        of_data = FullPass(self.data, products, max(16, BLOCK // self.size))
+        (total,) = of_data.summed([self._tensor(theta), self._tensor(root)])
+        self.passes.count("scores", self.data.size)
+        return self._factor * total
 
     def _sum(self, derived: Derived, *vectors: np.ndarray, title: str = "", verbose: bool = False) -> list[np.ndarray]:
         values = [self._tensor(x) for x in vectors]

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgmcmc.core.types import Dynamics, Tree
-from sgmcmc.laplace.alternatives import cheapest, gains
+from sgmcmc.laplace.alternatives import Sizes, cheapest, gains
 from sgmcmc.laplace.noise import Terms, noise_of_one
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.stepsize import Directions, Predicted, directions, largest
-from sgmcmc.laplace.whitening import Whitening, whitening
+from sgmcmc.laplace.whitening import Whitening
 
 PAYS = 1.8  # a doubled minibatch pays if it makes the stepsize this many times as large
 
@@ -36,55 +36,73 @@ class Tuning(NamedTuple):
         return arrays | {"minibatchSize": np.int64(self.minibatch_size)} | of_elements | of_others
 
 
+class Drawn(NamedTuple):
+    """How minibatches are drawn."""
+
+    size: int
+    n_data: int
+    without_replacement: bool
+    probabilities: np.ndarray | None = None  # of the observations, [N], if they are not equal
+    any_size: bool = False  # whether the size is to be found
+
+    def noise(self, of_one: np.ndarray, size: int | None = None) -> np.ndarray:
+        """The covariance for minibatches of this size, from that for one observation with replacement."""
+        n = size or self.size
+        left = (self.n_data - n) / max(self.n_data - 1, 1) if self.without_replacement else 1.0
+        return of_one * left / n
+
+    def chosen(self, dynamics: Dynamics, alone: Directions, tolerance: float) -> tuple[Drawn, Predicted, int]:
+        """Those of the size that is used, what is predicted for them, and the size that pays."""
+
+        def at(size: int) -> Directions:
+            return alone._replace(noise=self.noise(alone.noise, size))
+
+        if self.any_size:
+            found = self._replace(size=cheapest(dynamics, at, self.n_data, tolerance))
+            return found, largest(dynamics, at(found.size), tolerance), found.size
+        chosen = largest(dynamics, at(self.size), tolerance)
+        return self, chosen, _that_pays(dynamics, at, chosen, self.size, self.n_data, tolerance)
+
+
 def tuned(
     posterior: Posterior,
     mode: np.ndarray,
-    precision: np.ndarray,
+    white: Whitening,
     root: Whitening,
     terms: Terms,
     dynamics: Dynamics,
-    n: int,
-    without_replacement: bool,
+    drawn: Drawn,
     tolerance: float,
     seed: int,
-    probabilities: np.ndarray | None = None,
     own_reference: bool = False,
-    any_size: bool = False,
 ) -> Tuning:
-    """The tuning of chains in the coordinates of `root`, for minibatches of n, or of the size that costs least.
+    """The tuning of chains in the coordinates of `root`, where the posterior is white in those of `white`.
 
     The noise is evaluated at draws that are wider by the tolerance, as those of the
     chain may be.
     """
-    white = whitening(precision, posterior.model.dtype)
-    of_one, of_weighted = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, probabilities, own_reference)
+    of_one, of_weighted = noise_of_one(
+        posterior, terms, mode, white, 1 + tolerance, seed, drawn.probabilities, own_reference
+    )
     # From the coordinates in which the posterior is white, with the unit matrix as precision, to those of the chain.
     change = _solved(white.root, root.root)
     in_root = change.T @ change
-    n_data = posterior.model.data.size
 
     alone = directions(in_root, change.T @ of_one @ change)
     weighted = alone if of_weighted is None else directions(in_root, change.T @ of_weighted @ change)
-
-    def at(size: int) -> Directions:
-        left = (n_data - size) / max(n_data - 1, 1) if without_replacement else 1.0
-        return alone._replace(noise=alone.noise * left / size)
-
-    if any_size:
-        n = cheapest(dynamics, at, n_data, tolerance)
-    where = at(n)
-    chosen = largest(dynamics, where, tolerance)
+    drawn, chosen, pays = drawn.chosen(dynamics, alone, tolerance)
+    where = alone._replace(noise=drawn.noise(alone.noise))
     return Tuning(
         chosen.stepsize,
         chosen.error,
         chosen.iterations,
-        n if any_size else _that_pays(dynamics, at, chosen, n, n_data, tolerance),
+        pays,
         *_of_elements(root, where, chosen),
-        gains(dynamics, chosen, where, weighted._replace(noise=weighted.noise / n), tolerance),
+        gains(dynamics, chosen, where, weighted._replace(noise=weighted.noise / drawn.size), tolerance),
     )
 
 
-def _that_pays(dynamics: Dynamics, at: Any, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
+def _that_pays(dynamics: Dynamics, at: Sizes, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
     """The size that pays: n, halved as long as twice as many do not, or doubled as long as they do."""
     size, stepsize = n, chosen.stepsize
     while size > 1:

@@ -47,12 +47,8 @@ def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float =
 
     For D > MOST_DENSE it is an estimate of the diagonal, [D], from squared gradients.
     """
-    d = posterior.size
-    rows = n_rows(d, flops)
-    if rows < posterior.data.size:
-        rows = min(rows, most_of(posterior.data))
-    some = posterior.of(some_of(posterior.data, max(rows - rows % posterior.block, posterior.block), seed))
-    precision = -some.hessian(theta) if d <= MOST_DENSE else some.squared_gradients(theta)
+    some = for_matrices(posterior, seed, flops)
+    precision = -some.hessian(theta) if posterior.size <= MOST_DENSE else some.squared_gradients(theta)
     finite = np.isfinite(precision) if precision.ndim == 1 else np.isfinite(precision).all(axis=0)
     if not finite.all():
         at = {
@@ -67,6 +63,14 @@ def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float =
             "or begin further inside of its domain."
         )
     return precision
+
+
+def for_matrices(posterior: Posterior, seed: int, flops: float = FLOPS) -> Posterior:
+    """The posterior from as many observations as sums of N matrices [D, D] may cost, or from all."""
+    rows = n_rows(posterior.size, flops)
+    if rows < posterior.data.size:
+        rows = min(rows, most_of(posterior.data))
+    return posterior.of(some_of(posterior.data, max(rows - rows % posterior.block, posterior.block), seed))
 
 
 def n_rows(d: int, flops: float) -> int:

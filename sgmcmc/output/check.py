@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from sgmcmc.output import tuning
 from sgmcmc.output._elements import Chains
 from sgmcmc.output._panels import COLOURS, legend, panels, require_matplotlib
+from sgmcmc.output.compared import Compared
 from sgmcmc.output.convergence import RHAT
 from sgmcmc.output.summary import summary
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 WANTED = 400.0  # effective draws, where a run did not want another number
 FAR = 0.7  # Pareto k
 SHOWN = 3  # elements that are named
+MISFIT = 0.2  # relative difference of an sd of the sandwich
 
 
 class Check:
@@ -32,7 +35,8 @@ class Check:
         `mcse`, the Monte Carlo standard error of the mean in standard deviations of the
         posterior; and for ``stepsize="auto"`` the standard deviation of the chain over
         that of the posterior, as it was `expected_sd_ratio` before the run and as it is,
-        `found_sd_ratio`, compared with the normal distribution at the mode.
+        `found_sd_ratio`, compared with the normal distribution at the mode; and
+        `sd_sandwich`, which see in `note`.
     paretoK : float
         The distance of the posterior from that normal distribution. Below 0.5 it is
         near, above 0.7 far. NaN if it is not known.
@@ -43,17 +47,23 @@ class Check:
         What is not good enough, each in a sentence.
     verdict : str
         All of them in one sentence.
+    note : str
+        Where the sandwich ``J^-1 I J^-1`` differs from the posterior's covariance by more than 20% of a standard
+        deviation: then the model does not describe how the data vary, and intervals need not
+        cover as they say (see `target` of `sgld`). Empty if it is not so, or if the prior
+        has more of the precision than the data in some direction. It does not change the verdict.
     isGood : bool
         Whether there are none.
     """
 
-    def __init__(self, draws: Draws, pareto_k: float) -> None:
+    def __init__(self, draws: Draws, compared: Compared) -> None:
         self._sampler, settings = draws.settings["sampler"], draws.settings
-        self.paretoK, expected = pareto_k, settings.get("expected")
-        self.table = _table(draws)
+        self.paretoK, expected = compared.pareto_k, settings.get("expected")
+        self.table = _table(draws, compared)
         self.tolerance = float(expected["error"]) / settings["tolerance"] if expected else np.nan
-        self._wanted = settings.get("ess") or settings.get("mcse", WANTED**-0.5) ** -2.0
+        self._mcse, self._wanted = settings.get("mcse"), settings.get("ess") or WANTED
         self.problems = [*self._of_chains(), *self._of_law()]
+        self.note = _of_model(draws, self.table) if compared.by_data else ""
 
     @property
     def isGood(self) -> bool:
@@ -78,6 +88,10 @@ class Check:
             problems.append("there is one chain, or too few draws, so that nothing shows whether chains agree")
         elif (apart := table["r_hat"][table["r_hat"] >= RHAT].sort_values(ascending=False)).size:
             problems.append(f"R-hat is {apart.iloc[0]:.3g} {_of(apart)}, where it should be below {RHAT}")
+        if self._mcse is not None:
+            if (wide := table["mcse"][~(table["mcse"] <= self._mcse)].sort_values(ascending=False)).size:
+                problems.append(f"the Monte Carlo error is {wide.iloc[0]:.2g}, not {self._mcse:.2g}, {_of(wide)}")
+            return problems
         ess = table[["ess_bulk", "ess_tail"]].min(axis=1)
         if (few := ess[~(ess >= self._wanted)].sort_values()).size:
             problems.append(f"there are {few.iloc[0]:.0f} effective draws of {self._wanted:.0f} {_of(few)}")
@@ -119,7 +133,7 @@ class Check:
         grid[0].axhline(RHAT, **limit)
         for colour, column in zip(COLOURS, ("ess_bulk", "ess_tail"), strict=False):
             grid[1].plot(at, self.table[column], color=colour, label=column, **dots)
-        grid[1].axhline(self._wanted, **limit)
+        grid[1].axhline(self._wanted if self._mcse is None else self._mcse**-2.0, **limit)
         grid[1].set_ylim(bottom=0)
         for colour, column in zip(COLOURS[2:], ("expected_sd_ratio", "found_sd_ratio"), strict=False):
             grid[2].plot(at, self.table[column], color=colour, label=column, **dots)
@@ -132,29 +146,49 @@ class Check:
         return grid
 
     def __repr__(self) -> str:
-        return f"<check of {self._sampler}: {self.verdict}>"
+        return f"<check of {self._sampler}: {' '.join(filter(None, (self.verdict, self.note)))}>"
 
 
-def _table(draws: Draws) -> pd.DataFrame:
+def _table(draws: Draws, compared: Compared) -> pd.DataFrame:
     of_all = summary(draws)
     table = of_all[["r_hat", "ess_bulk", "ess_tail"]].copy()
     table["mcse"] = of_all["mcse_mean"] / of_all["sd"]
     table["expected_sd_ratio"] = of_all.get("expected_sd_ratio", np.nan)
     table["found_sd_ratio"] = of_all["sd"] / _normal_sds(draws)
+    table["sd_sandwich"] = _of_rows(draws, compared.sd_sandwich)
     return table
 
 
 def _normal_sds(draws: Draws) -> np.ndarray:
-    """The sds of the normal distribution at the mode, of each row; NaN where it is one of other numbers."""
-    expected, chains, sds = draws.settings.get("expected"), Chains(draws, "check"), []
+    """The sds of the normal distribution for which the stepsize was found, of each row."""
+    expected = draws.settings.get("expected") or {"sd": {}}
+    return _of_rows(draws, {name: np.divide(sd, expected["sdRatio"][name]) for name, sd in expected["sd"].items()})
+
+
+def _of_rows(draws: Draws, values: Mapping[str, Any]) -> np.ndarray:
+    """Numbers of the parameters, of each row; NaN where the chain moves other numbers."""
+    chains, of_rows = Chains(draws, "check"), []
     known = set(draws.settings["parameters"]) - set(draws.settings.get("transforms", {}) or {})
     for base, _ in chains.places(None):
         shape = chains.shape(base)
-        if expected is None or base not in known or np.shape(expected["sd"][base]) != shape:
-            sds.append(np.full(int(np.prod(shape)), np.nan))
-        else:
-            sds.append(np.ravel(np.divide(expected["sd"][base], expected["sdRatio"][base])))
-    return np.concatenate(sds)
+        has = base in known and base in values and np.shape(values[base]) == shape
+        of_rows.append(np.ravel(values[base]) if has else np.full(int(np.prod(shape)), np.nan))
+    return np.concatenate(of_rows)
+
+
+def _of_model(draws: Draws, table: pd.DataFrame) -> str:
+    """What the sandwich says of the model."""
+    if draws.settings.get("target", "posterior") != "posterior" or draws.settings["temperature"] != 1:
+        return ""
+    ratios = table["sd_sandwich"] / _normal_sds(draws)
+    distance = np.abs(np.log(ratios))
+    unlike = distance[distance > np.log1p(MISFIT)].sort_values(ascending=False)
+    if not unlike.size:
+        return ""
+    return (
+        f"The sandwich has {ratios[unlike.index[0]]:.2g} times the posterior's sd {_of(unlike)}: the model does not "
+        "describe how the data vary, so that intervals need not cover as they say; see target of sgld."
+    )
 
 
 def _of(elements: pd.Series) -> str:

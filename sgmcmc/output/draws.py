@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from sgmcmc.output.check import Check
+    from sgmcmc.output.compared import Compared
 
 FORMAT = 1
 
@@ -116,7 +117,7 @@ class Draws(dict[str, Any]):
     ((400,), (500,))
     """
 
-    normality: Callable[[Mapping[str, Any], int, bool], float] | None = None  # for `check`, of draws that a call made
+    comparison: Callable[[Mapping[str, Any], int, bool], Compared] | None = None  # for `check`, if a call made these
 
     def __init__(
         self,
@@ -209,7 +210,7 @@ class Draws(dict[str, Any]):
             timings=self.timings,
             divergence=self.divergence,
         )
-        chosen.normality = self.normality
+        chosen.comparison = self.comparison
         return chosen
 
     def __setitem__(self, name: str, array: Any) -> None:
@@ -254,7 +255,7 @@ class Draws(dict[str, Any]):
         raise AttributeError(f"'Draws' has no attribute {name!r}{hint}", name=name, obj=self)
 
     def __reduce__(self) -> tuple:
-        return _remade, (dict(self), {**vars(self), "normality": None})
+        return _remade, (dict(self), {**vars(self), "comparison": None})
 
     def copy(self) -> Draws:
         """The same draws in another dict; the arrays are shared."""
@@ -413,8 +414,10 @@ class Draws(dict[str, Any]):
 
         With ``stepsize="auto"`` it compares the posterior with the normal distribution for
         which the stepsize was found. This takes 500 evaluations of `logLik` on all data, in
-        blocks, for which draws hold the arguments of their call. Those of `load` do not:
-        their `paretoK` is NaN.
+        blocks, for which draws hold the arguments of their call. It also computes the
+        standard deviations of the sandwich, which tell of a model that is not quite right
+        (see `target` of `sgld`). Draws of `load` do not hold these arguments: what needs
+        them is NaN.
 
         Parameters
         ----------
@@ -445,11 +448,12 @@ class Draws(dict[str, Any]):
         (True, True)
         """
         from sgmcmc.output.check import Check
+        from sgmcmc.output.compared import Compared
 
         mode, shown = self.settings.get("expected", {}).get("mode"), require_flag("verbose", "check", verbose)
-        if self.normality is None or mode is None:
-            return Check(self, np.nan)
-        return Check(self, self.normality(mode, self.seed, shown))
+        if self.comparison is None or mode is None:
+            return Check(self, Compared())
+        return Check(self, self.comparison(mode, self.seed, shown))
 
     def predict(
         self,

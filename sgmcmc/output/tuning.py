@@ -75,10 +75,13 @@ def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str
 
     It is exact for a Gaussian as the stepsize tends to 0. The dynamics records it, or says how it follows from the
     temperature. Empty for a dynamics without either, and for minibatches that are not independent, such as reshuffled
-    ones: their noise depends on the earlier minibatches of the epoch, and most of it cancels.
+    ones: their noise depends on the earlier minibatches of the epoch, and most of it cancels. Nor is it known for
+    another target than the posterior.
     """
     temperature, linear = averages.get("kinetic_temperature"), settings.get(VARIANCE, {})
     if not settings.get(INDEPENDENT, settings.get("subsampling") != "reshuffled"):
+        return {}
+    if settings.get("target", "posterior") != "posterior":
         return {}
     if "variance_ratio" in averages:
         return _bands(averages["variance_ratio"], settings)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from sgmcmc.core import coordinates, random
 from sgmcmc.core.coordinates import DENSE, DIAGONAL
@@ -15,8 +16,9 @@ from sgmcmc.core.warn import warn_user
 from sgmcmc.laplace.importance import importance
 from sgmcmc.laplace.newton import distance
 from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.laplace.sandwich import require_informed, sandwich, tuned_to
 from sgmcmc.laplace.trouble import require_curvature, warn_if_far
-from sgmcmc.laplace.tuning import Tuning, tuned
+from sgmcmc.laplace.tuning import Drawn, Tuning, tuned
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.model import Model
@@ -48,11 +50,14 @@ class Curvature:
         None if the stepsize is given.
     weighs : bool
         Whether minibatches need the importance of the observations.
+    to_sandwich : bool
+        Whether the covariance of the chain is to be the sandwich, not the posterior's.
     """
 
     preconditioner: str | np.ndarray | None = None
     tolerance: float | None = None
     weighs: bool = False
+    to_sandwich: bool = False
 
     @property
     def at_mode(self) -> bool:
@@ -86,21 +91,23 @@ class Curvature:
         of_minibatch = minibatch.prepare(weights)
         if self.tolerance is None:
             return Found(preconditioner, of_minibatch, {})
-        tuning = tuned(
-            posterior,
-            at,
-            precision,
-            root,
-            of_terms,
-            next(iter(sampler.dynamics.values())),
+        drawn = Drawn(
             minibatch.size,
+            model.data.size,
             minibatch.without_replacement,
-            self.tolerance,
-            seed,
             probabilities_of(of_minibatch),
-            gradient.own_reference,
             sampler.of_size is not None,
         )
+        dynamics = next(iter(sampler.dynamics.values()))
+        if self.to_sandwich:
+            target = sandwich(posterior, at, white, seed)
+            require_informed(sampler.name, posterior, at, white, target)
+            tuning, noise = tuned_to(target, posterior, at, of_terms, dynamics, drawn, self.tolerance, seed)
+            preconditioner[coordinates.NOISE] = tf.constant(noise, model.dtype)
+        else:
+            tuning = tuned(
+                posterior, at, white, root, of_terms, dynamics, drawn, self.tolerance, seed, gradient.own_reference
+            )
         n = minibatch.size if sampler.of_size is None else tuning.minibatch_size
         _warn_of_tuning(sampler.name, tuning, self.tolerance, n)
         there = {"distance": distance(white, posterior.flat(mode.gradient)), "mode": posterior.arrays(at)}

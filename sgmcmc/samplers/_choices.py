@@ -23,6 +23,7 @@ from sgmcmc.samplers._gibbs import checked_gibbs
 from sgmcmc.samplers._indices import check_indices
 from sgmcmc.samplers._joint import Joint, is_joint
 from sgmcmc.samplers._preconditioner import checked_preconditioner
+from sgmcmc.samplers._target import POSTERIOR, SANDWICH, checked_target
 from sgmcmc.samplers._transforms import checked_transforms, unconstrained
 from sgmcmc.samplers._trial import Trial
 from sgmcmc.samplers.subsampling import preferential
@@ -39,6 +40,7 @@ class Choices(CommonChoices):
     temperature: float
     gibbs: Callable | None
     transforms: Any
+    target: str = POSTERIOR
 
     def check(self) -> None:
         """Check those of all samplers, then those of gradients; last the model, by a trial of its functions."""
@@ -129,12 +131,13 @@ class Choices(CommonChoices):
 
     @cached_property
     def curvature(self) -> Curvature:
-        """`preconditioner` and `tolerance`."""
+        """`preconditioner`, `tolerance` and `target`."""
         preconditioner = checked_preconditioner(self.sampler, self.preconditioner, self.start, self.automatic)
         rule = (lambda x: 1e-3 <= x <= 1, "a number from 0.001 to 1")
         tolerance = require_number("tolerance", self.sampler, self.tolerance, rule)
         weighs = isinstance(self.subsampling, preferential) and self.subsampling.weights is None
-        return Curvature(preconditioner, tolerance if self.automatic else None, weighs)
+        to_sandwich = checked_target(self, preconditioner) == SANDWICH
+        return Curvature(preconditioner, tolerance if self.automatic else None, weighs, to_sandwich)
 
     @cached_property
     def stepsizes(self) -> dict[str, float | Schedule]:
@@ -204,6 +207,8 @@ class Choices(CommonChoices):
             "temperature": float(self.temperature),
             "preconditioner": self._checksum_of_matrix() if isinstance(given, np.ndarray) else given,
         }
+        if self.target != POSTERIOR:
+            settings["target"] = self.target
         if self.constraints:
             settings["transforms"] = {name: one.identity for name, one in self.constraints.each.items()}
         return settings | {"stepsize": AUTO} if self.automatic else settings

@@ -16,8 +16,8 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 from sgmcmc.core.executors import Executor
 from sgmcmc.core.types import Reducer
 from sgmcmc.samplers._checks import is_auto
+from sgmcmc.samplers._compared import Comparison
 from sgmcmc.samplers._length import N_CHAINS
-from sgmcmc.samplers._normality import Normality
 from sgmcmc.samplers._texts import completed
 
 F = TypeVar("F", bound=Callable)
@@ -118,7 +118,7 @@ def one_call(setup: Callable, options: Mapping[str, Any], **arguments: Any) -> A
         given["nChains"] = N_CHAINS
     chosen = {name: given[name] for name in inspect.signature(setup).parameters}
     draws = setup(**chosen).run(given["nIters"], given["verbose"], **of_run(given))
-    draws.normality = Normality(setup, chosen)
+    draws.comparison = Comparison(setup, chosen)
     return draws
 
 

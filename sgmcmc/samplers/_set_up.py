@@ -60,6 +60,8 @@ def set_up(
         _require_stateless(choices, estimator, chosen.own, search)
     if choices.gibbs is not None:
         _require_gibbs(choices, estimator.wants_mode)
+    if curvature.to_sandwich and estimator.has_history:
+        raise choices.refuse("gradient", "be None for target='sandwich'", "one that remembers")
     if choices.automatic:
         require_automatic(choices, model, each, own)
     elif choices.minibatches.of_size is not None:

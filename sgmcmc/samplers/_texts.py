@@ -57,6 +57,14 @@ elements), else None.""",
         "float, default 0.05",
         """For ``stepsize="auto"``: the largest allowed relative error of a standard deviation, from 0.001 to 1.""",
     ),
+    "target": (
+        '{"posterior", "sandwich"}, default "posterior"',
+        """The distribution of the draws. "sandwich" has the mean of the posterior and the covariance ``J^-1 I J^-1``,
+with J minus the Hessian of the log posterior at the mode and I the sum of ``s s^T`` over the gradients s of the
+observations' terms there. If the model is not quite right, its intervals cover as they say (with the standard errors
+called robust, or HC0), which those of the posterior do not. It needs the stepsize "auto", a dense preconditioner and
+independent observations.""",
+    ),
     "temperature": (
         "float, default 1.0",
         """T of the tempered posterior, posterior^(1/T), that the chain samples. `logLik` and `logPrior` are divided by

@@ -30,6 +30,7 @@ def sgld(
     seed: int | None = None,
     *,
     gradient: Estimator | None = None,
+    target: str = "posterior",
     **options: Unpack[Options],
 ) -> Draws:
     """Stochastic gradient Langevin dynamics.
@@ -58,11 +59,21 @@ def sgldSetup(
     seed: int | None = None,
     *,
     gradient: Estimator | None = None,
+    target: str = "posterior",
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up stochastic gradient Langevin dynamics, to run step by step; see `sgld`."""
     choices = Choices(
-        "sgld", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+        "sgld",
+        dataset,
+        params,
+        stepsize,
+        minibatchSize,
+        seed,
+        logLik=logLik,
+        logPrior=logPrior,
+        target=target,
+        **options,
     )
     return set_up(choices, sgld_dynamics(), gradient)
 
@@ -82,6 +93,7 @@ def sgldcv(
     seed: int | None = None,
     *,
     optimizer: str = "sgd",
+    target: str = "posterior",
     **options: Unpack[Options],
 ) -> Draws:
     """Stochastic gradient Langevin dynamics with control variates.
@@ -112,10 +124,20 @@ def sgldcvSetup(
     seed: int | None = None,
     *,
     optimizer: str = "sgd",
+    target: str = "posterior",
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
     """Set up stochastic gradient Langevin dynamics with control variates, to run step by step; see `sgldcv`."""
     choices = Choices(
-        "sgldcv", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
+        "sgldcv",
+        dataset,
+        params,
+        stepsize,
+        minibatchSize,
+        seed,
+        logLik=logLik,
+        logPrior=logPrior,
+        target=target,
+        **options,
     )
     return set_up(choices, sgld_dynamics(), controlVariates(optStepsize, nItersOpt, optimizer, verbose))

@@ -39,6 +39,8 @@ def test_good_draws_of_a_normal_posterior(good: Draws) -> None:
     assert 0 < found.tolerance <= 1
     np.testing.assert_allclose(found.table["mcse"], summary["mcse_mean"] / summary["sd"])
     np.testing.assert_allclose(found.table["found_sd_ratio"], summary["sd"] * N**0.5, rtol=1e-3)
+    np.testing.assert_allclose(found.table["sd_sandwich"], DATA["x"].std(axis=0) / N**0.5, rtol=1e-4)
+    assert found.note == ""
     assert list(found.table.index) == [f"theta[{k}]" for k in range(D)]
 
 
@@ -47,6 +49,12 @@ def test_few_draws_are_not_enough(good: Draws) -> None:
     assert not found.isGood
     assert "effective draws of 500" in found.verdict
     assert not np.isnan(found.paretoK)
+
+
+def test_means_are_judged_by_their_error_if_that_was_wanted() -> None:
+    out = sgldcv(normal, DATA, {"theta": np.zeros(D)}, nIters="auto", mcse=0.05, **COMMON)
+    assert out.check(verbose=False).isGood
+    assert "the Monte Carlo error is" in out[:20].check(verbose=False).verdict
 
 
 def test_one_chain_shows_nothing() -> None:
@@ -108,7 +116,8 @@ def test_kept_draws_know_their_data_no_more(tmp_path: Path, good: Draws) -> None
         found = again.check()
         assert found.isGood
         assert np.isnan(found.paretoK)
-        np.testing.assert_allclose(found.table, good.check(verbose=False).table)
+        known = good.check(verbose=False).table.assign(sd_sandwich=np.nan)
+        np.testing.assert_allclose(found.table, known)
 
 
 def test_collected_numbers_have_no_expectation() -> None:

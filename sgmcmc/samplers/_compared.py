@@ -1,4 +1,4 @@
-"""The distance of the posterior of a run from the normal distribution at its mode, computed when somebody asks."""
+"""The comparison of the posterior of a run with normal distributions at its mode, made when somebody asks."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from sgmcmc.core import random
 from sgmcmc.core.random import Purpose
-from sgmcmc.laplace.normality import pareto_k
+from sgmcmc.laplace.compared import compared
+from sgmcmc.output.compared import Compared
 
 if TYPE_CHECKING:
     from sgmcmc.samplers._sgmcmc import Sgmcmc
 
 
 @dataclass(frozen=True)
-class Normality:
+class Comparison:
     """The arguments of a run, with which its model can be made again: draws hold the user's data, and no copy."""
 
     setup: Callable[..., Sgmcmc]
     arguments: Mapping[str, Any]
 
-    def __call__(self, mode: Mapping[str, Any], seed: int, verbose: bool) -> float:
-        """Pareto's k, at this mode."""
+    def __call__(self, mode: Mapping[str, Any], seed: int, verbose: bool) -> Compared:
+        """What the comparison at this mode shows."""
         posterior = self.setup(**self.arguments).posterior
         at = posterior.flat({name: mode[name] for name in posterior.elements})
-        return pareto_k(posterior, at, random.child_seed(seed, Purpose.CURVATURE), verbose)
+        return compared(posterior, at, random.child_seed(seed, Purpose.CURVATURE), verbose)
