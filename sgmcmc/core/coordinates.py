@@ -18,7 +18,7 @@ import tensorflow as tf
 from sgmcmc.core.parameters import Elements, joined, split
 from sgmcmc.core.types import Tree
 
-DENSE, DIAGONAL = "dense", "diagonal"
+DENSE, DIAGONAL, LOW_RANK = "dense", "diagonal", "lowRank"
 NOISE = "noise"  # the key of the matrix B that makes B z of the standard normals z
 
 
@@ -38,7 +38,7 @@ class Coordinates(NamedTuple):
             return gradient
         if DENSE in self.root:
             return split(tf.matmul(joined(gradient), self.root[DENSE]), self.elements)
-        return {name: gradient[name] * self.root[DIAGONAL][name] for name in self.elements}
+        return self._stretched({name: gradient[name] * self.root[DIAGONAL][name] for name in self.elements})
 
     def of_noise(self, z: Tree) -> Tree:
         """The noise of a step, from standard normals, {name: [C, *shape]}."""
@@ -53,8 +53,17 @@ class Coordinates(NamedTuple):
         if DENSE in self.root:
             step = split(tf.matmul(joined(reached), self.root[DENSE], transpose_b=True), self.elements)
         else:
-            step = {name: reached[name] * self.root[DIAGONAL][name] for name in self.elements}
+            stretched = self._stretched(reached)
+            step = {name: stretched[name] * self.root[DIAGONAL][name] for name in self.elements}
         return {name: theta[name] + step[name] for name in self.elements}
+
+    def _stretched(self, x: Tree) -> Tree:
+        """(I + U f U^T) x, if the root has such directions."""
+        if LOW_RANK not in self.root:
+            return x
+        vectors, stretch = self.root[LOW_RANK]["vectors"], self.root[LOW_RANK]["stretch"]
+        flat = joined(x)
+        return split(flat + tf.matmul(tf.matmul(flat, vectors) * stretch, vectors, transpose_b=True), self.elements)
 
     def widths(self) -> dict[str, np.ndarray]:
         """The square roots of the diagonal of M, {name: [*shape]}; none without a preconditioner."""
@@ -69,3 +78,11 @@ def root_of(A: np.ndarray, elements: Mapping[str, Elements], dtype: tf.DType) ->
     """A as constants of a kernel, from [D, D] or its diagonal [D]."""
     tensor = tf.constant(A, dtype)
     return {DENSE: tensor} if A.ndim == 2 else {DIAGONAL: split(tensor, elements)}
+
+
+def low_rank(
+    scale: np.ndarray, vectors: np.ndarray, stretch: np.ndarray, elements: Mapping[str, Elements], dtype: tf.DType
+) -> Tree:
+    """A = S (I + U f U^T) as constants of a kernel, from the diagonal of S, [D], U, [D, K], and f, [K]."""
+    directions = {"vectors": tf.constant(vectors, dtype), "stretch": tf.constant(stretch, dtype)}
+    return root_of(scale, elements, dtype) | {LOW_RANK: directions}

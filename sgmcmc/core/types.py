@@ -84,7 +84,7 @@ class Mode(NamedTuple):
 
     params: Tree
     gradient: Tree
-    precision: np.ndarray | None = None  # minus the Hessian there, if it is known, [D, D] or its diagonal [D]
+    precision: Any = None  # minus the Hessian there, if it is known: [D, D], its diagonal [D], or a `Wide`
 
 
 Part = int | tf.Tensor

@@ -20,7 +20,7 @@ from sgmcmc.dataset.some import most_of, some_of
 from sgmcmc.laplace.climb import climbed, require_density
 from sgmcmc.laplace.newton import Point, distance, newton
 from sgmcmc.laplace.posterior import Posterior, begins_with
-from sgmcmc.laplace.trouble import FAR
+from sgmcmc.laplace.trouble import far_from
 from sgmcmc.laplace.whitening import ROUGH, Whitening, curvature, whitening
 
 GROWTH = 10  # the factor from each stage to the next
@@ -105,7 +105,7 @@ def _in_all(posterior: Posterior, theta: np.ndarray, rough: Whitening | None, se
         )
     at = newton(posterior, Point.of(posterior, theta), rough, CLOSE * np.sqrt(posterior.size), NEWTON)
     found, white = _polished(posterior, at, seed)
-    if white.not_concave or distance(white, found.gradient) > FAR:
+    if white.not_concave or distance(white, found.gradient) > far_from(found.precision):
         found = _climbed_to(posterior, found.theta, white, seed)
     return found
 
@@ -119,7 +119,7 @@ def _climbed_to(posterior: Posterior, theta: np.ndarray, white: Whitening, seed:
         if found is not None and not left < far:
             break
         found, far, theta = there, left, there.theta
-        if far <= FAR:
+        if far <= far_from(there.precision):
             break
     assert found is not None
     return found

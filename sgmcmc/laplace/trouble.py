@@ -9,8 +9,9 @@ from sgmcmc.dataset.some import some_of
 from sgmcmc.laplace.newton import distance
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.whitening import Whitening, whitening
+from sgmcmc.laplace.wide import Wide
 
-FAR = 0.1  # posterior standard deviations from the mode
+FAR, FAR_EACH = 0.1, 0.05  # posterior standard deviations from the mode: in all directions together; in each of many
 GREW = 1e6  # times: a curvature that has grown, or has become smaller, so much on the way has no end in sight
 DOUBLINGS = 10  # of a step of one standard deviation, along which a log posterior without a mode never falls
 SLIGHT = 1e-4  # the curvature of the data over the squares of their gradients, which are about equal if all is regular
@@ -31,10 +32,10 @@ def warn_if_far(
     began.
     """
     white = whitening(precision, posterior.model.dtype)
-    far = distance(white, gradient)
+    far, too_far = distance(white, gradient), far_from(precision)
     here = np.abs(_diagonal(precision))
     lost = first is not None and bool((GREW * here < np.abs(_diagonal(first))).any())
-    if far <= FAR and not lost:
+    if far <= too_far and not lost:
         return
     before = here if first is None else np.abs(_diagonal(first))
     grown = posterior.names(here > GREW * before)
@@ -52,12 +53,35 @@ def warn_if_far(
             f"standard deviations further on, mostly along {along}. So it has no mode there and is improper, as with a "
             "flat prior where the data separate two classes. Give a prior."
         )
-    elif far > FAR and not white.not_concave:
+    elif far > too_far and not white.not_concave:
         warn_user(
             f"the search for the mode of {of} stopped about {far:.2g} posterior standard deviations away from it; "
             "search longer, with another optStepsize, or with optStepsize='auto'. If it already is 'auto', rounding "
             "or a kink of the posterior may have stopped the search, or the observations that gave the curvature "
             "were not typical."
+        )
+
+
+def far_from(precision: np.ndarray) -> float:
+    """How far from the mode is too far, in posterior standard deviations, if its curvature is [D, D] or a diagonal."""
+    return FAR if precision.ndim == 2 else max(FAR, FAR_EACH * len(precision) ** 0.5)
+
+
+def require_concave(of: str, curvature: Wide) -> None:
+    """Refuse a posterior with many elements that is no peak.
+
+    Raises
+    ------
+    ValueError
+        If it is flat or not concave in some direction.
+    """
+    if np.isnan(curvature.sds).any():
+        least = min(curvature.low, *curvature.values)
+        raise ValueError(
+            f"stepsize of {of} must be a number, with preconditioner=None, if params have so many elements and the log "
+            "posterior is flat or not concave at the mode, as that of a neural network is; its curvature there, "
+            f"relative to its diagonal, is as small as {least:.2g}. tune can find a stepsize. For a regression, give a "
+            "prior."
         )
 
 

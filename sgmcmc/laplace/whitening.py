@@ -5,6 +5,8 @@ M = A A^T is near (-H)^-1.
 H is the Hessian of the log posterior at the centre, possibly from a subset of the
 observations. With S = diag(-H)^(-1/2) the matrix R = S (-H) S has a unit diagonal
 for all units of the parameters, and A = S R^(-1/2).
+
+For many elements of the parameters, R is the unit matrix but for some eigenvectors, and A = S (I + U f U^T).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ FLATTEST = 4.0  # machine epsilons: eigenvalues of R below count as 0
 
 
 class Whitening(NamedTuple):
-    """A, [D, D] or its diagonal [D].
+    """A, [D, D] or its diagonal [D]; or S in `root`, [D], with U, [D, K], and f, [K].
 
     `not_concave` is the number of directions in which the posterior is flat or not
     concave.
@@ -32,14 +34,19 @@ class Whitening(NamedTuple):
 
     root: np.ndarray
     not_concave: int = 0
+    vectors: np.ndarray | None = None
+    stretch: np.ndarray | None = None
 
     def to_theta(self, phi: np.ndarray) -> np.ndarray:
         """A phi, for [..., D]."""
-        return phi @ self.root.T if self.root.ndim == 2 else phi * self.root
+        return phi @ self.root.T if self.root.ndim == 2 else self._stretched(phi) * self.root
 
     def of_gradient(self, gradient: np.ndarray) -> np.ndarray:
         """A^T gradient, the gradient with respect to phi, for [..., D]."""
-        return gradient @ self.root if self.root.ndim == 2 else gradient * self.root
+        return gradient @ self.root if self.root.ndim == 2 else self._stretched(gradient * self.root)
+
+    def _stretched(self, x: np.ndarray) -> np.ndarray:
+        return x if self.vectors is None else x + ((x @ self.vectors) * self.stretch) @ self.vectors.T
 
 
 def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float = FLOPS) -> np.ndarray:

@@ -9,23 +9,28 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import coordinates, random
-from sgmcmc.core.coordinates import DENSE, DIAGONAL
+from sgmcmc.core.coordinates import DENSE, DIAGONAL, LOW_RANK
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.laplace.importance import importance
-from sgmcmc.laplace.newton import distance
+from sgmcmc.laplace.newton import Point, distance, newton
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.sandwich import require_informed, sandwich, tuned_to
-from sgmcmc.laplace.trouble import require_curvature, warn_if_far
+from sgmcmc.laplace.trouble import require_concave, require_curvature, warn_if_far
 from sgmcmc.laplace.tuning import Drawn, Tuning, tuned
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
+from sgmcmc.laplace.wide import Wide, wide
+from sgmcmc.laplace.wide_tuning import noise_of_elements, tuned_wide
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.model import Model
 from sgmcmc.output.advice import size_that_does
 
 if TYPE_CHECKING:
     from sgmcmc.run.product import ProductSampler
+
+
+CLOSE, STEPS = 0.1, 8  # posterior sds from the mode, in all directions together, and Newton steps to there
 
 
 class Found(NamedTuple):
@@ -42,7 +47,7 @@ class Curvature:
 
     Parameters
     ----------
-    preconditioner : {"dense", "diagonal"}, numpy.ndarray or None
+    preconditioner : {"dense", "diagonal", "lowRank"}, numpy.ndarray or None
         An array is the root A of the preconditioner, [D, D] or its diagonal [D];
         nothing is then computed.
     tolerance : float or None
@@ -64,6 +69,11 @@ class Curvature:
         """Whether the mode is needed."""
         return isinstance(self.preconditioner, str) or self.tolerance is not None or self.weighs
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether there are too many elements for matrices of all of them."""
+        return isinstance(self.preconditioner, str) and self.preconditioner == LOW_RANK
+
     def found(self, sampler: ProductSampler, mode: Mode | None, estimator: Tree, verbose: bool) -> Found:
         """Compute what is needed; `estimator` has the constants of the gradient estimator."""
         model, minibatch, gradient = sampler.model, sampler.minibatch, sampler.gradient
@@ -73,6 +83,8 @@ class Curvature:
             known = coordinates.root_of(given, posterior.elements, model.dtype) if isinstance(given, np.ndarray) else {}
             return Found(known, minibatch.prepare(None), {})
         assert mode is not None
+        if self.is_wide:
+            return self._found_wide(sampler, posterior, mode, seed)
         at, precision = posterior.flat(mode.params), self._precision(sampler.name, posterior, mode, seed)
         white = whitening(precision, model.dtype)
         _warn_unless_concave(sampler.name, posterior, white)
@@ -91,14 +103,7 @@ class Curvature:
         of_minibatch = minibatch.prepare(weights)
         if self.tolerance is None:
             return Found(preconditioner, of_minibatch, {})
-        drawn = Drawn(
-            minibatch.size,
-            model.data.size,
-            minibatch.without_replacement,
-            probabilities_of(of_minibatch),
-            sampler.of_size is not None,
-        )
-        dynamics = next(iter(sampler.dynamics.values()))
+        drawn, dynamics = _drawn(sampler, of_minibatch), next(iter(sampler.dynamics.values()))
         if self.to_sandwich:
             target = sandwich(posterior, at, white, seed)
             require_informed(sampler.name, posterior, at, white, target)
@@ -108,15 +113,38 @@ class Curvature:
             tuning = tuned(
                 posterior, at, white, root, of_terms, dynamics, drawn, self.tolerance, seed, gradient.own_reference
             )
-        n = minibatch.size if sampler.of_size is None else tuning.minibatch_size
+        return Found(preconditioner, of_minibatch, self._told(sampler, posterior, mode, white, tuning))
+
+    def _found_wide(self, sampler: ProductSampler, posterior: Posterior, mode: Mode, seed: int) -> Found:
+        """The same for many elements, without matrices of all of them."""
+        model, at, there = sampler.model, posterior.flat(mode.params), mode.precision
+        assert isinstance(there, Wide)
+        white = there.whitening
+        preconditioner = coordinates.low_rank(
+            white.root, there.vectors, np.asarray(white.stretch), posterior.elements, model.dtype
+        )
+        of_minibatch = sampler.minibatch.prepare(None)
+        if self.tolerance is None:
+            return Found(preconditioner, of_minibatch, {})
+        drawn, centred = _drawn(sampler, of_minibatch), sampler.gradient.centred
+        noise = noise_of_elements(posterior, centred, at, there, 1 + self.tolerance, seed, drawn.probabilities)
+        tuning = tuned_wide(there, noise, next(iter(sampler.dynamics.values())), drawn, self.tolerance)
+        return Found(preconditioner, of_minibatch, self._told(sampler, posterior, mode, white, tuning))
+
+    def _told(
+        self, sampler: ProductSampler, posterior: Posterior, mode: Mode, white: Whitening, tuning: Tuning
+    ) -> Tree:
+        """The tuning as arrays, with warnings if it is not good."""
+        assert self.tolerance is not None
+        n = sampler.minibatch.size if sampler.of_size is None else tuning.minibatch_size
         _warn_of_tuning(sampler.name, tuning, self.tolerance, n)
-        there = {"distance": distance(white, posterior.flat(mode.gradient)), "mode": posterior.arrays(at)}
-        return Found(preconditioner, of_minibatch, tuning.as_tree(posterior) | there)
+        far = distance(white, posterior.flat(mode.gradient))
+        return tuning.as_tree(posterior) | {"distance": far, "mode": posterior.arrays(posterior.flat(mode.params))}
 
     def _precision(self, of: str, posterior: Posterior, mode: Mode, seed: int) -> np.ndarray:
         """The curvature at the mode, if it can be used."""
         at, precision = posterior.flat(mode.params), mode.precision
-        if precision is None:
+        if not isinstance(precision, np.ndarray):
             precision = curvature(posterior, at, seed)
             warn_if_far(of, posterior, at, posterior.flat(mode.gradient), precision)
         if self.tolerance is not None or isinstance(self.preconditioner, str):
@@ -129,6 +157,29 @@ class Curvature:
         if isinstance(self.preconditioner, str):
             return {DENSE: white, DIAGONAL: whitening(precision, model.dtype, diagonal=True)}[self.preconditioner]
         return Whitening(self.preconditioner)
+
+
+def with_wide(sampler: ProductSampler, mode: Mode, verbose: bool) -> Mode:
+    """The mode with its curvature, and nearer to it: the search before had only a rough diagonal."""
+    posterior, seed = Posterior(sampler.model, sampler.shapes), random.child_seed(sampler.seed, Purpose.CURVATURE)
+    at, precision = posterior.flat(mode.params), mode.precision
+    rough = curvature(posterior, at, seed) if not isinstance(precision, np.ndarray) else precision
+    there = wide(posterior, at, rough if rough.ndim == 1 else np.diag(rough), seed, verbose)
+    require_concave(sampler.name, there)
+    polished = newton(posterior, Point.of(posterior, at), there.whitening, CLOSE, STEPS)
+    return Mode(posterior.tree(polished.theta), posterior.tree(polished.gradient), there)
+
+
+def _drawn(sampler: ProductSampler, of_minibatch: Tree) -> Drawn:
+    """How the minibatches are drawn, with these constants."""
+    minibatch = sampler.minibatch
+    return Drawn(
+        minibatch.size,
+        sampler.model.data.size,
+        minibatch.without_replacement,
+        probabilities_of(of_minibatch),
+        sampler.of_size is not None,
+    )
 
 
 def _warn_of_tuning(of: str, tuning: Tuning, tolerance: float, minibatch_size: int) -> None:

@@ -25,7 +25,7 @@ from sgmcmc.kernel.supplies import first_batch
 from sgmcmc.minibatch import adaptive
 from sgmcmc.model import Model
 from sgmcmc.output import tuning
-from sgmcmc.run.curvature import Curvature
+from sgmcmc.run.curvature import Curvature, with_wide
 from sgmcmc.run.gibbs import GibbsStep, then
 from sgmcmc.run.identity import function_identity, schedule_identities, summed
 from sgmcmc.run.loop import Loop
@@ -116,6 +116,8 @@ class ProductSampler(Sampler):
         if self.search is not None:
             fixed = self.sizing.pilot if self.sizing else self.minibatch
             mode = find_mode(self.name, self.model, fixed, self.search, self.start, self.seed, verbose)
+            if self.curvature.is_wide:
+                mode = with_wide(self, mode, verbose)
         begin = mode or Mode({name: tf.constant(theta) for name, theta in self.start.items()}, {})
         estimator = self.gradient.prepare(begin, verbose)
         at_mode = self.curvature.found(self, mode, estimator, verbose)

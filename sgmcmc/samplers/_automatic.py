@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sgmcmc.core.coordinates import LOW_RANK
 from sgmcmc.core.types import Dynamics
 from sgmcmc.laplace.whitening import MOST_DENSE
 from sgmcmc.model import Model
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers.subsampling import adaptive
+
+MOST_WIDE = 100_000  # elements of the parameters; of more, the directions of the curvature take too much memory
 
 
 def require_automatic(
@@ -23,12 +26,15 @@ def require_automatic(
         Naming the argument, and what would work.
     """
     of, size = choices.sampler, sum(theta.size for theta in choices.start.values())
-    if size > MOST_DENSE:
+    if size > MOST_WIDE:
         raise choices.refuse(
             "stepsize",
-            f"be a number if params have more than {MOST_DENSE} elements; tune can find one",
+            f"be a number if params have more than {MOST_WIDE} elements; tune can find one",
             f"'auto' for {size}",
         )
+    if size > MOST_DENSE and not choices.curvature.is_wide:
+        must = f"be {LOW_RANK!r} with the stepsize 'auto' for more than {MOST_DENSE} elements of params"
+        raise choices.refuse("preconditioner", must, repr(choices.preconditioner))
     if any(one.stationary is None for one in dynamics.values()):
         raise choices.refuse(
             "stepsize",

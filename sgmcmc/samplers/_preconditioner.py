@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.coordinates import DENSE, DIAGONAL
+from sgmcmc.core.coordinates import DENSE, DIAGONAL, LOW_RANK
 from sgmcmc.core.parameters import numbered
 from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.laplace.whitening import MOST_DENSE
@@ -16,13 +16,14 @@ from sgmcmc.samplers._checks import is_auto
 
 USUALLY_DENSE = 500  # the most elements of the parameters for which "auto" is "dense"
 SYMMETRIC = 1e-5  # relative
-FORMS = f"None, {DIAGONAL!r}, {DENSE!r}, a matrix over all elements of params, or a dict with an array for each"
+WORDS = (DIAGONAL, LOW_RANK, DENSE)
+FORMS = f"None, {', '.join(map(repr, WORDS))}, a matrix over all elements of params, or a dict with an array for each"
 
 
 def checked_preconditioner(
     of: str, value: Any, start: Mapping[str, np.ndarray], automatic: bool
 ) -> str | np.ndarray | None:
-    """None, "dense", "diagonal", or a root of the matrix, [D, D] or [D].
+    """None, "dense", "diagonal", "lowRank", or a root of the matrix, [D, D] or [D].
 
     Raises
     ------
@@ -33,14 +34,14 @@ def checked_preconditioner(
     if value is None or (is_auto(value) and not automatic):
         return None
     if is_auto(value):
-        return DENSE if size <= USUALLY_DENSE else DIAGONAL
+        return DENSE if size <= USUALLY_DENSE else DIAGONAL if size <= MOST_DENSE else LOW_RANK
     if isinstance(value, str):
-        if value not in (DENSE, DIAGONAL):
+        if value not in WORDS:
             raise ValueError(f"preconditioner of {of} must be {FORMS}; got {value!r}.")
         if value == DENSE and size > MOST_DENSE:
             raise ValueError(
-                f"preconditioner of {of} must be 'diagonal' for more than {MOST_DENSE} elements of params; got 'dense' "
-                f"for {size}."
+                f"preconditioner of {of} must be {LOW_RANK!r} or {DIAGONAL!r} for more than {MOST_DENSE} elements of "
+                f"params; got {DENSE!r} for {size}."
             )
         return value
     if isinstance(value, Mapping):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sgmcmc.core.coordinates import LOW_RANK
 from sgmcmc.core.parameters import numbered
 from sgmcmc.core.precision import warn_of_lost_noise
 from sgmcmc.core.schedules import exploring, first
@@ -60,6 +61,8 @@ def set_up(
         _require_stateless(choices, estimator, chosen.own, search)
     if choices.gibbs is not None:
         _require_gibbs(choices, estimator.wants_mode)
+    if curvature.is_wide:
+        _require_known_terms(choices, estimator, chosen.own)
     if curvature.to_sandwich and estimator.has_history:
         raise choices.refuse("gradient", "be None for target='sandwich'", "one that remembers")
     if choices.automatic:
@@ -184,6 +187,16 @@ def _require_stateless(choices: Choices, estimator: Gradient, own: bool, search:
         raise choices.refuse("optStepsize", "be 'auto' for shards with executors", search.stepsize)
     if choices.gibbs is not None:
         raise choices.refuse("gibbs", "be None for shards with executors", "a function")
+
+
+def _require_known_terms(choices: Choices, estimator: Gradient, own: bool) -> None:
+    """Refuse what needs the terms of single observations, of which there are too many elements."""
+    if own or estimator.has_history:
+        must = f"be None or control variates with preconditioner={LOW_RANK!r}, as for many elements of params"
+        raise choices.refuse("gradient", must, "another")
+    if choices.minibatches.minibatch.wants_importance:
+        must = f"be uniform or by weights of your own with preconditioner={LOW_RANK!r}, as for many elements of params"
+        raise choices.refuse("subsampling", must, "preferential()")
 
 
 def _require_gibbs(choices: Choices, wants_mode: bool) -> None:

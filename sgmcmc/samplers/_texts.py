@@ -41,17 +41,20 @@ for its coordinates of the same index). "auto" finds the largest stepsize at whi
 to be within `tolerance` of the posterior's, by the curvature at the mode and the noise of the gradients around it. The
 result and what is expected of it are in ``out.settings``. It knows one mode: others, and tails far from normal, are not
 seen before the run, and a chain that starts at this mode may never show the others. Chains from several `starts` do, if
-they end elsewhere, and there is a warning. For at most 2000 elements of `params`; see also `tune`.""",
+they end elsewhere, and there is a warning. For more than 2000 elements of `params` the posterior must be a single peak,
+and what is promised are the standard deviations of the elements, and of the directions that the `preconditioner` knows.
+For at most 100,000 elements; see also `tune`.""",
     ),
     "preconditioner": (
-        '"auto", "dense", "diagonal", None, array_like or dict of str to array_like, default "auto"',
+        '"auto", "dense", "diagonal", "lowRank", None, array_like or dict of str to array_like, default "auto"',
         """A matrix M over all elements of `params`, in order of name, in whose coordinates the chain moves: for SGLD
 ``theta + eps/2 * M gradient + N(0, eps M)``, and likewise the momentum. The stepsize is then relative to M. "dense" is
 the inverse of the curvature at the mode, of at most 2000 elements, "diagonal" the inverse of its diagonal (by squared
-gradients of observations, for more than 2000); for both the run searches for the mode, and the chain starts there. An
-array is M itself; a dict has for each parameter its diagonal, in the parameter's shape, or a matrix. With all of these
-each iteration moves all rows of a parameter. "auto" is "dense" if the stepsize is "auto" ("diagonal" for more than 500
-elements), else None.""",
+gradients of observations, for more than 2000). "lowRank" is the inverse of the diagonal with some directions along
+which the curvature is far from it, for thousands of elements. For these three the run searches for the mode, and the
+chain starts there. An array is M itself; a dict has for each parameter its diagonal, in the parameter's shape, or a
+matrix. With all of these each iteration moves all rows of a parameter. "auto" is "dense" if the stepsize is "auto"
+("diagonal" for more than 500 elements, "lowRank" for more than 2000), else None.""",
     ),
     "tolerance": (
         "float, default 0.05",
