@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgmcmc.core.types import Dynamics, Tree
-from sgmcmc.laplace.alternatives import Sizes, cheapest, gains
+from sgmcmc.laplace.alternatives import FIXED, Sizes, cheapest, gains
 from sgmcmc.laplace.noise import Terms, noise_of_one
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.stepsize import Directions, Predicted, directions, largest
@@ -44,6 +44,7 @@ class Drawn(NamedTuple):
     without_replacement: bool
     probabilities: np.ndarray | None = None  # of the observations, [N], if they are not equal
     any_size: bool = False  # whether the size is to be found
+    fixed: float = FIXED  # what an iteration costs beside its gradients, in gradients
 
     def noise(self, of_one: np.ndarray, size: int | None = None) -> np.ndarray:
         """The covariance for minibatches of this size, from that for one observation with replacement."""
@@ -58,7 +59,7 @@ class Drawn(NamedTuple):
             return alone._replace(noise=self.noise(alone.noise, size))
 
         if self.any_size:
-            found = self._replace(size=cheapest(dynamics, at, self.n_data, tolerance))
+            found = self._replace(size=cheapest(dynamics, at, self.n_data, self.fixed, tolerance))
             return found, largest(dynamics, at(found.size), tolerance), found.size
         chosen = largest(dynamics, at(self.size), tolerance)
         return self, chosen, _that_pays(dynamics, at, chosen, self.size, self.n_data, tolerance)

@@ -13,6 +13,7 @@ from sgmcmc.core.coordinates import DENSE, DIAGONAL, LOW_RANK
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.types import Mode, Tree
 from sgmcmc.core.warn import warn_user
+from sgmcmc.laplace.alternatives import beside_gradients
 from sgmcmc.laplace.importance import importance
 from sgmcmc.laplace.newton import Point, distance, newton
 from sgmcmc.laplace.posterior import Posterior
@@ -103,7 +104,7 @@ class Curvature:
         of_minibatch = minibatch.prepare(weights)
         if self.tolerance is None:
             return Found(preconditioner, of_minibatch, {})
-        drawn, dynamics = _drawn(sampler, of_minibatch), next(iter(sampler.dynamics.values()))
+        drawn, dynamics = _drawn(sampler, posterior, of_minibatch), next(iter(sampler.dynamics.values()))
         if self.to_sandwich:
             target = sandwich(posterior, at, white, seed)
             require_informed(sampler.name, posterior, at, white, target)
@@ -126,7 +127,7 @@ class Curvature:
         of_minibatch = sampler.minibatch.prepare(None)
         if self.tolerance is None:
             return Found(preconditioner, of_minibatch, {})
-        drawn, centred = _drawn(sampler, of_minibatch), sampler.gradient.centred
+        drawn, centred = _drawn(sampler, posterior, of_minibatch), sampler.gradient.centred
         noise = noise_of_elements(posterior, centred, at, there, 1 + self.tolerance, seed, drawn.probabilities)
         tuning = tuned_wide(there, noise, next(iter(sampler.dynamics.values())), drawn, self.tolerance)
         return Found(preconditioner, of_minibatch, self._told(sampler, posterior, mode, white, tuning))
@@ -170,7 +171,7 @@ def with_wide(sampler: ProductSampler, mode: Mode, verbose: bool) -> Mode:
     return Mode(posterior.tree(polished.theta), posterior.tree(polished.gradient), there)
 
 
-def _drawn(sampler: ProductSampler, of_minibatch: Tree) -> Drawn:
+def _drawn(sampler: ProductSampler, posterior: Posterior, of_minibatch: Tree) -> Drawn:
     """How the minibatches are drawn, with these constants."""
     minibatch = sampler.minibatch
     return Drawn(
@@ -179,6 +180,7 @@ def _drawn(sampler: ProductSampler, of_minibatch: Tree) -> Drawn:
         minibatch.without_replacement,
         probabilities_of(of_minibatch),
         sampler.of_size is not None,
+        beside_gradients(posterior.size, sampler.touched),
     )
 
 

@@ -59,6 +59,8 @@ class ProductSampler(Sampler):
         How the size of the minibatches adapts, if it is not fixed.
     of_size : callable or None
         The minibatches of any size, if it is to be found.
+    touched : float
+        The elements of the parameters on which the log likelihood of one observation depends.
     gibbs : GibbsStep or None
         The user's own step after each iteration.
     own_gradient : bool
@@ -72,6 +74,7 @@ class ProductSampler(Sampler):
     curvature: Curvature = field(default_factory=Curvature)
     sizing: Sizing | None = None
     of_size: Callable[[int], Minibatch] | None = None
+    touched: float = np.inf
     gibbs: GibbsStep | None = None
     own_gradient: bool = False
 

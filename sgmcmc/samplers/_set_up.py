@@ -98,6 +98,7 @@ def set_up(
         curvature=curvature,
         sizing=choices.minibatches.sizing,
         of_size=choices.minibatches.of_size,
+        touched=choices.trial.whole.touched,
         gibbs=choices.step_of_user,
         settings=choices.settings | own | chosen.settings | dict(identity or {}),
     )

@@ -157,8 +157,8 @@ the `transforms` where none is given. The default is the improper uniform prior.
         'int, float, "auto" or adaptive, default 0.01',
         """Observations per gradient: a number from 1 to N, or a proportion of N in (0, 1). With the stepsize "auto" it
 may be "auto" too: the number with which an independent draw is expected to cost least, if an iteration costs as much as
-the gradients of 20 observations more than its minibatch has. With control variates around the mode it may be
-``adaptive()``.""",
+the gradients of 20 observations more than its minibatch has, or of still more where each observation fetches few rows
+of many. With control variates around the mode it may be ``adaptive()``.""",
     ),
     "alpha": (
         "float or dict of str to float, default 0.01",

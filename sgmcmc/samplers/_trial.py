@@ -43,6 +43,7 @@ class Traced(NamedTuple):
     gradient: Callable[[Tree, Tree], Tree]  # (params, data) -> the gradient of the log likelihood
     shape: tf.TensorShape  # of what logLik returned
     rows: dict[str, int | None]  # how many rows are gathered, of each parameter of which nothing else is used
+    touched: float  # the elements on which the log likelihood of an observation depends
     unused: frozenset[str]  # parameters without a gradient
     gathers: bool  # whether logLik uses indices
     pure: bool  # whether nothing calls Python or draws random numbers
@@ -163,6 +164,7 @@ class Trial:
                 for name, g in of_data.items()
                 if isinstance(g, tf.IndexedSlices) and of_prior[name] is None
             }
+            seen.touched = sum(_touched(g) / (n if isinstance(g, tf.IndexedSlices) else 1) for g in of_data.values())
             return {name: tf.zeros_like(params[name]) if g is None else dense(g) for name, g in of_data.items()}
 
         rows = self.data.layout.specs([n])
@@ -185,6 +187,7 @@ class Trial:
             concrete,
             seen.results["logLik"].shape,
             seen.rows,
+            seen.touched,
             seen.unused,
             any(map(GATHERING.fullmatch, own[: seen.n_operations] + called)),
             not any(name in PYTHON or RANDOM.fullmatch(name) for name in own + called),
@@ -218,6 +221,7 @@ class _TraceLog:
         self.results: dict[str, tf.TensorSpec] = {}
         self.n_operations = 0  # of logLik
         self.rows: dict[str, int | None] = {}
+        self.touched = 0.0
         self.unused: frozenset[str] = frozenset()
 
     def value_of(self, argument: str, function: Callable[[], Any], dtype: tf.DType) -> tf.Tensor:
@@ -232,6 +236,12 @@ class _TraceLog:
     def valid(self, dtype: tf.DType) -> bool:
         """Whether gradients of the results make sense."""
         return all(result.dtype == dtype for result in self.results.values())
+
+
+def _touched(gradient: Any) -> int:
+    """The elements in a gradient of whole parameters, or of rows."""
+    values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+    return 0 if values is None else values.shape.num_elements()
 
 
 def remedy(error: str, dtype: tf.DType, data: Data) -> str:

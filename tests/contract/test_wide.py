@@ -158,6 +158,17 @@ def test_plain_gradients_and_other_dynamics(large: Regression) -> None:
     assert momentum["error"] <= 0.05
 
 
+def test_the_size_that_costs_least_knows_how_many_elements_move(large: Regression) -> None:
+    """An observation fetches 3 of 2100 elements, so an iteration costs 20 + 3 * 699 gradients more than its own."""
+    found = {}
+    for n in ("auto", 500, 1000, 2000, 4000, 8000, 16_000):
+        out = sgldcv(*large.given, **COMMON | {"minibatchSize": n, "nIters": 1})
+        n = out.settings["minibatchSize"]
+        found[n] = out.settings["expected"]["iterations"] * (n + 20 + 3 * 699)
+    least = min(found, key=lambda n: found[n])
+    assert least == next(iter(found)), found
+
+
 def test_a_run_goes_on_to_the_same_draws(tmp_path: Path) -> None:
     common = COMMON | {"preconditioner": "lowRank", "minibatchSize": 30, "nChains": 2}
     whole = sgldcv(*SMALL.given, nIters=500, **common)
