@@ -83,7 +83,8 @@ def row(size: int, n_data: int) -> str:
     return (
         f"| {n_data:,} | {size:,} | {settings['minibatchSize']:,} | {expected['stepsize']:.3f} | "
         f"{expected['iterations']:.0f} | {settings['nIters']:,} | {np.sqrt((errors**2).mean()):.3f} | "
-        f"{np.abs(errors).max():.2f} | {np.median(ratios):.3f} | {ratios.min():.2f} to {ratios.max():.2f} | {seconds:.0f} |"
+        f"{np.abs(errors).max():.2f} | {np.median(ratios):.3f} | {ratios.min():.2f} to {ratios.max():.2f} | "
+        f"{seconds:.0f} |"
     )
 
 
