@@ -5,7 +5,8 @@ generalised linear model with very many coefficients, nearly all of its eigenval
 directions, such as what an intercept and the effects of all categories share. These are found, by Lanczos iterations at
 both ends of the spectrum, and the rest is taken as 1.
 
-The diagonal is that of products with random signs z, the mean of z_i (H z)_i (Bekas, Kokiopoulou & Saad 2007).
+The diagonal is that of products with random signs z, the mean of z_i (H z)_i, after the largest directions of H are
+taken out (Meyer, Musco, Musco & Woodruff 2021).
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.whitening import Whitening
 
 OBSERVATIONS = 10**7  # of a pass, at most
-PROBES = (16, 16, 64)  # products for the diagonal, in rounds; each has the scale that the one before found
+PROBES = ((16, 0), (16, 16), (64, 16))  # for the diagonal in rounds: random signs, and directions that are taken out
+POWERS = 2  # products for each of these directions, and one more
 SHRINKS = 16.0  # times that a round may change an element of the diagonal
 NEAR_ONE = 2.0  # eigenvalues of R between its inverse and it count as 1
-RANKS = (16, 64)  # directions that are looked for, half of them at each end, until the innermost are near 1
+RANK, MOST = 16, 64  # directions that are looked for at once, half of them at each end; those that are kept
 PRECISE, RESTARTS = 1e-2, 100  # the relative error of an eigenvalue
 FLAT = 100  # machine epsilons: eigenvalues of R below count as 0
 SOLVES, SOLVED = 32, 1e-2  # systems for the sds, and their relative error
@@ -55,7 +57,7 @@ def wide(posterior: Posterior, theta: np.ndarray, diagonal: np.ndarray, seed: in
     """
     some = part_of(posterior, seed)
     rng = np.random.default_rng(seed)
-    expected = sum(PROBES) + 8 * RANKS[0] + 8 * SOLVES
+    expected = sum(signs + (POWERS + 1) * taken for signs, taken in PROBES) + 16 * RANK + 8 * SOLVES
     with Progress(expected, "Finding the curvature", "product", verbose) as progress:
         done = 0
 
@@ -66,7 +68,7 @@ def wide(posterior: Posterior, theta: np.ndarray, diagonal: np.ndarray, seed: in
             return -some.hessian_product(theta, np.ravel(vector))
 
         scale = _scale(product, 1 / np.sqrt(np.maximum(diagonal, np.finfo(float).tiny)), rng)
-        values, vectors, low, high = _ends(lambda x: scale * product(scale * np.ravel(x)), rng.normal(size=scale.size))
+        values, vectors, low, high = _ends(lambda x: scale * product(scale * x), scale.size, rng)
         white, flat = _whitening(scale, values, vectors), FLAT * np.finfo(posterior.model.dtype.as_numpy_dtype).eps
         is_peak = min(low, *values) > flat
         sds = _sds(white, product, rng) if is_peak else np.full_like(scale, np.nan)
@@ -79,33 +81,50 @@ def part_of(posterior: Posterior, seed: int) -> Posterior:
 
 
 def _scale(product: Product, scale: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    for probes in PROBES:
-        of_r = np.zeros_like(scale)
-        for _ in range(probes):
+    """The roots of 1 / diag(-H), from rough ones; each round has the scale that the one before found."""
+    for signs, taken in PROBES:
+
+        def of_r(x: np.ndarray, scale: np.ndarray = scale) -> np.ndarray:
+            return scale * product(scale * x)
+
+        largest = rng.normal(size=(scale.size, taken))
+        for _ in range(POWERS if taken else 0):
+            largest = np.linalg.qr(np.stack([of_r(x) for x in largest.T], axis=1))[0]
+        diagonal = sum((x * of_r(x) for x in largest.T), np.zeros_like(scale))
+        for _ in range(signs):
             z = rng.choice([-1.0, 1.0], size=scale.size)
-            of_r += z * scale * product(scale * z) / probes
-        scale = scale / np.sqrt(np.clip(of_r, 1 / SHRINKS, SHRINKS))
+            diagonal += z * of_r(z - largest @ (largest.T @ z)) / signs
+        scale = scale / np.sqrt(np.clip(diagonal, 1 / SHRINKS, SHRINKS))
     return scale
 
 
-def _ends(of_r: Product, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """The eigenvalues of R that are not near 1, with their eigenvectors, and the bounds of all others."""
+def _ends(of_r: Product, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """The eigenvalues of R that are not near 1, with their eigenvectors, and the bounds of all others.
+
+    Lanczos iterations may miss eigenvalues that are nearly equal to others. So those that are found are taken as 1, and
+    others are looked for, until there are none.
+    """
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-    d = start.size
-    operator = LinearOperator((d, d), matvec=of_r, dtype=np.float64)
-    for rank in RANKS:
+    values, vectors = np.empty(0), np.empty((d, 0))
+
+    def of_rest(x: np.ndarray) -> np.ndarray:
+        along = vectors @ (vectors.T @ x)
+        rest = of_r(x - along)
+        return rest - vectors @ (vectors.T @ rest) + along
+
+    while True:
+        operator = LinearOperator((d, d), matvec=lambda x: of_rest(np.ravel(x)), dtype=np.float64)
+        given = {"k": min(RANK, d - 1), "tol": PRECISE, "maxiter": RESTARTS, "v0": rng.normal(size=d)}
         try:
-            values, vectors = eigsh(operator, k=min(rank, d - 1), which="BE", tol=PRECISE, maxiter=RESTARTS, v0=start)
+            found, of_found = eigsh(operator, which="BE", **given)
         except ArpackNoConvergence as error:
-            values, vectors = error.eigenvalues, error.eigenvectors
-        lows, highs = values[values < 1], values[values >= 1]
-        low, high = lows.max(initial=-np.inf), highs.min(initial=np.inf)
-        if low >= 1 / NEAR_ONE and high <= NEAR_ONE:
-            break
-    far = (values < 1 / NEAR_ONE) | (values > NEAR_ONE)
-    near = values[~far]
-    return values[far], vectors[:, far], float(min([low, *near])), float(max([high, *near]))
+            found, of_found = error.eigenvalues, error.eigenvectors
+        far = (found < 1 / NEAR_ONE) | (found > NEAR_ONE)
+        if not far.any() or len(values) + far.sum() > min(MOST, d - 2):
+            return values, vectors, float(found.min(initial=1.0)), float(found.max(initial=1.0))
+        values = np.append(values, found[far])
+        vectors = np.linalg.qr(np.column_stack([vectors, of_found[:, far]]))[0]
 
 
 def _whitening(scale: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> Whitening:

@@ -76,21 +76,25 @@ def test_the_coordinates_are_those_of_their_matrix() -> None:
     np.testing.assert_allclose(joined(at.moved(tree, tree)), flat + flat @ matrix.T)
 
 
-def test_the_curvature_is_that_of_the_matrix(large: Regression) -> None:
-    """The eigenvalues of R, the bounds of the others, and the sds, which are within 10%."""
-    sampler = sgldcvSetup(*large.given, 1e-6, preconditioner=None, **COMMON)
-    diagonal = np.diag(large.precision)
-    rough = diagonal * np.random.default_rng(3).uniform(0.2, 5.0, large.size)
-    found = wide(sampler.posterior, large.mean, rough, 1, False)
+@pytest.mark.parametrize("fields", [3, 30])
+def test_the_curvature_is_that_of_the_matrix(fields: int) -> None:
+    """All eigenvalues of R that are far from 1, the bounds of the others, and the sds, which are within 15%.
+
+    One small eigenvalue for each field but the first: nearly equal ones, of which Lanczos iterations may miss some.
+    """
+    problem = Regression(2100, fields, 20_000)
+    sampler = sgldcvSetup(*problem.given, 1e-6, preconditioner=None, **COMMON)
+    diagonal = np.diag(problem.precision)
+    rough = diagonal * np.random.default_rng(3).uniform(0.2, 5.0, problem.size)
+    found = wide(sampler.posterior, problem.mean, rough, 1, False)
     np.testing.assert_allclose(found.scale**-2, diagonal, rtol=0.3)
-    of_r = np.linalg.eigvalsh(found.scale[:, None] * large.precision * found.scale)
-    assert 2 <= len(found.values) <= 12
-    for value in found.values:
-        assert np.abs(of_r / value - 1).min() < 0.02
-    others = np.array([value for value in of_r if np.abs(found.values / value - 1).min() > 0.02])
-    assert found.low * 0.98 < others.min()
-    assert others.max() < found.high * 1.02
-    np.testing.assert_allclose(found.sds, large.sds, rtol=0.1)
+    of_r = np.linalg.eigvalsh(found.scale[:, None] * problem.precision * found.scale)
+    low, high = found.values[found.values < 1], found.values[found.values > 1]
+    assert fields - 1 <= len(low)
+    np.testing.assert_allclose(np.sort(low), of_r[: len(low)], rtol=0.02)
+    np.testing.assert_allclose(np.sort(high), of_r[len(of_r) - len(high) :], rtol=0.02)
+    np.testing.assert_allclose([found.low, found.high], of_r[[len(low), -1 - len(high)]], rtol=0.02)
+    np.testing.assert_allclose(found.sds, problem.sds, rtol=0.15)
 
 
 def exact_ratios(problem: Regression, sampler: Sgmcmc, n: int) -> np.ndarray:
