@@ -15,7 +15,7 @@ APART = 1.1  # beyond it chains are in different places
 SHIFT = 1.5  # chance makes a third of a standard error, and so this once in 150,000 times
 BLOCK = 64  # elements
 BATCHES = 20
-FEWEST = 3  # draws that are looked at first, for each independent one that is wanted
+FEWEST, LEAST = 3, 5000  # draws that are looked at first: for each independent one that is wanted, and at least
 
 
 class Found(NamedTuple):
@@ -48,7 +48,8 @@ def worst(draws: Mapping[str, Any], wanted: float, of_means: bool) -> Found:
     and elements that move slowly before the others.
     """
     n_draws = max((x.shape[0] * x.shape[1] for x in draws.values()), default=0)
-    for step in sorted({max(1, int(n_draws / (FEWEST * wanted))), 1}, reverse=True):
+    # By chance the largest R-hat of thousands of elements is below RHAT only if there are thousands of draws.
+    for step in sorted({max(1, int(n_draws / max(FEWEST * wanted, LEAST))), 1}, reverse=True):
         found = Found(np.inf, "", 1.0, "", 0.0, "")
         for labels, x in _blocks({name: np.asarray(x[:, ::step]) for name, x in draws.items()}):
             found = found.worse(_of_block(labels, x, wanted, of_means))

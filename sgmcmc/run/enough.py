@@ -19,6 +19,7 @@ PER_DRAW = 4  # stored draws for each independent one; in an autoregression this
 UNITS = 20  # of the expected length
 AT_FIRST, UNIT = 10_000, 1000  # iterations, if nothing is expected
 PATIENCE, MOST = 20, 10**6  # times what is expected, or iterations, after which a run ends
+AGREED = 400  # independent draws that R-hat takes in any case, if there are thousands of elements several times as many
 MARGIN, LARGEST = 1.1, 2.0  # beyond what the last look says; from one length to the next
 
 
@@ -58,7 +59,8 @@ class Enough:
         """The lengths that a run may have."""
         if tuning:
             needed = float(tuning["iterations"]) * self.wanted / n_chains
-            unit, first, most = thin * ceil(needed / UNITS / thin), UNITS, burn_in + ceil(PATIENCE * needed)
+            patient = PATIENCE * max(1.0, AGREED / self.wanted) * needed
+            unit, first, most = thin * ceil(needed / UNITS / thin), UNITS, burn_in + ceil(patient)
         else:
             unit, first, most = thin * ceil(UNIT / thin), ceil(AT_FIRST / UNIT), MOST
         return Lengths(burn_in, unit, first, self.max_iterations or max(most, burn_in + unit))

@@ -197,7 +197,8 @@ have, in its posterior standard deviations. 0.05 is worth 400 effective draws.""
     "maxIters": (
         "int, optional",
         """For ``nIters="auto"``: the iterations after which the run ends in any case, with a warning that says what is
-missing. By default 20 times what is expected before the run with the stepsize "auto", else 10**6.""",
+missing. By default 20 times what is expected for these draws, or for 400 if that is more, with the stepsize
+"auto", else 10**6.""",
     ),
     "maxSeconds": (
         "float, optional",

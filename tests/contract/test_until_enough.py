@@ -100,6 +100,23 @@ def test_chains_that_never_meet_end_with_a_warning() -> None:
     assert out["theta"].shape == (4, 12_345, 1)
 
 
+def test_a_funnel_ends_with_a_warning() -> None:
+    """Its neck is narrower than any stepsize, and few of its draws are there."""
+
+    def funnel(params: dict) -> tf.Tensor:
+        x, v = params["x"], params["v"]
+        return -(v**2) / 18 - 0.5 * tf.reduce_sum(x**2) * tf.exp(-v) - 4.5 * v
+
+    def weak(params: dict, dataset: dict) -> tf.Tensor:
+        return -0.001 * tf.reduce_sum((dataset["x"] - params["x"]) ** 2, axis=1)
+
+    data = {"x": np.random.default_rng(0).normal(size=(200, 9))}
+    begin = {"x": np.full(9, 0.5), "v": 0.0}
+    with pytest.warns(UserWarning, match=r"sgld ended at maxIters=20000 before it was long enough"):
+        out = sgld(weak, data, begin, 0.002, logPrior=funnel, starts=0.2, maxIters=20_000, **AUTO)
+    assert not out.check(verbose=False).isGood
+
+
 def test_a_transient_is_not_a_part_of_the_posterior() -> None:
     begin = {"theta": np.full(D, 60.0)}
     with pytest.warns(UserWarning, match="effect of where the chains began: give burnIn"):
@@ -227,6 +244,12 @@ def test_slow_elements_among_many_are_seen_first() -> None:
     x[:, :, 217] = autoregressive(np.array([0.98]), 400)[..., 0]
     found = worst({"theta": x.reshape(4, 400, 30, 10)}, 1600 / FEWEST, False)
     assert found.ess_of == found.rhat_of == "theta[21, 7]"
+
+
+def test_chance_keeps_no_run_of_many_elements_going() -> None:
+    """Of few of these independent draws, the largest R-hat of a thousand would be above 1.01."""
+    x = np.random.default_rng(0).normal(size=(4, 2000, 1000))
+    assert worst({"theta": x}, 100, True).suffices(100)
 
 
 def test_what_is_nan_is_never_enough() -> None:
