@@ -3,7 +3,8 @@
     python benchmarks/wide.py --output TABLE.md      # about ten minutes
 
 A linear model of N observations on the levels of ten fields, few of them frequent and many rare. Its precision is a
-sparse matrix: the exact mean, and the standard deviations of some of its coefficients, are solutions of linear systems, by conjugate gradients.
+sparse matrix: the exact mean, and the standard deviations of some of its coefficients, are solutions of linear
+systems, by conjugate gradients.
 """
 
 from __future__ import annotations
