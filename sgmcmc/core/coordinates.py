@@ -84,5 +84,7 @@ def low_rank(
     scale: np.ndarray, vectors: np.ndarray, stretch: np.ndarray, elements: Mapping[str, Elements], dtype: tf.DType
 ) -> Tree:
     """A = S (I + U f U^T) as constants of a kernel, from the diagonal of S, [D], U, [D, K], and f, [K]."""
+    if not stretch.size:
+        return root_of(scale, elements, dtype)
     directions = {"vectors": tf.constant(vectors, dtype), "stretch": tf.constant(stretch, dtype)}
     return root_of(scale, elements, dtype) | {LOW_RANK: directions}

@@ -76,7 +76,7 @@ def require_concave(of: str, curvature: Wide) -> None:
         If it is flat or not concave in some direction.
     """
     if np.isnan(curvature.sds).any():
-        least = min(curvature.low, *curvature.values)
+        least = min([curvature.low, *curvature.values])
         raise ValueError(
             f"stepsize of {of} must be a number, with preconditioner=None, if params have so many elements and the log "
             "posterior is flat or not concave at the mode, as that of a neural network is; its curvature there, "

@@ -70,7 +70,7 @@ def wide(posterior: Posterior, theta: np.ndarray, diagonal: np.ndarray, seed: in
         scale = _scale(product, 1 / np.sqrt(np.maximum(diagonal, np.finfo(float).tiny)), rng)
         values, vectors, low, high = _ends(lambda x: scale * product(scale * x), scale.size, rng)
         white, flat = _whitening(scale, values, vectors), FLAT * np.finfo(posterior.model.dtype.as_numpy_dtype).eps
-        is_peak = min(low, *values) > flat
+        is_peak = min([low, *values]) > flat
         sds = _sds(white, product, rng) if is_peak else np.full_like(scale, np.nan)
     return Wide(scale, vectors, values, low, high, sds)
 

@@ -19,7 +19,7 @@ from sgmcmc.laplace.stepsize import Directions, predicted
 from sgmcmc.laplace.tuning import Drawn, Tuning
 from sgmcmc.laplace.wide import Wide, part_of
 
-PROBES = 100
+PROBES, QUANTILES = 100, 500
 
 
 class Noise(NamedTuple):
@@ -75,17 +75,18 @@ def tuned_wide(curvature: Wide, noise: Noise, dynamics: Dynamics, drawn: Drawn, 
 
     The prediction is for the elements, and for the directions of the curvature. It treats each as an independent
     direction, of the precision 1 in these coordinates; and it has the largest and the smallest of the other precisions.
+    A thermostat makes directions depend on each other, by a mean over all. So the elements are in the search for the
+    stepsize by quantiles of their noise.
     """
     most = max(noise.elements.max(), noise.directions.max(initial=0.0))
-    precision = np.array([1.0, 1.0, curvature.low, curvature.high])
-    extremes = Directions(precision, np.array([noise.elements.min(), most, most, most]), np.empty((0, 0)))
-    drawn, chosen, pays = drawn.chosen(dynamics, extremes, tolerance)
+    of_quantiles = np.quantile(noise.elements, np.linspace(0, 1, QUANTILES))
+    precision = np.append(np.ones(QUANTILES), [1.0, curvature.low, curvature.high])
+    typical = Directions(precision, np.append(of_quantiles, [most, most, most]), np.empty((0, 0)))
+    drawn, chosen, pays = drawn.chosen(dynamics, typical, tolerance)
 
-    def ratios(of_one: np.ndarray) -> np.ndarray:
-        where = Directions(np.ones_like(of_one), drawn.noise(of_one), np.empty((0, 0)))
-        return predicted(dynamics, where, chosen.stepsize).ratios
-
-    of_elements, of_directions = ratios(noise.elements), ratios(noise.directions)
+    of_all = drawn.noise(np.append(noise.elements, noise.directions))
+    where = Directions(np.ones_like(of_all), of_all, np.empty((0, 0)))
+    of_elements, of_directions = np.split(predicted(dynamics, where, chosen.stepsize).ratios, [len(noise.elements)])
     # The variance of an element is that of its direction, but for its parts along the directions of the curvature.
     shares = curvature.vectors**2
     of_posterior = 1 + shares @ (1 / curvature.values - 1)

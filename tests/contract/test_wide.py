@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sgmcmc import preferential, saga, sgld, sgldcv, sgldcvSetup
+from sgmcmc import preferential, saga, sghmccv, sgld, sgldcv, sgldcvSetup, sgnhtcv
 from sgmcmc.core.coordinates import Coordinates, low_rank
 from sgmcmc.core.parameters import numbered
 from sgmcmc.laplace.wide import wide
@@ -150,16 +150,24 @@ def test_draws_of_many_elements_are_those_of_the_posterior(large: Regression) ->
     assert found.table["sd_sandwich"].isna().all()
 
 
-def test_plain_gradients_and_other_dynamics(large: Regression) -> None:
-    from sgmcmc import sghmccv
-
+def test_plain_gradients_have_a_smaller_stepsize(large: Regression) -> None:
     common = COMMON | {"minibatchSize": 2000, "nIters": 200}
     plain = sgld(*large.given, **common).settings["expected"]
     centred = sgldcv(*large.given, **common).settings["expected"]
     assert plain["stepsize"] < centred["stepsize"]
     assert plain["error"] <= 0.05
-    momentum = sghmccv(*large.given, L=20, **common).settings["expected"]
-    assert momentum["error"] <= 0.05
+
+
+@pytest.mark.parametrize(("of", "more", "error"), [(sghmccv, {"L": 20}, 0.03), (sgnhtcv, {}, 0.07)])
+def test_dynamics_with_momentum(of: Any, more: dict, error: float, large: Regression) -> None:
+    """Of a thermostat too, on which all elements together act. `error` is the Monte Carlo error of an sd."""
+    common = COMMON | {"minibatchSize": 2000, "nIters": 3000, "nChains": 4, "thin": 5, "burnIn": 500}
+    out = of(*large.given, **common, **more)
+    expected = out.settings["expected"]
+    assert expected["error"] <= 0.05
+    ratios = out["beta"].reshape(-1, large.size).std(axis=0) / large.sds
+    np.testing.assert_allclose(np.median(ratios), np.median(expected["sdRatio"]["beta"]), atol=0.02)
+    assert np.percentile(np.abs(ratios - 1), 99) < 0.05 + 3 * error
 
 
 def test_the_size_that_costs_least_knows_how_many_elements_move(large: Regression) -> None:
@@ -171,6 +179,15 @@ def test_the_size_that_costs_least_knows_how_many_elements_move(large: Regressio
         found[n] = out.settings["expected"]["iterations"] * (n + 20 + 3 * 699)
     least = min(found, key=lambda n: found[n])
     assert least == next(iter(found)), found
+
+
+def test_a_curvature_that_is_its_diagonal_has_no_directions() -> None:
+    """One field: every observation is of one coefficient, and the posterior is independent normal."""
+    problem = Regression(30, 1, 3000)
+    out = sgldcv(*problem.given, preconditioner="lowRank", nIters=4000, nChains=10, **COMMON)
+    expected = out.settings["expected"]
+    np.testing.assert_allclose(np.divide(expected["sd"]["beta"], expected["sdRatio"]["beta"]), problem.sds, rtol=0.01)
+    np.testing.assert_allclose(out["beta"].reshape(-1, 30).std(axis=0) / problem.sds, 1.0, atol=0.1)
 
 
 def test_a_run_goes_on_to_the_same_draws(tmp_path: Path) -> None:
