@@ -1,6 +1,6 @@
 """NUTS of NumPyro on all data: four chains, with its usual warm-up, until an effective sample size is reached.
 
-    python numpyro_nuts.py dataset.npz draws.npz '{"problem": "ill", "ess": 1000, "seconds": 600}'
+    python numpyro_nuts.py dataset.npz draws.npz '{"problem": "ill", "ess": 1000, "seconds": 300}'
 
 The log densities are those of automatic.py. Prints JSON.
 """

@@ -34,7 +34,7 @@ from sgmcmc.laplace.whitening import Whitening, for_matrices
 UNKNOWN = 0.2  # of the gradients' noise: the error of what Q takes away for it
 MOST = 0.1  # tolerance that is used, so that Q stays positive definite
 SMALLEST = 1e-4  # eigenvalues of S below are 0: the observations say nothing of a direction
-HALF = 0.5
+HALF = 0.5  # of the precision: if the prior has more, the data do not say how wide the posterior is
 
 
 class Sandwich(NamedTuple):
@@ -90,13 +90,6 @@ def require_informed(of: str, posterior: Posterior, mode: np.ndarray, white: Whi
         )
 
 
-class Cooled(NamedTuple):
-    """The tuning of chains, and the root of Q, [D, D]."""
-
-    tuning: Tuning
-    noise: np.ndarray
-
-
 def tuned_to(
     target: Sandwich,
     posterior: Posterior,
@@ -106,8 +99,8 @@ def tuned_to(
     drawn: Drawn,
     tolerance: float,
     seed: int,
-) -> Cooled:
-    """The tuning of chains in white coordinates whose covariance is the sandwich.
+) -> tuple[Tuning, np.ndarray]:
+    """The tuning of chains in white coordinates whose covariance is the sandwich, and the root of Q, [D, D].
 
     The stepsize is the largest at which sds stay within the tolerance if Q takes the noise of the gradients away up to
     a part that is UNKNOWN, and nothing for the length of the steps, which is exact only for a normal posterior.
@@ -122,4 +115,4 @@ def tuned_to(
     values, vectors = np.linalg.eigh((injected + injected.T) / 2)
     noise = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     ones = np.ones(posterior.size)
-    return Cooled(Tuning(chosen.stepsize, chosen.error, chosen.iterations, pays, target.sds, ones, {}), noise)
+    return Tuning(chosen.stepsize, chosen.error, chosen.iterations, pays, target.sds, ones, {}), noise

@@ -27,7 +27,7 @@ POWERS = 2  # products for each of these directions, and one more
 SHRINKS = 16.0  # times that a round may change an element of the diagonal
 NEAR_ONE = 2.0  # eigenvalues of R between its inverse and it count as 1
 RANK, MOST = 16, 64  # directions that are looked for at once, half of them at each end; those that are kept
-PRECISE, RESTARTS = 1e-2, 100  # the relative error of an eigenvalue
+PRECISE, STEPS = 1e-2, 100  # the relative error of an eigenvalue; restarts of Lanczos, and steps of a solution
 FLAT = 100  # machine epsilons: eigenvalues of R below count as 0
 SOLVES, SOLVED = 32, 1e-2  # systems for the sds, and their relative error
 
@@ -115,7 +115,7 @@ def _ends(of_r: Product, d: int, rng: np.random.Generator) -> tuple[np.ndarray, 
 
     while True:
         operator = LinearOperator((d, d), matvec=lambda x: of_rest(np.ravel(x)), dtype=np.float64)
-        given = {"k": min(RANK, d - 1), "tol": PRECISE, "maxiter": RESTARTS, "v0": rng.normal(size=d)}
+        given = {"k": min(RANK, d - 1), "tol": PRECISE, "maxiter": STEPS, "v0": rng.normal(size=d)}
         try:
             found, of_found = eigsh(operator, which="BE", **given)
         except ArpackNoConvergence as error:
@@ -147,6 +147,6 @@ def _sds(white: Whitening, product: Product, rng: np.random.Generator) -> np.nda
     rest = np.zeros(d)
     for _ in range(SOLVES):
         z = rng.choice([-1.0, 1.0], size=d)
-        x, _ = cg(operator, z, rtol=SOLVED, maxiter=RESTARTS)
+        x, _ = cg(operator, z, rtol=SOLVED, maxiter=STEPS)
         rest += white.to_theta(x - z) * white.to_theta(z) / SOLVES
     return np.sqrt(np.maximum(variances + rest, variances / SHRINKS))

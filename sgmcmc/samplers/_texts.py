@@ -65,8 +65,8 @@ matrix. With all of these each iteration moves all rows of a parameter. "auto" i
         """The distribution of the draws. "sandwich" has the mean of the posterior and the covariance ``J^-1 I J^-1``,
 with J minus the Hessian of the log posterior at the mode and I the sum of ``s s^T`` over the gradients s of the
 observations' terms there. If the model is not quite right, its intervals cover as they say (with the standard errors
-called robust, or HC0), which those of the posterior do not. It needs the stepsize "auto", a dense preconditioner and
-independent observations.""",
+called robust, or HC0), which those of the posterior do not. What ``out.settings["expected"]`` tells is then of it. It
+needs the stepsize "auto", a dense preconditioner and independent observations.""",
     ),
     "temperature": (
         "float, default 1.0",
