@@ -36,10 +36,10 @@ class Check:
         posterior; and for ``stepsize="auto"`` the standard deviation of the chain over
         that of the posterior, as it was `expected_sd_ratio` before the run and as it is,
         `found_sd_ratio`, compared with the normal distribution at the mode; and
-        `sd_sandwich`, which see in `note`.
+        `sd_sandwich`, the standard deviation of the sandwich, for at most 2000 elements.
     paretoK : float
         The distance of the posterior from that normal distribution. Below 0.5 it is
-        near, above 0.7 far. NaN if it is not known.
+        near, above 0.7 far. NaN if it is not known, or for more than 2000 elements.
     tolerance : float
         The share of `tolerance` that the expected error of the standard deviations
         uses; NaN if the stepsize was given.

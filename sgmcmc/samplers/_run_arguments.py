@@ -22,6 +22,7 @@ from sgmcmc.samplers._destination import in_store, require_memory
 from sgmcmc.samplers._executor import checked_jobs, require_portable
 from sgmcmc.samplers._length import checked_length
 from sgmcmc.samplers._options import RunOptions
+from sgmcmc.samplers._target import POSTERIOR
 from sgmcmc.samplers._trial import require_repeatable
 
 NO_NOISE = "Draw random numbers after the run."
@@ -48,6 +49,11 @@ def checked_run(
         raise ValueError(
             f"gradients of {name} must be False with transforms, since they would be those of the real numbers that "
             "the chain moves, not of params; got True."
+        )
+    if gradients and sampler.settings.get("target", POSTERIOR) != POSTERIOR:
+        raise ValueError(
+            f"gradients of {name} must be False for another target than the posterior: what they are used for, such as "
+            "ksd and zeroVariance, is about draws from the posterior; got True."
         )
     if isinstance(sampler.data, Remotes):
         if gradients:

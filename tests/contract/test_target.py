@@ -164,6 +164,11 @@ def test_what_it_cannot_be_combined_with(options: dict, message: str) -> None:
         sgldSetup(**given | SETUP | options)
 
 
+def test_gradients_are_not_stored_for_what_is_about_the_posterior() -> None:
+    with pytest.raises(ValueError, match="gradients of sgld must be False for another target than the posterior"):
+        sgld(log_lik, DATA, {"beta": np.zeros(D)}, minibatchSize=40, nIters=10, gradients=True, **COMMON)
+
+
 def test_a_direction_of_which_the_data_say_nothing_is_refused() -> None:
     params = {"beta": np.zeros(D), "free": 0.5}
     with pytest.raises(ValueError, match=r"are 0 in a direction, mostly along \['free'\]"):
