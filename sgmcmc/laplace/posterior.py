@@ -129,25 +129,26 @@ class Posterior:
 
     def scores(self, theta: np.ndarray) -> np.ndarray:
         """The sums of squared gradients of the observations' terms, [D]."""
-
-        def squared(words: tf.Tensor, theta: tf.Tensor) -> list[tf.Tensor]:
-            terms = self.model.term_gradients(self.split(theta), self.data.layout.unpack(words))
-            return _double(tf.reduce_sum(joined(terms) ** 2, axis=0))
-
-        (squares,) = FullPass(self.data, squared, max(16, BLOCK // self.size)).summed([self._tensor(theta)])
-        self.passes.count("scores", self.data.size)
-        return self._factor * squares
+        return self._of_scores(lambda s: tf.reduce_sum(s**2, axis=0), theta)
 
     def score_products(self, theta: np.ndarray, root: np.ndarray) -> np.ndarray:
         """The sum of s s^T over the observations' gradients s by phi, with theta = root phi, [D, D]."""
 
-        def products(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor) -> list[tf.Tensor]:
-            terms = self.model.term_gradients(self.split(theta), self.data.layout.unpack(words))
-            s = tf.matmul(joined(terms), root)
-            return _double(tf.matmul(s, s, transpose_a=True))
+        def products(s: tf.Tensor, root: tf.Tensor) -> tf.Tensor:
+            of_phi = tf.matmul(s, root)
+            return tf.matmul(of_phi, of_phi, transpose_a=True)
 
-        of_data = FullPass(self.data, products, max(16, BLOCK // self.size))
-        (total,) = of_data.summed([self._tensor(theta), self._tensor(root)])
+        return self._of_scores(products, theta, root)
+
+    def _of_scores(self, made: Callable[..., tf.Tensor], theta: np.ndarray, *values: np.ndarray) -> np.ndarray:
+        """The sum of what is made of the gradients of the terms in a block, [n, D]."""
+
+        def of_block(words: tf.Tensor, theta: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
+            terms = self.model.term_gradients(self.split(theta), self.data.layout.unpack(words))
+            return _double(made(joined(terms), *values))
+
+        of_data = FullPass(self.data, of_block, max(16, BLOCK // self.size))
+        (total,) = of_data.summed([self._tensor(x) for x in (theta, *values)])
         self.passes.count("scores", self.data.size)
         return self._factor * total
 

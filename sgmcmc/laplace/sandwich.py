@@ -56,8 +56,7 @@ class Sandwich(NamedTuple):
 
 def sandwich(posterior: Posterior, mode: np.ndarray, white: Whitening, seed: int) -> Sandwich:
     """The sandwich at the mode, if the posterior there is white in the coordinates of `white`, [D, D]."""
-    values, vectors = np.linalg.eigh(for_matrices(posterior, seed).score_products(mode, white.root))
-    half = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    half, values = _half(for_matrices(posterior, seed).score_products(mode, white.root))
     return Sandwich(half, Whitening(white.root @ half, int((values < SMALLEST).sum())))
 
 
@@ -112,7 +111,12 @@ def tuned_to(
     drawn, chosen, pays = drawn.chosen(dynamics, alone, min(tolerance, MOST))
     wanted = target.half @ target.half
     injected = wanted - chosen.stepsize / 4 * (wanted + drawn.noise(of_one))
-    values, vectors = np.linalg.eigh((injected + injected.T) / 2)
-    noise = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    noise, _ = _half((injected + injected.T) / 2)
     ones = np.ones(posterior.size)
     return Tuning(chosen.stepsize, chosen.error, chosen.iterations, pays, target.sds, ones, {}), noise
+
+
+def _half(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The symmetric root of a matrix, [D, D], and the matrix's eigenvalues, [D]."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, values

@@ -59,11 +59,12 @@ class Check:
     def __init__(self, draws: Draws, compared: Compared) -> None:
         self._sampler, settings = draws.settings["sampler"], draws.settings
         self.paretoK, expected = compared.pareto_k, settings.get("expected")
-        self.table = _table(draws, compared)
+        normal_sds = _normal_sds(draws)
+        self.table = _table(draws, compared, normal_sds)
         self.tolerance = float(expected["error"]) / settings["tolerance"] if expected else np.nan
         self._mcse, self._wanted = settings.get("mcse"), settings.get("ess") or WANTED
         self.problems = [*self._of_chains(), *self._of_law()]
-        self.note = _of_model(draws, self.table) if compared.by_data else ""
+        self.note = _of_model(draws, self.table["sd_sandwich"] / normal_sds) if compared.by_data else ""
 
     @property
     def isGood(self) -> bool:
@@ -149,12 +150,12 @@ class Check:
         return f"<check of {self._sampler}: {' '.join(filter(None, (self.verdict, self.note)))}>"
 
 
-def _table(draws: Draws, compared: Compared) -> pd.DataFrame:
+def _table(draws: Draws, compared: Compared, normal_sds: np.ndarray) -> pd.DataFrame:
     of_all = summary(draws)
     table = of_all[["r_hat", "ess_bulk", "ess_tail"]].copy()
     table["mcse"] = of_all["mcse_mean"] / of_all["sd"]
     table["expected_sd_ratio"] = of_all.get("expected_sd_ratio", np.nan)
-    table["found_sd_ratio"] = of_all["sd"] / _normal_sds(draws)
+    table["found_sd_ratio"] = of_all["sd"] / normal_sds
     table["sd_sandwich"] = _of_rows(draws, compared.sd_sandwich)
     return table
 
@@ -176,11 +177,10 @@ def _of_rows(draws: Draws, values: Mapping[str, Any]) -> np.ndarray:
     return np.concatenate(of_rows)
 
 
-def _of_model(draws: Draws, table: pd.DataFrame) -> str:
-    """What the sandwich says of the model."""
-    if draws.settings.get("target", "posterior") != "posterior" or draws.settings["temperature"] != 1:
+def _of_model(draws: Draws, ratios: pd.Series) -> str:
+    """What the sandwich says of the model, from its sds over those of the normal distribution."""
+    if not tuning.of_posterior(draws.settings) or draws.settings["temperature"] != 1:
         return ""
-    ratios = table["sd_sandwich"] / _normal_sds(draws)
     distance = np.abs(np.log(ratios))
     unlike = distance[distance > np.log1p(MISFIT)].sort_values(ascending=False)
     if not unlike.size:

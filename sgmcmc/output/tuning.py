@@ -81,7 +81,7 @@ def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str
     temperature, linear = averages.get("kinetic_temperature"), settings.get(VARIANCE, {})
     if not settings.get(INDEPENDENT, settings.get("subsampling") != "reshuffled"):
         return {}
-    if settings.get("target", "posterior") != "posterior":
+    if not of_posterior(settings):
         return {}
     if "variance_ratio" in averages:
         return _bands(averages["variance_ratio"], settings)
@@ -89,6 +89,11 @@ def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str
         a, b = np.transpose([linear.get(name, (np.nan, np.nan)) for name in settings["parameters"]])
         return _bands(a + b * temperature, settings)
     return {}
+
+
+def of_posterior(settings: Mapping[str, Any]) -> bool:
+    """Whether the draws are to be those of the posterior."""
+    return settings.get("target", "posterior") == "posterior"
 
 
 def right_temperature(settings: Mapping[str, Any], name: str) -> float:

@@ -145,7 +145,7 @@ class Curvature:
     def _precision(self, of: str, posterior: Posterior, mode: Mode, seed: int) -> np.ndarray:
         """The curvature at the mode, if it can be used."""
         at, precision = posterior.flat(mode.params), mode.precision
-        if not isinstance(precision, np.ndarray):
+        if precision is None:
             precision = curvature(posterior, at, seed)
             warn_if_far(of, posterior, at, posterior.flat(mode.gradient), precision)
         if self.tolerance is not None or isinstance(self.preconditioner, str):
@@ -164,7 +164,7 @@ def with_wide(sampler: ProductSampler, mode: Mode, verbose: bool) -> Mode:
     """The mode with its curvature, and nearer to it: the search before had only a rough diagonal."""
     posterior, seed = Posterior(sampler.model, sampler.shapes), random.child_seed(sampler.seed, Purpose.CURVATURE)
     at, precision = posterior.flat(mode.params), mode.precision
-    rough = curvature(posterior, at, seed) if not isinstance(precision, np.ndarray) else precision
+    rough = curvature(posterior, at, seed) if precision is None else precision
     there = wide(posterior, at, rough if rough.ndim == 1 else np.diag(rough), seed, verbose)
     require_concave(sampler.name, there)
     polished = newton(posterior, Point.of(posterior, at), there.whitening, CLOSE, STEPS)

@@ -15,6 +15,7 @@ from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Reducer
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.remote import Remotes
+from sgmcmc.output.tuning import of_posterior
 from sgmcmc.run.one_call import Kept, Run
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
@@ -22,7 +23,6 @@ from sgmcmc.samplers._destination import in_store, require_memory
 from sgmcmc.samplers._executor import checked_jobs, require_portable
 from sgmcmc.samplers._length import checked_length
 from sgmcmc.samplers._options import RunOptions
-from sgmcmc.samplers._target import POSTERIOR
 from sgmcmc.samplers._trial import require_repeatable
 
 NO_NOISE = "Draw random numbers after the run."
@@ -50,7 +50,7 @@ def checked_run(
             f"gradients of {name} must be False with transforms, since they would be those of the real numbers that "
             "the chain moves, not of params; got True."
         )
-    if gradients and sampler.settings.get("target", POSTERIOR) != POSTERIOR:
+    if gradients and not of_posterior(sampler.settings):
         raise ValueError(
             f"gradients of {name} must be False for another target than the posterior: what they are used for, such as "
             "ksd and zeroVariance, is about draws from the posterior; got True."
