@@ -31,6 +31,7 @@ from sgmcmc.samplers.shards import shards
 from sgmcmc.samplers.stepsizes import checkStepsize
 from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
 from sgmcmc.samplers.subsampling import adaptive, preferential
+from sgmcmc.samplers.temperatures import checkTemperature
 from sgmcmc.samplers.transforms import interval
 from sgmcmc.samplers.tune import tune
 
@@ -60,6 +61,7 @@ __all__ = [
     "ccadl",
     "ccadlSetup",
     "checkStepsize",
+    "checkTemperature",
     "controlVariates",
     "cyclical",
     "dpMixture",

@@ -24,11 +24,10 @@ from sgmcmc.core.types import State, Tree
 from sgmcmc.dataset.data import block_size
 from sgmcmc.kernel.iterations import FOUND
 from sgmcmc.output.tuned import Judged
-from sgmcmc.run.advance import stretches
+from sgmcmc.run.candidates import followed, with_stepsizes
 from sgmcmc.run.checkpoint import Beginning
 from sgmcmc.run.judge import discrepancies, flattened, gradients_at
-from sgmcmc.run.loop import Loop
-from sgmcmc.run.plan import Pace, Plan
+from sgmcmc.run.plan import Plan
 from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.run.recorder import Recorder
@@ -207,15 +206,8 @@ def after_rung(given: Given, piece: Piece) -> tuple[State, list[Chain]]:
     """
     group, beginning = given.groups[piece.group], given.beginnings[piece.group]
     stepsizes = [group.stepsizes[member] for member in piece.members]
-    # They use the same observations, which is faster and favours none.
-    common = replace(group.sampler, first_chain=0, starts=None, shared_minibatch=True, seed=given.seed)
-    sampler = common.of_chains(range(piece.first, piece.first + len(stepsizes)))
-    prepared = sampler.prepared(beginning.found, beginning.mode)
-    of_each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(sampler.start)], sampler.dtype)  # [P, C]
-    constants, state = prepared.constants | {"stepsize": of_each}, piece.state
-    if state is None:
-        state = prepared.kernel.init(constants, prepared.kernel.params(prepared.state))
-    prepared = replace(prepared, constants=constants, state=state)
+    one = replace(group.sampler, first_chain=piece.first, seed=given.seed)
+    sampler, prepared = with_stepsizes(one, stepsizes, beginning, piece.state)
     state, positions, finite = _run(prepared, given.rung.gradients // group.cost, given.rung.positions)
     x, s = flattened(positions), gradients_at(sampler, beginning.found, positions, given.rung.size, given.seed)
     x[:, ~finite] = np.nan
@@ -223,23 +215,10 @@ def after_rung(given: Given, piece: Piece) -> tuple[State, list[Chain]]:
 
 
 def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State, Tree, np.ndarray]:
-    """The last state, positions in the second half {name: [K, C, ...]}, and which chains were finite throughout, [C].
-
-    Unlike a normal run, it continues if a chain diverges, since this does not affect
-    the others.
-    """
+    """The last state, positions in the second half {name: [K, C, ...]}, and which chains were always finite, [C]."""
     kernel = prepared.kernel
-    loop = Loop(prepared, Recorder(lambda constants, state, supplied: {"posterior": kernel.params(state)}))
     thin = n_iterations // 2 // n_positions
-    plan, pace = Plan(n_iterations, thin, n_iterations - thin * n_positions), Pace(loop.feed.length, loop.shortest)
-    leaves, rows = loop.flatten(prepared.state), []
-    finite = np.ones(prepared.chains, bool)
-    try:
-        for stretch, outcome in stretches(loop, leaves, plan, pace, failure=None):
-            finite &= np.isfinite(outcome.log_density)
-            rows.append([row.numpy()[: stretch.n_rows] for row in outcome.rows])
-            leaves = outcome.leaves
-    finally:
-        loop.feed.close()
-    joined = [np.concatenate(parts) for parts in zip(*rows, strict=True)]
-    return loop.unflatten(leaves)[0], tf.nest.pack_sequence_as(loop.row_specs, joined)["posterior"], finite
+    plan = Plan(n_iterations, thin, n_iterations - thin * n_positions)
+    recorder = Recorder(lambda constants, state, supplied: {"posterior": kernel.params(state)})
+    ran = followed(prepared, recorder, plan)
+    return ran.state, ran.rows["posterior"], ran.finite

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
 from typing import Any
-
-import numpy as np
 
 from sgmcmc.core.checks import require_count, require_flag
 from sgmcmc.core.executors import Executor, workers_of
@@ -15,22 +12,21 @@ from sgmcmc.dataset.entry import described
 from sgmcmc.model import LogLik
 from sgmcmc.output.tuned import Tuned, best
 from sgmcmc.run.halving import Group, fewest_gradients, search
-from sgmcmc.run.product import ProductSampler
+from sgmcmc.samplers._candidates import (
+    UNKNOWN,
+    around_rule,
+    listed,
+    listed_stepsizes,
+    of_each,
+    require_known,
+    require_no_memory,
+)
 from sgmcmc.samplers._common import PerParameter
-from sgmcmc.samplers._each import Each
 from sgmcmc.samplers._executor import checked_executor, require_portable
 from sgmcmc.samplers._of_samplers import setup_of
-from sgmcmc.samplers._options import RUN_DEFAULTS
-from sgmcmc.samplers.estimators import saga, svrg
-from sgmcmc.samplers.subsampling import adaptive
 
 PASSES = 1000  # over the data that all candidates have together by default
-UNKNOWN = 1e-6  # the stepsize of the set-up, if the candidates depend on it
 TRIED = ("minibatchSize", "alpha", "L", "a")
-AROUND = 10.0 ** np.arange(-2, 2.01, 0.5)
-SHORT = "its noise depends on the history of the chain, so short chains say little about it"
-OF_CHAINS = ("nChains", "starts", "sharedMinibatch")
-OF_RUNS = ("nIters", *RUN_DEFAULTS)
 
 
 def tune(
@@ -144,21 +140,20 @@ def tune(
     >>> out = sgld(logLik, dataset, params, **tuned.settings, verbose=False, seed=1)
     """
     setup = setup_of("tune", sampler)
-    _require_known(setup, sampler.__name__, arguments)
+    require_known("tune", setup, sampler.__name__, arguments, "nGradients")
     eta, show = require_count("eta", "tune", eta, at_least=2), require_flag("verbose", "tune", verbose)
-    combinations, steps = _combinations(arguments), None if stepsize is None else _stepsizes(stepsize)
+    combinations, steps = _combinations(arguments), None if stepsize is None else listed_stepsizes("tune", stepsize)
     groups: list[Group] = []
     candidates: list[dict[str, Any]] = []
     for combination in combinations:
         given = {**arguments, **combination}
         made = setup(logLik, dataset, params, UNKNOWN if steps is None else steps[0], seed=seed, **given)
         group = made._sampler
-        if group.gradient.has_history:
-            raise ValueError(f"gradient of tune must have no memory, since {SHORT}; got one of your own with a memory.")
+        require_no_memory("tune", group)
         seed = group.seed
         dataset = group.data  # one copy for all groups
-        tried = _around_rule(group) if steps is None else steps
-        groups.append(Group(group, [_of_each(group, eps) for eps in tried]))
+        tried = around_rule(group) if steps is None else steps
+        groups.append(Group(group, [of_each("tune", group, eps) for eps in tried]))
         candidates += [{"stepsize": eps, **combination} for eps in tried]
     assert seed is not None
     per_job = checked_executor("tune", executor, chainsPerJob, max(len(group.stepsizes) for group in groups))
@@ -175,68 +170,10 @@ def tune(
     return Tuned(sampler.__name__, candidates, judged, seed, scale)
 
 
-def _require_known(setup: Callable, name: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments that do not set up a sampler."""
-    known = [p for p in signature(setup).parameters if p not in ("logLik", "dataset", "params", "stepsize")]
-    for argument, value in arguments.items():
-        if argument in OF_RUNS or argument in OF_CHAINS:
-            why = "each candidate is a chain" if argument in OF_CHAINS else "nGradients says how long candidates run"
-            raise ValueError(f"{argument} of tune must be left out, since {why}; got {described(value)}.")
-        if isinstance(value, saga | svrg | adaptive):
-            raise ValueError(f"{argument} of tune must not be {type(value).__name__}, since {SHORT}; got {value!r}.")
-        if argument == "transition":
-            raise ValueError("transition of tune must be None, since candidates are judged by gradients; got one.")
-        if argument not in known:
-            raise TypeError(f"tune() got an unexpected keyword argument {argument!r}, which {name} does not have")
-
-
 def _combinations(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """All combinations of the given settings, of which some are lists."""
-    given = {argument: _listed(argument, arguments[argument]) for argument in TRIED if argument in arguments}
+    given = {argument: listed("tune", argument, arguments[argument]) for argument in TRIED if argument in arguments}
     return [dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())]
-
-
-def _listed(argument: str, value: Any) -> list[Any]:
-    if not isinstance(value, list | tuple | range) and not (isinstance(value, np.ndarray) and value.ndim == 1):
-        return [value]
-    values = [x.item() if isinstance(x, np.generic) else x for x in value]
-    if not values:
-        raise ValueError(f"{argument} of tune must have at least one value to try; got {value!r}.")
-    return values
-
-
-def _stepsizes(stepsize: Any) -> list[Any]:
-    values = _listed("stepsize", stepsize)
-    for eps in values:
-        if any(callable(x) or isinstance(x, str) for x in (eps.values() if isinstance(eps, Mapping) else [eps])):
-            raise ValueError(
-                f"stepsize of tune must be a list of numbers, or of dicts with a number for each parameter; "
-                f"got {eps!r}."
-            )
-    return values
-
-
-def _of_each(sampler: ProductSampler, stepsize: Any) -> dict[str, Any]:
-    """The stepsize for each parameter, checked."""
-    by_gibbs = frozenset() if sampler.gibbs is None else sampler.gibbs.moves
-    return Each("tune", tuple(sampler.start), sampler.dtype, by_gibbs).stepsizes(stepsize)
-
-
-def _around_rule(sampler: ProductSampler) -> list[float]:
-    """Stepsizes around the one that the guide advises to begin with.
-
-    It assumes a posterior variance of 1/N in the narrowest direction, or of 1 with a preconditioner.
-    """
-    n_data, n = sampler.data.size, sampler.minibatch.size
-    momentum = any(one.momentum for one in sampler.dynamics.values())
-    if sampler.wants_mode:
-        part = 1 / 100 if momentum else 1 / 10
-    elif momentum:
-        part = n / n_data / (10 * sampler.leaps)
-    else:
-        part = min(n / n_data, 1 / 10)
-    narrowest = 1 / n_data if sampler.curvature.preconditioner is None else 1.0
-    return [float(f"{part * narrowest * factor:.2g}") for factor in AROUND]
 
 
 def _budget(n_gradients: Any, groups: list[Group], eta: int) -> int:

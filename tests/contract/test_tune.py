@@ -15,8 +15,9 @@ from sgmcmc.output.tuned import Judged, Tuned
 from sgmcmc.run.checkpoint import Beginning
 from sgmcmc.run.halving import Given, Group, Piece, Rung, after_rung, sizes_of_rungs
 from sgmcmc.run.judge import widths
+from sgmcmc.samplers._candidates import around_rule
 from sgmcmc.samplers._of_samplers import setup_of
-from sgmcmc.samplers.tune import _around_rule, _combinations
+from sgmcmc.samplers.tune import _combinations
 
 N, VARIANCE = 1000, 1e-3
 QUIET: dict[str, Any] = {"verbose": False, "seed": 1}
@@ -290,6 +291,6 @@ def test_settings_of_the_dynamics_are_tried_in_all_combinations():
 )
 def test_stepsizes_by_default_are_around_the_rule_of_the_guide(sampler, own, rule):
     made = setup_of("tune", sampler)(stepsize=1e-6, minibatchSize=100, **normal(), **own)._sampler
-    tried = _around_rule(made)
+    tried = around_rule(made)
     assert len(tried) == 9 and tried[4] == pytest.approx(rule)
     assert tried[0] == pytest.approx(rule / 100) and tried[-1] == pytest.approx(rule * 100)

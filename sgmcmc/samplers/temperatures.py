@@ -1,0 +1,260 @@
+"""checkTemperature: the largest stepsize at which the temperatures of all parameters are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sgmcmc.core import random
+from sgmcmc.core.checks import require_count, require_flag
+from sgmcmc.core.progress import Progress
+from sgmcmc.core.random import Purpose
+from sgmcmc.core.warn import warn_user
+from sgmcmc.kernel.statistics import of_dynamics
+from sgmcmc.model import LogLik
+from sgmcmc.output.arviz import require_arviz
+from sgmcmc.run.checkpoint import Beginning
+from sgmcmc.run.product import ProductSampler
+from sgmcmc.run.temperatures import BATCHES, KINETIC, Temperatures, temperatures
+from sgmcmc.samplers._candidates import (
+    AROUND,
+    UNKNOWN,
+    around_rule,
+    listed_stepsizes,
+    of_each,
+    require_known,
+    require_no_memory,
+)
+from sgmcmc.samplers._checks import require_number
+from sgmcmc.samplers._common import PerParameter
+from sgmcmc.samplers._of_samplers import setup_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEWEST = 4 * (BATCHES + 1)  # iterations, so that each batch of the second half has a draw
+FURTHER = 3  # times that stepsizes beyond the first ones are tried
+CLEARLY = 3  # Monte Carlo standard errors
+BETWEEN = 10.0 ** (np.arange(1, 5) / 10)  # four stepsizes between two that differ by the root of ten
+SHARE: tuple[Callable[[float], bool], str] = (lambda x: 0 < x < 1, "a number between 0 and 1")
+
+
+def checkTemperature(
+    sampler: Callable,
+    logLik: LogLik,
+    dataset: Mapping[str, Any],
+    params: Mapping[str, Any],
+    stepsize: Sequence[PerParameter] | None = None,
+    *,
+    tolerance: float = 0.1,
+    nIters: int = 2000,
+    verbose: bool = True,
+    seed: int | None = None,
+    **arguments: Any,
+) -> pd.DataFrame:
+    """Find the largest stepsize at which the temperatures of all parameters are right.
+
+    For posteriors that are far from normal, such as those of a neural network. There
+    ``stepsize="auto"``, which works out the standard deviations of the draws from the
+    curvature at the mode, cannot be used. Temperatures can be measured with any
+    posterior, in short chains. They are averages over the elements of a parameter, such
+    as the weights of a layer. So they are a guide: nothing is promised about the
+    standard deviations of single elements.
+
+    Parameters
+    ----------
+    sampler : callable
+        A sampler of the package that runs in one call and has a momentum: `sghmc`,
+        `sghmccv`, `sgnht`, `sgnhtcv`, `ccadl`, `baoab`, `badodab`, or `sample` with
+        such a dynamics.
+    logLik : callable
+        As for the sampler.
+    dataset : dict of str to array_like, a table, or an object
+        As for the sampler.
+    params : dict of str to array_like
+        As for the sampler. All chains begin here, or at the mode with control variates.
+        Begin where the posterior has most of its mass, such as at a trained network:
+        a chain that is still on its way there is hot at any stepsize.
+    stepsize : sequence of float or dict of str to float, optional
+        The stepsizes to try. By default nine around the first guess for an unknown
+        posterior, as for `tune`, and further ones if all or none of them are right. Then
+        four between the largest that is right and the next, a factor of 1.26 apart.
+    tolerance : float, default 0.1
+        The largest relative error of a temperature.
+    nIters : int, default 2000
+        Iterations of each chain. The temperatures are those of the second half.
+    verbose : bool, default True
+        Show a progress bar.
+    seed : int, optional
+        The same seed gives the same table.
+    arguments : any
+        Further arguments of the sampler, such as `logPrior` or `minibatchSize`.
+        Arguments for the number of chains, the length of the run and its storage are
+        not allowed.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each stepsize and parameter: its `kinetic` and `configurational`
+        temperature, divided by what exact draws have, their Monte Carlo standard errors
+        `kinetic_error` and `configurational_error`, and whether they are `right`. All
+        are infinite if the chain diverged. ``table.attrs["stepsize"]`` is the largest
+        stepsize that is right for all parameters, as are all smaller ones that were
+        tried; None, with a warning, if there is none. ``table.attrs["seed"]`` is the
+        seed in use.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid; the message names it, what it got and what would
+        work.
+    ModeSearchError
+        If the search for the mode diverges, with control variates.
+
+    See Also
+    --------
+    tune : Choose a stepsize and other settings by the kernel Stein discrepancy.
+    checkStepsize : Whether half the stepsize gives a different result.
+
+    Notes
+    -----
+    The kinetic temperature is the mean of u^2 / eps over the p elements of the momentum
+    u of a parameter theta, and the configurational temperature is ::
+
+        -<theta - c, gradient of the log posterior at theta> / p
+
+    with c the position of the chain in the middle of its iterations. For exact draws the
+    averages of both are 1 in any posterior that vanishes at infinity (Leimkuhler and
+    Matthews [1]_; with networks, Wenzel et al. [2]_). The kinetic temperature of `sghmc`
+    is a little larger, see there; it is divided by this value.
+
+    A temperature is wrong if its error is larger than the tolerance, and than three
+    Monte Carlo standard errors. The configurational temperature may also be smaller than
+    1: directions in which the chain has hardly moved in the second half of its
+    iterations add nothing to it. This is no sign of too large a stepsize, and is
+    allowed. In `sgnht` and `badodab` a thermostat brings the kinetic temperature to 1,
+    in 1/a iterations or more; give them a longer `nIters`, and look at the configurational
+    temperature, which alone shows the error then.
+
+    References
+    ----------
+    .. [1] Leimkuhler, B. and Matthews, C. (2015). Molecular Dynamics. Springer.
+    .. [2] Wenzel, F. et al. (2020). How good is the Bayes posterior in deep neural networks really? ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import baoab, checkTemperature
+    >>> rng = np.random.default_rng(0)
+    >>> dataset = {"x": rng.normal(3.0, 1.0, size=(1000, 20))}
+    >>> params = {"theta": dataset["x"].mean(axis=0)}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> table = checkTemperature(
+    ...     baoab, logLik, dataset, params, [1e-7, 1e-6, 1e-5], minibatchSize=100, verbose=False, seed=1
+    ... )
+    >>> table["right"].tolist(), table.attrs["stepsize"]
+    ([True, True, False], 1e-06)
+    """
+    require_arviz("checkTemperature")
+    setup = setup_of("checkTemperature", sampler)
+    require_known("checkTemperature", setup, sampler.__name__, arguments, "nIters")
+    allowed = require_number("tolerance", "checkTemperature", tolerance, SHARE)
+    length = require_count("nIters", "checkTemperature", nIters, FEWEST, ", so that there are enough draws to average")
+    show = require_flag("verbose", "checkTemperature", verbose)
+    tried = None if stepsize is None else listed_stepsizes("checkTemperature", stepsize)
+    made = setup(logLik, dataset, params, UNKNOWN if tried is None else tried[0], seed=seed, **arguments)._sampler
+    require_no_memory("checkTemperature", made)
+    _require_momentum(sampler.__name__, made)
+    search = _Search(made, Beginning.of({}, made.prepare(show)), allowed, length, show)
+    found = search.found() if tried is None else search.among(tried)
+    if found is None:
+        warn_user(
+            "no stepsize that checkTemperature tried keeps the temperatures: all may be too large, or the chains may "
+            "still be on their way from `params` to where the posterior has its mass."
+        )
+    return search.table(found)
+
+
+def _require_momentum(name: str, made: ProductSampler) -> None:
+    for parameter, dynamics in made.dynamics.items():
+        if KINETIC not in of_dynamics(dynamics, made.start[parameter].shape, made.dtype):
+            raise ValueError(
+                "sampler of checkTemperature must have a momentum, whose kinetic temperature it records, as sghmc, "
+                f"sgnht, ccadl, baoab and badodab do; got {name}."
+            )
+
+
+class _Search:
+    """Stepsizes that were tried, and what came of them."""
+
+    def __init__(
+        self, sampler: ProductSampler, beginning: Beginning, tolerance: float, n_iterations: int, show: bool
+    ) -> None:
+        self._sampler, self._beginning, self._tolerance = sampler, beginning, tolerance
+        self._n_iterations, self._show = n_iterations, show
+        self._rows: list[dict[str, Any]] = []
+
+    def found(self) -> float | None:
+        """The largest that is right, without stepsizes of the user's."""
+        tried = around_rule(self._sampler)
+        found = self.among(tried)
+        for _ in range(FURTHER):
+            if found is not None and found < tried[-1]:
+                break
+            tried = _times(tried[-1], AROUND[5:]) if found is not None else _times(tried[0], AROUND[:4])
+            found = self.among(tried) or found
+        return None if found is None else self.among(_times(found, BETWEEN)) or found
+
+    def among(self, stepsizes: Sequence[Any]) -> Any:
+        """The largest of these that is right, as are all smaller ones; None if there is none."""
+        each = [of_each("checkTemperature", self._sampler, eps) for eps in stepsizes]
+        order = sorted(range(len(each)), key=lambda k: sum(np.log(list(each[k].values()))))
+        seed = random.child_seed(self._sampler.seed + len(self._rows), Purpose.PILOT)
+        title = f"Temperatures of {self._sampler.name}, {len(each)} stepsizes"
+        with Progress(self._n_iterations, title, "iteration", self._show) as progress:
+            of_chains = temperatures(
+                self._sampler.with_seed(seed),
+                self._beginning,
+                [each[k] for k in order],
+                self._n_iterations,
+                1 if self._sampler.leaps > 1 else 2,
+                progress.reached,
+            )
+        found, right = None, True
+        for k, of_chain in zip(order, of_chains, strict=True):
+            rows = [self._row(stepsizes[k], name, one) for name, one in of_chain.items()]
+            self._rows += rows
+            right = right and all(row["right"] for row in rows)
+            found = stepsizes[k] if right else found
+        return found
+
+    def table(self, found: Any) -> pd.DataFrame:
+        """The table described in `checkTemperature`."""
+        import pandas as pd
+
+        result = pd.DataFrame(self._rows)
+        result.attrs = {"stepsize": found, "seed": self._sampler.seed}
+        return result
+
+    def _row(self, stepsize: Any, name: str, found: Temperatures) -> dict[str, Any]:
+        expected = self._sampler.dynamics[name].temperature
+        kinetic, error = found.kinetic / expected, found.kinetic_error / expected
+        hot = found.configurational - 1 > max(self._tolerance, CLEARLY * found.configurational_error)
+        wrong = not np.isfinite(kinetic) or abs(kinetic - 1) > max(self._tolerance, CLEARLY * error)
+        return {
+            "stepsize": stepsize,
+            "parameter": name,
+            "kinetic": kinetic,
+            "configurational": found.configurational,
+            "kinetic_error": error,
+            "configurational_error": found.configurational_error,
+            "right": not (hot or wrong),
+        }
+
+
+def _times(stepsize: float, factors: np.ndarray) -> list[float]:
+    return [float(f"{stepsize * factor:.2g}") for factor in factors]
