@@ -34,6 +34,7 @@ from sgmcmc.samplers.subsampling import adaptive, preferential
 from sgmcmc.samplers.temperatures import checkTemperature
 from sgmcmc.samplers.transforms import interval
 from sgmcmc.samplers.tune import tune
+from sgmcmc.samplers.ubu import ubu, ubuSetup
 
 __version__ = "0.2.0"
 
@@ -108,4 +109,6 @@ __all__ = [
     "shards",
     "svrg",
     "tune",
+    "ubu",
+    "ubuSetup",
 ]

@@ -55,6 +55,7 @@ CATALOGUE = (
     Entry("sgnht", 1e-4, {"a": 0.05}, ("a",)),
     Entry("ccadl", 1e-5, {"a": 0.05}, ("a",)),
     Entry("baoab", 1e-4, {"alpha": 0.1}, ("alpha",)),
+    Entry("ubu", 1e-4, {"alpha": 0.1}, ("alpha",)),
     Entry("badodab", 1e-4, {"a": 0.1}, ("a",)),
     Entry("psgld", 1e-5, {"delta": 0.1}, ("beta", "delta", "adapt")),
     Entry("sample", 1e-3, {"dynamics": leimkuhler_matthews()}),

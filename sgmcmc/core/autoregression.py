@@ -21,6 +21,12 @@ def iterations(F: np.ndarray, covariance: np.ndarray) -> np.ndarray:  # noqa: N8
     return np.maximum(1 + 2 * later / covariance[..., 0], 1.0)
 
 
+def covariances(F: np.ndarray, added: np.ndarray) -> np.ndarray:  # noqa: N803
+    """The stationary covariance P = F P F^T + added of the recursion x' = F x + noise, [D, 2, 2]."""
+    both = np.einsum("dij,dkl->dikjl", F, F).reshape(len(F), 4, 4)
+    return np.linalg.solve(np.eye(4) - both, added.reshape(len(F), 4, 1)).reshape(F.shape)
+
+
 def matrices(a: Entry, b: Entry, c: Entry, d: Entry) -> np.ndarray:
     """[[a, b], [c, d]] in each direction, [D, 2, 2]."""
     a, b, c, d = np.broadcast_arrays(a, b, c, d)

@@ -48,6 +48,7 @@ class Purpose(enum.IntEnum):
     INFERENCE = 17
     COMPLETION = 18
     SECOND = 19
+    THIRD = 20
 
 
 class Draw(enum.IntEnum):

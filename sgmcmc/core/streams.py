@@ -17,6 +17,7 @@ OF_CHAINS = (
     Purpose.GIBBS,
     Purpose.LATENT,
     Purpose.SECOND,
+    Purpose.THIRD,
 )
 
 

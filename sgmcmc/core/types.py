@@ -260,16 +260,14 @@ class Given(NamedTuple):
     ----------
     eps : tf.Tensor
         The stepsize, a scalar.
-    noise : tf.Tensor
-        Fresh standard normals, in the shape of theta.
+    noise : tf.Tensor or tuple of tf.Tensor
+        Fresh standard normals, in the shape of theta; for a `step` with several `noises`, a tuple of so many.
     gradient : tf.Tensor
         The estimated gradient of the log posterior, summed over all N, in the shape of theta; not given to `init` and
         `refresh`.
     covariance : tf.Tensor
         The covariance of the noise of this gradient, estimated from the same minibatch, if the dynamics asks for it:
         the variance of each element, in the shape of theta, or the matrix [p, p] of the p elements in C order.
-    second : tf.Tensor
-        Further standard normals, independent of `noise`, for a `step` that `wants_second`.
     seed : tf.Tensor
         For a transition: two integers, int32 [2], for ``tf.random.stateless_uniform`` and similar functions.
 
@@ -282,7 +280,6 @@ class Given(NamedTuple):
     noise: Any = None
     gradient: tf.Tensor = None
     covariance: tf.Tensor = None
-    second: tf.Tensor = None
     seed: tf.Tensor = None
 
 
@@ -344,10 +341,8 @@ class Dynamics(NamedTuple):
         run warns if not.
     leaps : int, default 1
         The number of steps in one iteration, each with its own minibatch.
-    wants_noise : bool, default True
-        Whether `step` uses noise; that of a search for the mode does not.
-    wants_second : bool, default False
-        Whether `step` uses a second noise, `given.second`, of theta's shape.
+    noises : int, default 1
+        How many independent noises `step` uses, up to 3; that of a search for the mode uses none.
     by_rows : bool, default False
         Whether only the rows of a parameter that `logLik` gathers for the minibatch may move. Each of these rows
         then has the stepsize m eps and the gradient divided by m, where m is its number of visits in the minibatch, 1
@@ -382,8 +377,7 @@ class Dynamics(NamedTuple):
     drift: Callable[[tf.Tensor, Memory], tf.Tensor] | None = None
     stats: Callable[[Memory, Given], dict[str, tf.Tensor]] | None = None
     leaps: int = 1
-    wants_noise: bool = True
-    wants_second: bool = False
+    noises: int = 1
     by_rows: bool = False
     stationary: Callable[[float, np.ndarray, np.ndarray], Stationary] | None = None
     covariance: str | None = None

@@ -18,7 +18,7 @@ def sgd() -> Dynamics:
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
         return theta + given.eps * given.gradient, memory
 
-    return Dynamics(step, wants_noise=False, by_rows=True)
+    return Dynamics(step, noises=0, by_rows=True)
 
 
 def adam(b1: float = 0.9, b2: float = 0.999, delta: float = 1e-8) -> Dynamics:
@@ -34,4 +34,4 @@ def adam(b1: float = 0.9, b2: float = 0.999, delta: float = 1e-8) -> Dynamics:
         theta = theta + given.eps * (m / (1.0 - b1_power)) / (tf.sqrt(v / (1.0 - b2_power)) + delta)
         return theta, {"m": m, "v": v, "b1_power": b1_power, "b2_power": b2_power}
 
-    return Dynamics(step, init=init, wants_noise=False, by_rows=True)
+    return Dynamics(step, init=init, noises=0, by_rows=True)

@@ -17,7 +17,8 @@ from sgmcmc.kernel.estimation import Estimated
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.supplies import Normals, together
 
-NOISE, SECOND, REFRESH = "noise", "second", "refresh"  # the uses of standard normals
+NOISE, REFRESH = "noise", "refresh"  # the uses of standard normals
+NOISES = {NOISE: Purpose.NOISE, "second": Purpose.SECOND, "third": Purpose.THIRD}  # of a step
 
 
 class Movement:
@@ -33,20 +34,21 @@ class Movement:
     """
 
     def __init__(self, iterations: Iterations, dynamics: Mapping[str, Dynamics], by_rows: frozenset[str]) -> None:
-        elements, noisy = iterations.elements, {name for name, one in dynamics.items() if one.wants_noise}
+        elements = iterations.elements
         self._iterations, self._dynamics, self._by_rows = iterations, dynamics, by_rows
         self._refresh = {name: renew for name in elements if (renew := dynamics[name].refresh)}
         self._drift = {name: drift for name in elements if (drift := dynamics[name].drift)}
-        ahead, refreshed = _those(elements, noisy - by_rows), _those(elements, self._refresh)
-        doubled = _those(elements, {name for name, one in dynamics.items() if one.wants_second})
-        self._noise = Normals(iterations, ahead, NOISE, Purpose.NOISE, iterations.leaps)
-        self._second = Normals(iterations, doubled, SECOND, Purpose.SECOND, iterations.leaps)
-        self._renewal = Normals(iterations, refreshed, REFRESH, Purpose.REFRESH, 1)
+        ahead = {name: one.noises for name, one in dynamics.items() if name not in by_rows}
+        self._noises = [
+            Normals(iterations, _those(elements, [name for name, n in ahead.items() if n > k]), *of, iterations.leaps)
+            for k, of in enumerate(NOISES.items())
+        ]
+        self._renewal = Normals(iterations, _those(elements, self._refresh), REFRESH, Purpose.REFRESH, 1)
         self._initial = Normals(iterations, elements, "initial", Purpose.INITIAL, 1)
 
     def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
         """The normals that are drawn ahead."""
-        return together(normals.supply(constants, iterations) for normals in (self._noise, self._second, self._renewal))
+        return together(normals.supply(constants, iterations) for normals in (*self._noises, self._renewal))
 
     def begun(self, constants: Tree, params: Tree) -> dict[str, Memory]:
         """The memories of the dynamics before the first iteration."""
@@ -88,11 +90,12 @@ class Movement:
         """The parameters and the memories after a step, given the estimates at `params`."""
         coordinates = self._coordinates(constants)
         at, grad = coordinates.origin(params), coordinates.of_gradient(estimated.gradient)
-        z = coordinates.of_noise(self._normals(constants, supplied, leap, grad))
-        second = self._silenced(self._second.of(supplied, leap), supplied.iteration)
+        first, *further = self._normals(constants, supplied, leap, grad)
+        noises = [coordinates.of_noise(first), *further]
         reached, after = {}, {}
         for name in self._iterations.elements:
-            given = {"noise": z.get(name), "gradient": grad[name], "second": second.get(name)}
+            z = tuple(each[name] for each in noises if name in each)
+            given = {"noise": z[0] if len(z) == 1 else z or None, "gradient": grad[name]}
             given["covariance"] = estimated.covariance.get(name)
             given = {key: value for key, value in given.items() if value is not None}
             move = self._rows if name in self._by_rows else self._whole
@@ -113,12 +116,12 @@ class Movement:
 
         return self._over_chains(of_one)
 
-    def _normals(self, constants: Tree, supplied: Supplied, leap: Part, grad: Tree) -> Tree:
-        """The noise of whole parameters, [C, *shape], or of gathered rows, [C, k, ...]."""
-        z = self._noise.of(supplied, leap)
+    def _normals(self, constants: Tree, supplied: Supplied, leap: Part, grad: Tree) -> list[Tree]:
+        """The noises of whole parameters, [C, *shape], or of gathered rows, [C, k, ...]."""
+        first, *further = (normals.of(supplied, leap) for normals in self._noises)
         counters = self._iterations.counter(supplied.iteration, leap)[None]
-        z |= {name: self._of_rows(constants, name, grad[name], counters) for name in sorted(self._by_rows)}
-        return self._silenced(z, supplied.iteration)
+        first |= {name: self._of_rows(constants, name, grad[name], counters) for name in sorted(self._by_rows)}
+        return [self._silenced(z, supplied.iteration) for z in (first, *further)]
 
     def _of_rows(self, constants: Tree, name: str, grad: RowGradient, counters: tf.Tensor) -> tf.Tensor:
         """The normals that the rows would get if the whole parameter moved: all occurrences have equal ones."""

@@ -67,7 +67,7 @@ def moving_by_rows(model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dy
 
 
 def _may_move_by_rows(dynamics: Dynamics) -> bool:
-    more = dynamics.drift or dynamics.refresh or dynamics.leaps > 1 or dynamics.covariance or dynamics.wants_second
+    more = dynamics.drift or dynamics.refresh or dynamics.leaps > 1 or dynamics.covariance or dynamics.noises > 1
     return dynamics.by_rows and not more
 
 

@@ -22,7 +22,13 @@ def reshuffled(n_data: int, size: int) -> Minibatch:
 
     def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, None]:
         length = tf.constant(per_epoch, tf.uint32)
-        begin = tf.bitcast(counters % length, tf.int32)[:, None] * size
-        return stream.permutation(counters // length, begin + tf.range(size)[None], n_data), None
+        return of_permutation(stream, counters // length, tf.bitcast(counters % length, tf.int32), n_data, size)
 
     return Minibatch(size, draw, scale=n_data / size, without_replacement=True, simple=True, independent=False)
+
+
+def of_permutation(
+    stream: Stream, numbers: tf.Tensor, places: tf.Tensor, n_data: int, size: int
+) -> tuple[tf.Tensor, None]:
+    """The minibatches at these places, int32 [K], of the permutations with these numbers, uint32 [K]."""
+    return stream.permutation(numbers, places[:, None] * size + tf.range(size)[None], n_data), None

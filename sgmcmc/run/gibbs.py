@@ -33,7 +33,7 @@ class GibbsStep(NamedTuple):
 
 def unmoved() -> Dynamics:
     """The dynamics of parameters that no gradient moves."""
-    return Dynamics(lambda theta, memory, given: (theta, memory), wants_noise=False)
+    return Dynamics(lambda theta, memory, given: (theta, memory), noises=0)
 
 
 def then(kernel: Kernel, gibbs: GibbsStep, n_chains: int) -> Kernel:

@@ -13,6 +13,7 @@ from sgmcmc.core.checks import attempted, require_count, types_and_shapes
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Dynamics, Given
+from sgmcmc.kernel.movement import NOISES
 from sgmcmc.run.identity import function_identity, summed
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._trial import require_free, require_pure
@@ -34,6 +35,9 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
             "dynamics", f"be a Dynamics, or a dict with one for each of {sorted(choices.start)}", repr(dynamics)
         )
     leaps = {name: require_count("leaps of dynamics", choices.sampler, d.leaps, 1) for name, d in each.items()}
+    for one in each.values():
+        if one.noises not in range(len(NOISES) + 1):
+            raise choices.refuse("noises of dynamics", f"be an integer from 0 to {len(NOISES)}", repr(one.noises))
     if len(set(leaps.values())) > 1:
         raise choices.refuse("dynamics", "have the same number of leaps for all parameters", leaps)
     for name, one in each.items():
@@ -93,7 +97,8 @@ def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) ->
 
 
 def _given(dynamics: Dynamics, eps: tf.Tensor, noise: tf.Tensor, gradient: tf.Tensor) -> Given:
-    given = Given(eps, noise, gradient, second=-noise if dynamics.wants_second else None)
+    several = tuple(noise * sign for sign in (1.0, -1.0, 0.5)[: dynamics.noises])
+    given = Given(eps, several if dynamics.noises > 1 else noise, gradient)
     if dynamics.covariance is None:
         return given
     return given._replace(covariance=Covariance(dynamics.covariance).of_sum(tf.stack([gradient, noise])))

@@ -16,6 +16,7 @@ from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.minibatch.adaptive import PART
 from sgmcmc.minibatch.adaptive import adaptive as in_parts
 from sgmcmc.minibatch.reshuffled import reshuffled
+from sgmcmc.minibatch.symmetric import symmetric
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.minibatch.within_shards import within_shards
@@ -24,7 +25,12 @@ from sgmcmc.samplers._checks import AUTO, POSITIVE, is_auto, require_number
 from sgmcmc.samplers._scheme import checked_scheme
 from sgmcmc.samplers.subsampling import adaptive, preferential
 
-SUBSAMPLING = {"uniform": without_replacement, "withReplacement": with_replacement, "reshuffled": reshuffled}
+SUBSAMPLING = {
+    "uniform": without_replacement,
+    "withReplacement": with_replacement,
+    "reshuffled": reshuffled,
+    "symmetric": symmetric,
+}
 WITHIN = {"uniform": False, "withReplacement": True}  # shards, and whether with replacement
 SCHEMES = ", ".join(map(repr, SUBSAMPLING)) + ", preferential(), N positive weights or a function (N, n) -> Minibatch"
 SOME, FEWEST = 0.01, 2  # until a size is found, a proportion, but so many

@@ -136,6 +136,11 @@ observation: a number, a schedule such as ``polynomial(h, a, b)``, or a dict wit
         """The friction, in (0, 1]: the fraction of the momentum that is lost in each iteration. One number for all
 parameters or a dict with one for each.""",
     ),
+    "ubu.alpha": (
+        "float or dict of str to float, default 0.1",
+        """The friction, between 0 and 1: the fraction of the momentum that is lost in each iteration. One number for
+all parameters or a dict with one for each.""",
+    ),
     "badodab.a": (
         "float or dict of str to float, default 0.1",
         """The diffusion factor, positive: while the thermostat is small the injected noise has variance
@@ -218,10 +223,12 @@ are then depends on the machine; they are the first of those of a longer run."""
         """From 0 to 2**64 - 1. The same seed gives the same chain; without one, a fresh seed is drawn.""",
     ),
     "subsampling": (
-        '{"uniform", "withReplacement", "reshuffled"}, preferential, array_like or callable, default "uniform"',
+        '{"uniform", "withReplacement", "reshuffled", "symmetric"}, preferential, array_like or callable, default '
+        '"uniform"',
         """How minibatches are drawn: "uniform" without replacement, "withReplacement" uniformly with replacement,
 "reshuffled" as the parts of a fresh random permutation of the data in every epoch of N // n minibatches (the N % n
-observations left over are not used in that epoch). An array of N positive weights draws with replacement in proportion
+observations left over are not used in that epoch), "symmetric" as these parts forwards and then backwards, with a fresh
+permutation after both. An array of N positive weights draws with replacement in proportion
 to them, and divides each term of the gradient by n times its probability; ``preferential()`` computes such weights at
 the mode. A function of your own gets N and n and returns a `Minibatch`.""",
     ),
@@ -354,9 +361,10 @@ or a dict with one for each parameter. With ``normalise=False``, the shapes of G
         """Observations in each minibatch: a number from 1 to N, or a proportion of N in (0, 1).""",
     ),
     "subsampling": (
-        '{"uniform", "withReplacement", "reshuffled"}, default "uniform"',
-        """How minibatches are drawn: "uniform" without replacement, "withReplacement" uniformly with replacement, or
-"reshuffled" as the parts of a fresh random permutation of the data in every epoch of N // n minibatches.""",
+        '{"uniform", "withReplacement", "reshuffled", "symmetric"}, default "uniform"',
+        """How minibatches are drawn: "uniform" without replacement, "withReplacement" uniformly with replacement,
+"reshuffled" as the parts of a fresh random permutation of the data in every epoch of N // n minibatches, or "symmetric"
+as these parts forwards and then backwards.""",
     ),
     "starts": (
         "dict of str to array_like, optional",

@@ -69,13 +69,14 @@ def arguments(entry: Entry, variant: str) -> dict[str, Any]:
 
 
 # Each estimator and each minibatch with a plain step (sgld) or with what differs in a step: leaps (sghmc), the noise of
-# the gradient (ccadl), a place of the gradient's own (baoab, badodab). The others differ in their memory alone.
+# the gradient (ccadl), a place of the gradient's own (baoab, badodab, ubu). The others differ in their memory alone.
 OF_DYNAMICS = {
     "sgld": ("saga", "preferential", "adaptive"),
     "sghmc": ("saga, repeats", "svrg", "adaptive, preferential"),
     "ccadl": ("saga, repeats", "svrg", "preferential, control variates"),
     "baoab": ("adaptive, preferential",),
     "badodab": ("svrg",),
+    "ubu": ("saga, repeats",),
     "sgnht": ("adaptive, preferential",),
     "psgld": ("saga, repeats",),
     "sample": ("svrg",),

@@ -1,5 +1,7 @@
 """Estimators of the gradient and minibatches of a user's own, through the public face."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -506,19 +508,20 @@ def test_tune_refuses_transitions():
         sgmcmc.tune(sgmcmc.sample, odds_log_lik, ONES, {"odds": 0.8}, [0.1, 0.2], transition=metropolis)
 
 
-def test_a_second_noise_is_standard_normal_and_independent_of_the_first():
+def test_three_noises_are_standard_normal_and_independent():
     """Moments of 30,000 numbers, with a bound of 6 standard errors: a false alarm in fewer than 1 of 10^8 runs."""
+    names = ("first", "second", "third")
 
     def step(theta, memory, given):
-        return theta + 0 * given.gradient, {"first": given.noise, "second": given.second}
+        return theta + 0 * given.gradient, dict(zip(names, given.noise, strict=True))
 
     def init(theta, given):
-        return {"first": given.noise, "second": given.noise}
+        return dict.fromkeys(names, given.noise)
 
     def stats(memory, given):
-        return {"first": tf.reduce_sum(memory["first"][0]), "second": tf.reduce_sum(memory["second"][0])}
+        return {name: memory[name][0] for name in names}
 
-    rule = sgmcmc.Dynamics(step, init=init, stats=stats, wants_second=True)
+    rule = sgmcmc.Dynamics(step, init=init, stats=stats, noises=3)
     params = {"a": np.zeros(2), "b": np.zeros(3)}
 
     def log_lik(params, dataset):
@@ -526,7 +529,7 @@ def test_a_second_noise_is_standard_normal_and_independent_of_the_first():
 
     run = {"stepsize": 1e-3, "minibatchSize": 10, "nIters": 5000, "nChains": 3, "verbose": False, "seed": 1}
     out = sgmcmc.sample(log_lik, ONES, params, **run, dynamics=rule)
-    first, second = (np.asarray(out.sampleStats[name], np.float64).ravel() for name in ("first", "second"))
-    of_square = np.sqrt(2.0)
-    for moment, sd in ((first * second, 1), (second, 1), (second**2 - 1, of_square), (first**2 - 1, of_square)):
-        assert abs(moment.mean()) < 6 * sd / np.sqrt(first.size)
+    z = {name: np.asarray(out.sampleStats[name], np.float64).ravel() for name in names}
+    products = [z[one] * z[other] for one, other in itertools.combinations(names, 2)]
+    for moment in (*z.values(), *products, *((x**2 - 1) / 2**0.5 for x in z.values())):
+        assert abs(moment.mean()) < 6 / np.sqrt(30_000)

@@ -16,6 +16,7 @@ from scipy import stats
 from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.types import Minibatch
 from sgmcmc.minibatch.reshuffled import reshuffled
+from sgmcmc.minibatch.symmetric import symmetric
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import alias_table, weighted
 
@@ -110,6 +111,7 @@ def test_minibatch_is_a_function_of_its_number_alone():
         with_replacement(100, 10),
         weighted(100, 10, tf.float32, np.full(100, 0.01)),
         reshuffled(100, 10),
+        symmetric(100, 10),
     ):
 
         def at(*numbers, minibatch=minibatch):
@@ -168,6 +170,17 @@ def test_whole_data_as_minibatch_of_reshuffled_are_all_observations_each_time():
     epochs = epochs_of(reshuffled(12, 12), 12, n_chains=3, n_epochs=10)
     np.testing.assert_array_equal(np.sort(epochs, axis=3), np.broadcast_to(np.arange(12), (10, 1, 3, 12)))
     assert len({row.tobytes() for row in epochs.reshape(30, 12)}) == 30  # a new permutation for each
+
+
+@pytest.mark.parametrize(("n_data", "size"), [(7, 4), (14, 3), (97, 9)])
+def test_symmetric_minibatches_go_through_a_permutation_forwards_and_backwards(n_data, size):
+    per_epoch = n_data // size
+    indices, weights = draws_of(symmetric(n_data, size), 5, 6 * per_epoch)
+    assert (weights == n_data / size).all()
+    cycles = indices.reshape(3, 2, per_epoch, 5, size)
+    np.testing.assert_array_equal(cycles[:, 1], cycles[:, 0, ::-1])
+    assert repeats_within_epochs(cycles[:, 0]) == 0
+    assert len({cycle.tobytes() for cycle in np.moveaxis(cycles[:, 0], 2, 1).reshape(15, -1)}) == 15
 
 
 def sets_p(minibatches: np.ndarray, n_data: int) -> float:

@@ -45,7 +45,13 @@ for _name, _own in TUNING.items():
 
 # R has no others; their arguments are those of `sgld` and their own, so that one is changed into the other by its name.
 POSITIONAL = SIGNATURES | {"sample": SIGNATURES["sgld"], "sampleSetup": SIGNATURES["sgldSetup"]}
-FURTHER = {"ccadl": {"a": 0.01}, "baoab": {"alpha": 0.1}, "badodab": {"a": 0.1}, "psgld": {"beta": 0.99, "delta": 1e-5}}
+FURTHER = {
+    "ccadl": {"a": 0.01},
+    "baoab": {"alpha": 0.1},
+    "ubu": {"alpha": 0.1},
+    "badodab": {"a": 0.1},
+    "psgld": {"beta": 0.99, "delta": 1e-5},
+}
 for _name, _own in FURTHER.items():
     _model = MODEL | ({"stepsize": REQUIRED} if _name in ("psgld", "ccadl") else {})
     POSITIONAL |= {_name: _model | COMMON | _own | RUN, f"{_name}Setup": _model | COMMON | _own | {"seed": None}}

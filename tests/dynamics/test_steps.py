@@ -19,6 +19,7 @@ from sgmcmc.dynamics.psgld import psgld
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
+from sgmcmc.dynamics.ubu import ubu
 
 SHAPES = [(), (3,), (2, 3), (1, 2, 2)]
 EPS, ALPHA, A = 0.03, 0.2, 0.15
@@ -31,6 +32,7 @@ ALL = {
     "ccadl": ccadl(A, DIAGONAL),
     "baoab": baoab(ALPHA),
     "badodab": badodab(A),
+    "ubu": ubu(ALPHA),
     "psgld": psgld(50, 0.9, 1e-3, None),
     "sgd": descent.sgd(),
     "adam": descent.adam(),
@@ -51,12 +53,17 @@ def tensor(x):
 def make_step(dynamics, theta, memory, grad, noise, eps=EPS, covariance=None):
     """One step as the kernel makes it, with NumPy in and out; without a covariance given the gradient has no noise."""
     theta, memory = tensor(theta), {name: tensor(value) for name, value in memory.items()}
-    given = Given(tensor(eps), tensor(noise) if dynamics.wants_noise else None, tensor(grad))
+    given = Given(tensor(eps), of_step(dynamics, tensor(noise)), tensor(grad))
     if dynamics.covariance:
         none = tf.zeros(Covariance(dynamics.covariance).shape(theta.shape), tf.float64)
         given = given._replace(covariance=none if covariance is None else tensor(covariance))
     theta, memory = dynamics.step(theta, memory, given)
     return theta.numpy(), {name: value.numpy() for name, value in memory.items()}
+
+
+def of_step(dynamics, noise):
+    """The noise as `step` is given it, with equal ones if there are several."""
+    return (noise,) * dynamics.noises if dynamics.noises > 1 else noise if dynamics.noises else None
 
 
 def begin(dynamics, theta, noise):
@@ -193,6 +200,49 @@ def test_baoab_is_its_five_parts(arrays):
     close(with_all_friction[0], theta + EPS / 2 * gradients[0] + h * (noises[2] + gradients[1]) / 2)
 
 
+def half_of_ubu(gamma_h):
+    """U over half a step, of (theta, v): its matrix, and the covariance of its noise in closed form, with h = 1."""
+    eta, t = np.exp(-gamma_h / 2), 0.5
+    of_theta = 2 / gamma_h * (t - 2 * (1 - eta) / gamma_h + (1 - eta**2) / (2 * gamma_h))
+    both = (1 - eta) ** 2 / gamma_h
+    return np.array([[1, (1 - eta) / gamma_h], [0, eta]]), np.array([[of_theta, both], [both, 1 - eta**2]])
+
+
+def test_ubu_is_its_three_parts(arrays):
+    """Without noise, over two iterations, in the paper's variables: U B U, U B U. The first begins at its B."""
+    theta, v, _, _ = arrays
+    h, (U, _) = np.sqrt(EPS), half_of_ubu(-np.log(1 - ALPHA))
+    gradients = np.random.default_rng(6).normal(size=(2, *theta.shape))
+    memory = {"unit_momentum": v, "ahead": np.zeros(theta.shape), "kinetic_temperature": 1.0}
+    state, x, zero = (theta, memory), theta, 0 * theta
+    for g in gradients:
+        at = ubu(ALPHA).drift(tensor(state[0]), {"ahead": tensor(state[1]["ahead"])})
+        np.testing.assert_allclose(at, x, rtol=1e-12)
+        state = make_step(ubu(ALPHA), at, state[1], g, zero)
+        np.testing.assert_allclose(state[1]["kinetic_temperature"], np.mean((v + h / 2 * g) ** 2), rtol=1e-12)
+        v = v + h * g  # B
+        x, v = x + h * U[0, 1] * v, U[1, 1] * v  # U, to the draw
+        np.testing.assert_allclose(state[0], x, rtol=1e-12)
+        x, v = x + h * U[0, 1] * v, U[1, 1] * v  # U, to the next gradient
+        np.testing.assert_allclose(state[1]["unit_momentum"], v, rtol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, ALPHA, 0.99])
+def test_the_noise_of_ubu_is_that_of_two_half_steps(alpha):
+    """Of the draw, and of position and momentum at the next gradient, with correlations; for h = 1."""
+    memory = {"unit_momentum": tensor(0.0), "ahead": tensor(0.0), "kinetic_temperature": tensor(1.0)}
+    response = []
+    for unit in np.eye(3):
+        given = Given(tensor(1.0), tuple(tensor(x) for x in unit), tensor(0.0))
+        draw, after = ubu(alpha).step(tensor(0.0), memory, given)
+        response.append([draw, draw + after["ahead"], after["unit_momentum"]])
+    U, noise = half_of_ubu(-np.log1p(-alpha))
+    first = np.array([[1, 0], U[0], U[1]])  # what the noise of the first half step does to the three
+    second = np.array([[0, 0], [1, 0], [0, 1]])
+    expected = first @ noise @ first.T + second @ noise @ second.T
+    np.testing.assert_allclose(np.transpose(response) @ np.array(response), expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("thermostat", [0.37, -0.2, 1e-7, 0.0])
 def test_badodab_is_its_parts(thermostat, arrays):
     theta, u, grad, noise = arrays
@@ -252,7 +302,7 @@ def test_sgd(arrays):
     theta, _, grad, noise = arrays
     moved, memory = make_step(descent.sgd(), theta, {}, grad, noise)
     close(moved, theta + EPS * grad)  # uphill, and without noise
-    assert not descent.sgd().wants_noise and not descent.adam().wants_noise and sgld().wants_noise
+    assert descent.sgd().noises == descent.adam().noises == 0 and sgld().noises == 1
     assert memory == {}
 
 
@@ -333,7 +383,7 @@ def test_elements_do_not_mix(name):
 @pytest.mark.parametrize("name", ALL)
 def test_types_are_kept(name, dtype):
     x = tf.ones([2, 3], dtype)
-    eps, noise = tf.constant(EPS, dtype), x if ALL[name].wants_noise else None
+    eps, noise = tf.constant(EPS, dtype), of_step(ALL[name], x)
     memory = ALL[name].init(x, Given(eps, x))
     theta, after = ALL[name].step(x, memory, Given(eps, noise, x, x if ALL[name].covariance else None))
     assert theta.dtype == dtype and theta.shape == x.shape and set(after) == set(memory)

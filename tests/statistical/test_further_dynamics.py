@@ -1,4 +1,4 @@
-"""BAOAB, BADODAB, SGHMC with estimated noise, pSGLD, CCAdL and Gibbs steps: where their chains settle."""
+"""BAOAB, UBU, BADODAB, SGHMC with estimated noise, pSGLD, CCAdL and Gibbs steps: where their chains settle."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from sgmcmc.dynamics.ccadl import ccadl
 from sgmcmc.dynamics.psgld import psgld
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgnht import sgnht
+from sgmcmc.dynamics.ubu import ubu
+from sgmcmc.minibatch.reshuffled import reshuffled
+from sgmcmc.minibatch.symmetric import symmetric
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.model import Model, Returns
 from sgmcmc.run.gibbs import GibbsStep, then, unmoved
@@ -99,6 +102,119 @@ def test_baoab_is_exact_on_a_gaussian_whatever_the_stepsize():
     draws = simulate(chains(NORMAL, baoab(0.2), WITH, eps, C, NORMAL.mean, covariance, centre=NORMAL.mean), 200, 5)
     draws["unit_momentum"] *= np.sqrt(eps)
     accept("baoab, eps a = 2", moments_z(draws, np.array([NORMAL.mean, 0.0]), covariance))
+
+
+# --- UBU --------------------------------------------------------------------------------------------------------------
+
+
+def half_of_ubu(eps: float, alpha: float) -> Linear:
+    """U over half a step in closed form, of (theta - mean, u)."""
+    G, eta = -np.log(1 - alpha), np.sqrt(1 - alpha)
+    of_theta = 2 / G * (0.5 - 2 * (1 - eta) / G + (1 - eta**2) / (2 * G))
+    both = (1 - eta) ** 2 / G
+    return Linear(np.array([[1, (1 - eta) / G], [0, eta]]), eps * np.array([[of_theta, both], [both, 1 - eta**2]]))
+
+
+def kick(eps: float, noise: float) -> Linear:
+    return Linear(np.array([[1, 0], [-eps * NORMAL.a, 1]]), np.diag([0, eps**2 * noise]))
+
+
+def ubu_law(eps: float, noise: float, alpha: float) -> Linear:
+    U = half_of_ubu(eps, alpha)
+    return U.then(kick(eps, noise)).then(U)
+
+
+def theta_of_ubu(dynamics, minibatch, eps, variance, iterations=400, thin=5, centre=None):
+    """theta, without the first quarter, in which the momentum settles."""
+    prepared = chains(NORMAL, dynamics, minibatch, eps, C, NORMAL.mean, variance, centre)
+    theta = simulate(prepared, iterations, thin)["theta"]
+    return {"theta": theta[len(theta) // 4 :]}
+
+
+def several_scaled(dynamics, factor):
+    def step(theta, memory, given):
+        return dynamics.step(theta, memory, given._replace(noise=tuple(factor * z for z in given.noise)))
+
+    return dynamics._replace(step=step)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.6])
+def test_ubu(alpha):
+    """The variance without noise of the gradients is 8% too small here; with it, up to 4 times as large."""
+    eps, mean = 0.5 / NORMAL.a, np.array([NORMAL.mean])
+    covariance, without = (ubu_law(eps, v, alpha).stationary_covariance()[:1, :1] for v in (V, 0))
+    draws = theta_of_ubu(ubu(alpha), WITH, eps, covariance)
+    accept(f"ubu, alpha = {alpha}", moments_z(draws, mean, covariance))
+    reject("law without noise of the gradients", moments_z(draws, mean, without))
+    wrong = theta_of_ubu(several_scaled(ubu(alpha), np.sqrt(2)), WITH, eps, covariance)
+    reject("noise * sqrt(2)", moments_z(wrong, mean, covariance))
+    draws = theta_of_ubu(ubu(alpha), WITH, eps, without, centre=NORMAL.mean)
+    accept("ubu, exact gradients", moments_z(draws, mean, without))
+    reject("the posterior", moments_z(draws, mean, np.array([[1 / NORMAL.a]])))
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.1, 0.6, 0.99])
+@pytest.mark.parametrize(("w", "noise"), [(1e-3, 0.0), (0.5, 0.3), (3.9, 1.0)])
+def test_ubu_tells_where_it_settles(alpha, w, noise):
+    eps, v = w / NORMAL.a, noise * NORMAL.a
+    law = ubu_law(eps, v, alpha)
+    told = ubu(alpha).stationary(eps, np.array([NORMAL.a, 2 * NORMAL.a]), np.array([v, v]))
+    covariance = law.stationary_covariance()
+    np.testing.assert_allclose(told.variance[0], covariance[0, 0], rtol=1e-6)
+    later = np.linalg.solve(np.eye(2) - law.A, law.A @ covariance)[0, 0]
+    np.testing.assert_allclose(told.iterations[0], max(1 + 2 * later / covariance[0, 0], 1), rtol=1e-5)
+    twice = half_of_ubu(eps, alpha).A @ np.array([[1, 0], [-2 * w, 1]]) @ half_of_ubu(eps, alpha).A
+    assert np.isfinite(told.variance[1]) == (np.abs(np.linalg.eigvals(twice)).max() < 1)
+
+
+def temperature_of_ubu(eps, noise, alpha):
+    """Of the momentum in the middle of the kick."""
+    before = half_of_ubu(eps, alpha).covariance_after(ubu_law(eps, noise, alpha).stationary_covariance())
+    half = np.array([[1, 0], [-eps * NORMAL.a / 2, 1]])  # and half of the noise of the kick
+    return ((half @ before @ half.T)[1, 1] + eps**2 * noise / 4) / eps
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.5, 0.9])
+def test_the_variance_of_ubu_follows_from_its_temperature(alpha):
+    """Exactly for a small stepsize, with noise that makes the variance 1.5 times as large."""
+    eps = 1e-4 / NORMAL.a
+    v = -np.log(1 - alpha) / eps
+    (shift, slope), variance = ubu(alpha).variance, ubu_law(eps, v, alpha).stationary_covariance()[0, 0] * NORMAL.a
+    np.testing.assert_allclose(variance, 1.5, rtol=1e-3)
+    np.testing.assert_allclose(variance, shift + slope * temperature_of_ubu(eps, v, alpha), rtol=1e-3)
+
+
+@pytest.mark.parametrize(("alpha", "w", "noise"), [(0.01, 1.0, 0.0), (0.1, 0.6, 0.1), (0.5, 0.5, 0.0)])
+def test_the_variance_of_ubu_nearly_follows_for_large_stepsizes(alpha, w, noise):
+    eps, v = w / NORMAL.a, noise * NORMAL.a
+    (shift, slope), variance = ubu(alpha).variance, ubu_law(eps, v, alpha).stationary_covariance()[0, 0] * NORMAL.a
+    assert abs(variance - 1) > 0.05
+    np.testing.assert_allclose(variance, shift + slope * temperature_of_ubu(eps, v, alpha), rtol=0.02)
+
+
+def test_ubu_with_symmetric_minibatches():
+    """After each cycle of 2R gradients, whose minibatches' covariance is that of the parts of one permutation."""
+    eps, alpha, size = 0.05 / NORMAL.a, 0.1, 15
+    R = N // size
+    places = [*range(R), *reversed(range(R))]
+    noise = NORMAL.noise_of_an_epoch(size)[np.ix_(places, places)]
+    U = half_of_ubu(eps, alpha)
+    one = ubu_law(eps, 0, alpha)
+    cycle = one.repeated(2 * R)
+    after = [np.linalg.matrix_power(one.A, 2 * R - 1 - k) @ U.A @ np.array([0, eps]) for k in range(2 * R)]
+    of_cycle = np.einsum("ki,kq,qj->ij", after, noise, after)
+    covariance = Linear(cycle.A, cycle.Q + of_cycle).stationary_covariance()[:1, :1]
+    fresh = ubu_law(eps, NORMAL.noise_without_replacement(size), alpha).stationary_covariance()[:1, :1]
+    assert fresh > 1.1 * covariance
+
+    def scores(minibatch, law):
+        draws = theta_of_ubu(ubu(alpha), minibatch, eps, covariance, 100 * R, 2 * R)
+        return moments_z(draws, np.array([NORMAL.mean]), law)
+
+    accept("ubu, symmetric", scores(symmetric(N, size), covariance))
+    reject("law of fresh minibatches", scores(symmetric(N, size), fresh))
+    reject("fresh minibatches", scores(without_replacement(N, size), covariance))
+    reject("reshuffled minibatches", scores(reshuffled(N, size), covariance))
 
 
 # --- thermostats ------------------------------------------------------------------------------------------------------
