@@ -32,6 +32,7 @@ from sgmcmc.samplers.stepsizes import checkStepsize
 from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
 from sgmcmc.samplers.subsampling import adaptive, preferential
 from sgmcmc.samplers.temperatures import checkTemperature
+from sgmcmc.samplers.train import train
 from sgmcmc.samplers.transforms import interval
 from sgmcmc.samplers.tune import tune
 from sgmcmc.samplers.ubu import ubu, ubuSetup
@@ -108,6 +109,7 @@ __all__ = [
     "sgrldSetup",
     "shards",
     "svrg",
+    "train",
     "tune",
     "ubu",
     "ubuSetup",

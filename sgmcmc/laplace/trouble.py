@@ -80,8 +80,8 @@ def require_concave(of: str, curvature: Wide) -> None:
         raise ValueError(
             f"stepsize of {of} must be a number, with preconditioner=None, if params have so many elements and the log "
             "posterior is flat or not concave at the mode, as that of a neural network is; its curvature there, "
-            f"relative to its diagonal, is as small as {least:.2g}. tune can find a stepsize. For a regression, give a "
-            "prior."
+            f"relative to its diagonal, is as small as {least:.2g}. checkTemperature finds a stepsize. For a "
+            "regression, give a prior."
         )
 
 

@@ -123,15 +123,24 @@ class CommonChoices:
         """The check of arguments with one value for each parameter."""
         return Each(self.sampler, tuple(self.given), self.float_type, self.moved_by_gibbs)
 
+    @property
+    def asked_chains(self) -> int | range | None:
+        """`nChains`, or for None as many as there are in a list of `starts`."""
+        if self.nChains is not None or not _is_list(self.starts):
+            return self.nChains
+        if not self.starts:
+            raise self.refuse("starts", "have at least one entry", self.starts)
+        return len(self.starts)
+
     @cached_property
     def chains(self) -> range:
         """The numbers of the chains."""
-        return checked_chains(self.sampler, self.nChains)
+        return checked_chains(self.sampler, self.asked_chains)
 
     @cached_property
     def n_chains(self) -> int | None:
         """`nChains`, checked."""
-        if self.nChains is None:
+        if self.asked_chains is None:
             return None
         n_chains = len(self.chains)
         # At least the positions before and after a call, the variables of a session, and noise and minibatches for one
@@ -153,25 +162,41 @@ class CommonChoices:
             return None
         if self.n_chains is None:
             raise self.refuse("starts", "come with nChains", "nChains=None")
+        if _is_list(self.starts):
+            return self._stacked(self.starts)
         if not isinstance(self.starts, Mapping):
-            must = "None, a standard deviation, or a dict of arrays with nChains on the first axis"
+            must = "None, a standard deviation, a list of params, or a dict of arrays with nChains on the first axis"
             return self.each.number("starts", self.starts, (lambda s: 0 <= s < 1e30, must))
-        if set(self.starts) != set(self.given):
-            raise self.refuse(
-                "starts", f"have the keys of params, {sorted(self.given)}", f"keys {sorted(map(str, self.starts))}"
-            )
-        starts = {name: self._start_of(f"starts[{name!r}]", value) for name, value in self.starts.items()}
+        starts = self._of_params("starts", self.starts)
         for name, array in starts.items():
             shape = (self.n_chains, *self.given[name].shape)
             if array.shape != shape:
                 raise self.refuse(f"starts[{name!r}]", f"have shape {shape}, one start for each chain", array.shape)
         return starts
 
+    def _stacked(self, starts: Sequence[Any]) -> dict[str, np.ndarray]:
+        """A list with the position of each chain."""
+        if len(starts) != len(self.chains):
+            raise self.refuse("starts", f"have an entry for each of {len(self.chains)} chains", len(starts))
+        each = [self._of_params(f"starts[{c}]", one) for c, one in enumerate(starts)]
+        for c, one in enumerate(each):
+            for name, array in one.items():
+                if array.shape != (shape := self.given[name].shape):
+                    raise self.refuse(f"starts[{c}][{name!r}]", f"have the shape {shape} of params", array.shape)
+        return {name: np.stack([one[name] for one in each]) for name in self.given}
+
+    def _of_params(self, label: str, values: Any) -> dict[str, np.ndarray]:
+        """Arrays for all parameters."""
+        if not isinstance(values, Mapping) or set(values) != set(self.given):
+            got = f"keys {sorted(map(str, values))}" if isinstance(values, Mapping) else described(values)
+            raise self.refuse(label, f"have the keys of params, {sorted(self.given)}", got)
+        return {name: self._start_of(f"{label}[{name!r}]", value) for name, value in values.items()}
+
     @cached_property
     def shared_minibatch(self) -> bool:
         """`sharedMinibatch`, checked."""
         shared = require_flag("sharedMinibatch", self.sampler, self.sharedMinibatch)
-        if shared and self.nChains is None:
+        if shared and self.asked_chains is None:
             raise self.refuse("sharedMinibatch", "come with nChains", "nChains=None")
         return shared
 
@@ -237,3 +262,7 @@ def _value_at(schedule: Schedule, iteration: tf.Tensor) -> float | None:
         return float(schedule(iteration))
     except Exception:  # such as a table that is shorter
         return None
+
+
+def _is_list(starts: Any) -> bool:
+    return isinstance(starts, list | tuple)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -47,6 +49,28 @@ class Weights:
         """The outputs for some observations, [n, ...]."""
         values = [(variable, params[name]) for name, variable in self.variables.items()]
         return _called(self.model, [*values, *self.fixed], _given(self.inputs, dataset), training=False).outputs
+
+    def redrawn(self, n: int, seed: int) -> list[dict[str, np.ndarray]]:
+        """The weights of n new models of the same configuration.
+
+        Raises
+        ------
+        ValueError
+            If the model cannot be made again.
+        """
+        must = "model of fromKeras must be one that Keras can make again from its configuration, for `initial`"
+        with _seeded(seed):
+            return [attempted(must, self._fresh) for _ in range(n)]
+
+    def _fresh(self) -> dict[str, np.ndarray]:
+        model = type(self.model).from_config(self.model.get_config())
+        if not model.built:
+            model.build_from_config(self.model.get_build_config())
+        values = [v.numpy() for v in model.trainable_variables]
+        shapes = [tuple(v.shape) for v in self.variables.values()]
+        if [x.shape for x in values] != shapes:
+            raise TypeError(f"its weights have the shapes {[x.shape for x in values]}, not {shapes}")
+        return dict(zip(self.variables, values, strict=True))
 
     def assign(self, params: Mapping[str, Any]) -> None:
         """Give the model these weights."""
@@ -101,6 +125,17 @@ def _require_independent(of: str, weights: Weights, rows: Tree) -> None:
                 f"model of {of} must have outputs that depend on its weights and on one observation, not on random "
                 "numbers or on the other observations of a minibatch; got others for one observation alone."
             )
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Initializers without a seed take one from Python's generator, which is as before afterwards."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
 
 
 def _given(inputs: Sequence[str], dataset: Mapping[str, Any]) -> Any:

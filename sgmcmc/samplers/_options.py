@@ -31,7 +31,7 @@ class CommonOptions(TypedDict, total=False):
     integers: Sequence[str]
     dtype: str
     nChains: int | range | None
-    starts: float | Mapping[str, Any] | None
+    starts: float | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     sharedMinibatch: bool
 
 
@@ -42,6 +42,13 @@ class SetupOptions(CommonOptions, total=False):
     tolerance: float
     temperature: float
     gibbs: Callable | None
+    transforms: Mapping[str, Any] | None
+
+
+class TrainOptions(CommonOptions, total=False):
+    """And of `train`."""
+
+    temperature: float
     transforms: Mapping[str, Any] | None
 
 
@@ -114,7 +121,7 @@ def of_run(options: Mapping[str, Any]) -> RunOptions:
 def one_call(setup: Callable, options: Mapping[str, Any], **arguments: Any) -> Any:
     """A whole run of the sampler that a Setup function makes, from the arguments of the one-call function."""
     given = {**arguments, **options}
-    if is_auto(given["nIters"]) and given["nChains"] is None:
+    if is_auto(given["nIters"]) and given["nChains"] is None and not isinstance(given["starts"], list | tuple):
         given["nChains"] = N_CHAINS
     chosen = {name: given[name] for name in inspect.signature(setup).parameters}
     draws = setup(**chosen).run(given["nIters"], given["verbose"], **of_run(given))

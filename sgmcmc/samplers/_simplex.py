@@ -76,8 +76,8 @@ class SimplexChoices(CommonChoices):
     @cached_property
     def chain_starts(self) -> dict[str, np.ndarray] | None:
         """`starts`, checked: only positions are allowed."""
-        if self.starts is not None and not isinstance(self.starts, Mapping):
-            must = "be None or a dict of arrays with nChains on the first axis"
+        if self.starts is not None and not isinstance(self.starts, Mapping | list | tuple):
+            must = "be None, a list of params, or a dict of arrays with nChains on the first axis"
             raise self.refuse("starts", must, described(self.starts))
         starts = super().chain_starts
         assert starts is None or isinstance(starts, dict)

@@ -43,7 +43,7 @@ result and what is expected of it are in ``out.settings``. It knows one mode: ot
 seen before the run, and a chain that starts at this mode may never show the others. Chains from several `starts` do, if
 they end elsewhere, and there is a warning. For more than 2000 elements of `params` the posterior must be a single peak,
 and what is promised are the standard deviations of the elements, and of the directions that the `preconditioner` knows.
-For at most 100,000 elements; see also `tune`.""",
+For at most 100,000 elements of a regular posterior; for networks see `checkTemperature`, also `tune`.""",
     ),
     "preconditioner": (
         '"auto", "dense", "diagonal", "lowRank", None, array_like or dict of str to array_like, default "auto"',
@@ -126,6 +126,12 @@ variance of the gradient's noise, estimated in each minibatch from its observati
 schedule such as ``polynomial(h, a, b)``, or a dict with one for each parameter. "auto" finds it, as for `sgnht`. It
 needs an estimate of all of the noise: ``covariance="full"`` and `params` of one array.""",
     ),
+    "train.stepsize": (
+        "float, schedule, or dict of str to either, default 1e-3",
+        """Adam's learning rate, on the scale of `params`. A number is the largest: it falls to 0 as half a cosine. A
+schedule such as ``polynomial(h, a, b)`` is followed as it is, also in a dict with one for each parameter.""",
+    ),
+    "train.nIters": ("int, default 10**4", """Number of minibatches."""),
     "psgld.stepsize": (
         "float, schedule or dict",
         """The stepsize relative to G, in units of the squared parameters times the gradient of a single
@@ -246,9 +252,10 @@ run, such as in a task of an array job; `Draws.concat` joins the results. The de
 axis.""",
     ),
     "starts": (
-        "float or dict of str to array_like, optional",
+        "float, list of dict, or dict of str to array_like, optional",
         """Where the chains begin. By default all begin at `params`, or at the mode if the run searches for it. A
-number adds normal noise with this standard deviation to that position for each chain; a dict gives the positions,
+number adds normal noise with this standard deviation to that position for each chain. A list has a dict such as
+`params` for each chain, as `train` returns; `nChains` need not be given with it. A dict gives the positions of all,
 (nChains, *shape) for each parameter.""",
     ),
     "sharedMinibatch": (
@@ -367,8 +374,9 @@ or a dict with one for each parameter. With ``normalise=False``, the shapes of G
 as these parts forwards and then backwards.""",
     ),
     "starts": (
-        "dict of str to array_like, optional",
-        """Where the chains begin, if not all at `params`: (nChains, *shape) for each parameter.""",
+        "list of dict, or dict of str to array_like, optional",
+        """Where the chains begin, if not all at `params`: a dict such as `params` for each, or (nChains, *shape) for
+each parameter.""",
     ),
     "dtype": (
         '{"float32", "float64"}, default "float32"',

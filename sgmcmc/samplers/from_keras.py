@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.checks import attempted
+from sgmcmc.core import random
+from sgmcmc.core.checks import attempted, require_count
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import is_on_disk
@@ -17,7 +18,7 @@ from sgmcmc.dataset.entry import described
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.some import some_rows
 from sgmcmc.dataset.tables import as_columns, is_categorical
-from sgmcmc.samplers._checks import POSITIVE, require_float_type, require_number
+from sgmcmc.samplers._checks import POSITIVE, require_float_type, require_number, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._keras import Weights, read
 from sgmcmc.samplers._losses import LOSSES, Loss, own
@@ -30,8 +31,8 @@ class KerasNetwork(dict[str, Any]):
     """The arguments of a sampler for a network, and functions of its weights.
 
     `fromKeras` makes it. It is the dict of `logLik`, `dataset`, `params`, `logPrior`,
-    `transforms`, `integers` and `dtype`, for ``sgld(**network, ...)``. The names of
-    `params` are paths such as "dense.kernel".
+    `transforms`, `temperature`, `integers` and `dtype`, for ``sgld(**network, ...)``. The
+    names of `params` are paths such as "dense.kernel".
 
     Parameters
     ----------
@@ -95,6 +96,34 @@ class KerasNetwork(dict[str, Any]):
             )
         self._weights.assign(params)
 
+    def initial(self, n: int, seed: int | None = None) -> list[dict[str, np.ndarray]]:
+        """Untrained networks, each with weights as the layers of the model draw them.
+
+        They are the `starts` of `train`, or of a sampler.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int, optional
+            The same seed gives the same networks. Layers with a seed of their own give
+            the same weights in all of them.
+
+        Returns
+        -------
+        list of dict of str to numpy.ndarray
+            Arrays such as `params`. Parameters that are not weights are as there.
+
+        Raises
+        ------
+        ValueError
+            If `n` or `seed` is invalid, or the model cannot be made again from its
+            configuration.
+        """
+        number = require_count("n", "initial", n, 1)
+        drawn = self._weights.redrawn(number, random.fresh_seed() if seed is None else require_seed("initial", seed))
+        return [{**self["params"], **one} for one in drawn]
+
 
 def fromKeras(
     model: Any,
@@ -102,6 +131,7 @@ def fromKeras(
     loss: str | Callable[[tf.Tensor, Tree], tf.Tensor],
     *,
     prior: float | Mapping[str, Any] | Callable[[Tree], tf.Tensor] = 1.0,
+    temperature: float = 1.0,
     inputs: str | Sequence[str] = "X",
     targets: str = "y",
     integers: Sequence[str] = (),
@@ -131,9 +161,13 @@ def fromKeras(
     prior : float, distribution, dict or callable, default 1.0
         A number is the standard deviation of independent normal priors of all weights,
         with mean 0; a distribution of TensorFlow Probability is that of each of them. A
-        dict has one or the other for some of the parameters, and all others have the
-        default. A function ``prior(params)`` is the log prior density of all. The
-        default for "sd" is the half-Cauchy distribution of scale 1.
+        dict has one or the other for some of the parameters, or for all those of a layer by
+        its name, such as "dense", and all others have the default. A function
+        ``prior(params)`` is the log prior density of all. The default for "sd" is the
+        half-Cauchy distribution of scale 1.
+    temperature : float, default 1.0
+        The chains have the posterior raised to the power 1/temperature: below 1 it is
+        narrower, as networks are often used.
     inputs : str or sequence of str, default "X"
         The entry of `dataset` that the model takes, or a list of them.
     targets : str, default "y"
@@ -147,9 +181,9 @@ def fromKeras(
     Returns
     -------
     KerasNetwork
-        A dict of `logLik`, `dataset`, `params`, `logPrior`, `transforms`, `integers`
-        and `dtype`, for ``sgld(**network, ...)``, with the functions `outputs` and
-        `setWeights`.
+        A dict of `logLik`, `dataset`, `params`, `logPrior`, `transforms`, `temperature`,
+        `integers` and `dtype`, for ``sgld(**network, ...)``, with the functions `outputs`,
+        `setWeights` and `initial`.
 
     Raises
     ------
@@ -222,6 +256,7 @@ def fromKeras(
         "params": weights.values() | what.params,
         "logPrior": prior if callable(prior) else _log_prior(prior, weights.values(), what),
         "transforms": what.transforms,
+        "temperature": require_number("temperature", NAME, temperature, POSITIVE),
         "integers": integers,
         "dtype": dtype,
     }
@@ -247,9 +282,7 @@ def _all(data: Data, rows: Tree, name: str) -> np.ndarray:
 def _log_prior(prior: Any, weights: Mapping[str, np.ndarray], loss: Loss) -> Callable[[Tree], tf.Tensor]:
     """The log prior density, by `prior` and for all that it does not name by the defaults."""
     known = {**weights, **loss.params}
-    given = prior if isinstance(prior, Mapping) else dict.fromkeys(weights, prior)
-    if unknown := sorted(map(str, given.keys() - known.keys())):
-        raise ValueError(f"prior of {NAME} must be for some of {sorted(known)}; got {unknown}.")
+    given = _of_each(prior, known) if isinstance(prior, Mapping) else dict.fromkeys(weights, prior)
     each = {name: _density(name, given.get(name, 1.0), x) for name, x in known.items() if name in {*weights, *given}}
     others = None if loss.params.keys() <= given.keys() else loss.log_prior
 
@@ -258,6 +291,20 @@ def _log_prior(prior: Any, weights: Mapping[str, np.ndarray], loss: Loss) -> Cal
         return value if others is None else value + others(params)
 
     return log_prior
+
+
+def _of_each(prior: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The priors by the names of parameters; one for a layer is that of all its weights without one of their own."""
+    of_layers = {
+        name: value
+        for layer, value in prior.items()
+        for name in known
+        if layer not in known and name.startswith(f"{layer}.")
+    }
+    layers = {".".join(parts[:k]) for name in known for parts in [name.split(".")] for k in range(1, len(parts))}
+    if unknown := sorted(str(key) for key in prior if key not in {*known, *layers}):
+        raise ValueError(f"prior of {NAME} must be for some of {sorted({*known, *layers})}; got {unknown}.")
+    return of_layers | {name: value for name, value in prior.items() if name in known}
 
 
 def _density(name: str, prior: Any, like: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:

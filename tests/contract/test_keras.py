@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import keras
 import numpy as np
 import pandas as pd
@@ -11,7 +13,7 @@ from scipy.stats import halfcauchy, multivariate_normal
 from tensorflow_probability import distributions as tfd
 
 import sgmcmc
-from sgmcmc import fromKeras, sgld
+from sgmcmc import fromKeras, sgld, train
 
 L = keras.layers
 RNG = np.random.default_rng(0)
@@ -317,6 +319,61 @@ def test_weights_of_float64():
     assert out["dense.kernel"].dtype == np.float64
 
 
+def test_a_prior_of_a_layer_is_that_of_its_weights():
+    by_layer = fromKeras(network(), DATASET, "categorical", prior={"dense": 0.3, "dense.bias": 2.0})
+    by_name = fromKeras(network(), DATASET, "categorical", prior={"dense.kernel": 0.3, "dense.bias": 2.0})
+    params = {name: tf.constant(x) + 1.0 for name, x in by_layer["params"].items()}
+    assert float(by_layer["logPrior"](params)) == float(by_name["logPrior"](params))
+    with pytest.raises(ValueError, match=r"must be for some of \['dense', 'dense.bias', .*\['dens'\]"):
+        fromKeras(network(), DATASET, "categorical", prior={"dens": 0.3})
+
+
+def test_the_temperature_is_that_of_the_sampler():
+    cold = fromKeras(network(), DATASET, "categorical", temperature=0.25)
+    out = sgld(**cold, **RUN)
+    exact = sgld(**{**fromKeras(network(), DATASET, "categorical"), "temperature": 0.25}, **RUN)
+    np.testing.assert_array_equal(out["dense.kernel"], exact["dense.kernel"])
+    with pytest.raises(ValueError, match="temperature of fromKeras must be a positive number; got 0"):
+        fromKeras(network(), DATASET, "categorical", temperature=0)
+
+
+def test_untrained_networks_have_weights_of_the_layers_initializers():
+    model = network()
+    arguments = fromKeras(model, DATASET, "categorical")
+    state = random.getstate()
+    drawn, again = arguments.initial(3, seed=1), arguments.initial(3, seed=1)
+    assert random.getstate() == state
+    assert len(drawn) == 3
+    for one, other in zip(drawn, again, strict=True):
+        assert one.keys() == arguments["params"].keys()
+        for name, x in one.items():
+            assert x.shape == arguments["params"][name].shape
+            np.testing.assert_array_equal(x, other[name])
+    kernels = np.array([one["dense.kernel"] for one in drawn])
+    assert np.abs(kernels[0] - kernels[1]).max() > 0.1
+    fan = sum(kernels.shape[1:])
+    assert 0.8 < kernels.std() / np.sqrt(2 / fan) < 1.2  # Glorot's
+    assert (drawn[0]["dense.bias"] == 0).all()
+    np.testing.assert_array_equal(model.trainable_variables[0], arguments["params"]["dense.kernel"])  # as before
+
+
+def test_trained_networks_are_starts():
+    """The log posterior is higher there than at the weights that the layers drew, and chains begin there."""
+    arguments = fromKeras(network(), DATASET, "categorical")
+    starts = arguments.initial(2, seed=1)
+    trained = train(**arguments, stepsize=0.02, minibatchSize=30, nIters=300, starts=starts, verbose=False, seed=1)
+    dataset = {"X": tf.constant(X), "y": tf.constant(CLASSES, tf.int32)}
+
+    def density(weights):
+        params = {name: tf.constant(x) for name, x in weights.items()}
+        return float(tf.reduce_sum(arguments["logLik"](params, dataset)) + arguments["logPrior"](params))
+
+    assert all(density(end) > density(start) + 5 for start, end in zip(starts, trained, strict=True))
+    out = sgld(**arguments, **RUN | {"stepsize": 1e-12, "nIters": 1}, starts=trained)
+    for c in range(2):
+        np.testing.assert_allclose(out["dense.kernel"][c, 0], trained[c]["dense.kernel"], atol=1e-4)
+
+
 # --- predictions ---------------------------------------------------------------------------------------------------
 
 
@@ -461,7 +518,7 @@ ARGUMENTS = [
     ({"targets": "z"}, r"targets of fromKeras must be in dataset, \['X', 'y'\]; got 'z'"),
     ({"prior": 0}, "prior of fromKeras must be a positive number; got 0"),
     ({"prior": "wide"}, r"prior\['\w+.\w+'\] of fromKeras must be a positive number, or a distribution .*; got 'wide'"),
-    ({"prior": {"kernel": 2.0}}, r"prior of fromKeras must be for some of \['dense.bias', .*; got \['kernel'\]"),
+    ({"prior": {"kernel": 2.0}}, r"prior of fromKeras must be for some of \['dense', .*; got \['kernel'\]"),
     (
         {"prior": {"dense.bias": tfd.Normal(tf.zeros([4, 1]), 1.0)}},
         r"prior\['dense.bias'\] of fromKeras must be .* of shape \(4,\); got densities of shape \(4, 4\)",

@@ -40,7 +40,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
      "params['omega'] of scir must be positive; got a least element of 0.0."),
     ("starts off the simplex", {"nChains": 1, "starts": {"omega": [[0.4, 0.4]]}}, "starts['omega'] of scir must hold"),
     ("scattered starts", {"nChains": 2, "starts": 0.1},
-     "starts of scir must be None or a dict of arrays with nChains on the first axis; got 0.1."),
+     "starts of scir must be None, a list of params, or a dict of arrays with nChains on the first axis; got 0.1."),
     ("alpha 0", {"alpha": 0.0}, "alpha of scir must be positive; got 0.0."),
     ("a negative alpha", {"alpha": {"omega": [0.1, -0.1]}}, "alpha['omega'] of scir must be positive; got"),
     ("alpha NaN", {"alpha": np.nan}, "alpha of scir must be positive; got nan."),

@@ -108,7 +108,7 @@ def test_an_unknown_argument_is_named_with_its_function(name):
 
 
 def test_every_text_of_an_argument_is_used():
-    functions = SAMPLERS + SIMPLEX
+    functions = [*SAMPLERS, *SIMPLEX, "train"]
     named = {f"{name.removesuffix('Setup')}.{argument}" for name in functions for argument in parameters_of(name)}
     used = {key if key in TEXTS else key.partition(".")[2] for key in named}
     assert set(TEXTS) == used
