@@ -48,7 +48,7 @@ def checkTemperature(
     params: Mapping[str, Any],
     stepsize: Sequence[PerParameter] | None = None,
     *,
-    tolerance: float = 0.1,
+    tolerance: float = 0.05,
     nIters: int = 2000,
     verbose: bool = True,
     seed: int | None = None,
@@ -81,8 +81,8 @@ def checkTemperature(
         The stepsizes to try. By default nine around the first guess for an unknown
         posterior, as for `tune`, and further ones if all or none of them are right. Then
         four between the largest that is right and the next, a factor of 1.26 apart.
-    tolerance : float, default 0.1
-        The largest relative error of a temperature.
+    tolerance : float, default 0.05
+        The largest relative error of a temperature. A run warns from 0.1 on.
     nIters : int, default 2000
         Iterations of each chain. The temperatures are those of the second half.
     verbose : bool, default True
