@@ -21,6 +21,7 @@ from sgmcmc.samplers.from_parquet import fromParquet
 from sgmcmc.samplers.from_tfp import fromTfp
 from sgmcmc.samplers.psgld import psgld, psgldSetup
 from sgmcmc.samplers.reducers import runningCovariance, runningMean
+from sgmcmc.samplers.samadams import samadams, samadamsSetup
 from sgmcmc.samplers.sample import sample, sampleSetup
 from sgmcmc.samplers.scir import scir, scirSetup
 from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup
@@ -87,6 +88,8 @@ __all__ = [
     "runningCovariance",
     "runningMean",
     "saga",
+    "samadams",
+    "samadamsSetup",
     "sample",
     "sampleSetup",
     "saveSess",

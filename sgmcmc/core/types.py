@@ -268,6 +268,8 @@ class Given(NamedTuple):
     covariance : tf.Tensor
         The covariance of the noise of this gradient, estimated from the same minibatch, if the dynamics asks for it:
         the variance of each element, in the shape of theta, or the matrix [p, p] of the p elements in C order.
+    norm : tf.Tensor
+        The Euclidean norm of the gradient over all parameters together, a scalar, for a `step` that `wants_norm`.
     seed : tf.Tensor
         For a transition: two integers, int32 [2], for ``tf.random.stateless_uniform`` and similar functions.
 
@@ -280,6 +282,7 @@ class Given(NamedTuple):
     noise: Any = None
     gradient: tf.Tensor = None
     covariance: tf.Tensor = None
+    norm: tf.Tensor = None
     seed: tf.Tensor = None
 
 
@@ -338,11 +341,13 @@ class Dynamics(NamedTuple):
     stats : callable, optional
         ``stats(memory, given) -> {name: scalar}``, recorded with each draw in ``out.sampleStats``. The averages of
         "kinetic_temperature" and "variance_ratio" should be `temperature` and 1; they are in ``out.summary()``, and a
-        run warns if not.
+        run warns if not. "time" is the time that a draw stands for, by which ``out.summary()`` weights it.
     leaps : int, default 1
         The number of steps in one iteration, each with its own minibatch.
     noises : int, default 1
         How many independent noises `step` uses, up to 3; that of a search for the mode uses none.
+    wants_norm : bool, default False
+        Whether `step` uses `given.norm`, which all parameters have in common.
     by_rows : bool, default False
         Whether only the rows of a parameter that `logLik` gathers for the minibatch may move. Each of these rows
         then has the stepsize m eps and the gradient divided by m, where m is its number of visits in the minibatch, 1
@@ -378,6 +383,7 @@ class Dynamics(NamedTuple):
     stats: Callable[[Memory, Given], dict[str, tf.Tensor]] | None = None
     leaps: int = 1
     noises: int = 1
+    wants_norm: bool = False
     by_rows: bool = False
     stationary: Callable[[float, np.ndarray, np.ndarray], Stationary] | None = None
     covariance: str | None = None

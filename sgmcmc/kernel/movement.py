@@ -34,7 +34,7 @@ class Movement:
     """
 
     def __init__(self, iterations: Iterations, dynamics: Mapping[str, Dynamics], by_rows: frozenset[str]) -> None:
-        elements = iterations.elements
+        elements, self._wants_norm = iterations.elements, any(one.wants_norm for one in dynamics.values())
         self._iterations, self._dynamics, self._by_rows = iterations, dynamics, by_rows
         self._refresh = {name: renew for name in elements if (renew := dynamics[name].refresh)}
         self._drift = {name: drift for name in elements if (drift := dynamics[name].drift)}
@@ -92,11 +92,12 @@ class Movement:
         at, grad = coordinates.origin(params), coordinates.of_gradient(estimated.gradient)
         first, *further = self._normals(constants, supplied, leap, grad)
         noises = [coordinates.of_noise(first), *further]
+        norm = _norm(grad) if self._wants_norm else None
         reached, after = {}, {}
         for name in self._iterations.elements:
             z = tuple(each[name] for each in noises if name in each)
             given = {"noise": z[0] if len(z) == 1 else z or None, "gradient": grad[name]}
-            given["covariance"] = estimated.covariance.get(name)
+            given |= {"covariance": estimated.covariance.get(name), "norm": norm}
             given = {key: value for key, value in given.items() if value is not None}
             move = self._rows if name in self._by_rows else self._whole
             reached[name], after[name] = move(self._dynamics[name], at[name], memory[name], eps[name], given)
@@ -163,6 +164,12 @@ class Movement:
             key: put(memory[key], grad.rows, value) if has_rows(theta, memory[key]) else value
             for key, value in of_rows.items()
         }
+
+
+def _norm(gradient: Tree) -> tf.Tensor:
+    """The norm over all parameters, [C]."""
+    squares = [tf.reduce_sum(tf.reshape(g, [g.shape[0], -1]) ** 2, axis=1) for g in gradient.values()]
+    return tf.sqrt(tf.add_n(squares))
 
 
 def _those(elements: Mapping[str, Elements], names: Any) -> dict[str, Elements]:

@@ -59,9 +59,10 @@ class Product(NamedTuple):
 def moving_by_rows(model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics]) -> frozenset[str]:
     """The parameters that move only by the rows that a minibatch gathers.
 
-    Empty if observations have different weights: the number of visits would not be 1 on average.
+    Empty if observations have different weights: the number of visits would not be 1 on average. And if a step needs
+    the whole gradient.
     """
-    if minibatch.scale is None:
+    if minibatch.scale is None or any(one.wants_norm for one in dynamics.values()):
         return frozenset()
     return frozenset(name for name in model.gathered if _may_move_by_rows(dynamics[name]))
 

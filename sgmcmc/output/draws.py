@@ -365,7 +365,7 @@ class Draws(dict[str, Any]):
         return labelled
 
     def summary(
-        self, names: str | Sequence[str] | None = None, diagnostics: bool = True, weighted: bool = False
+        self, names: str | Sequence[str] | None = None, diagnostics: bool = True, weighted: bool | None = None
     ) -> pd.DataFrame:
         """Mean, sd, quantiles and ArviZ's diagnostics of every element of every parameter.
 
@@ -377,9 +377,10 @@ class Draws(dict[str, Any]):
             Whether to compute ArviZ's diagnostics, which take some milliseconds for
             each element. Without them, a table of tens of thousands of elements takes
             seconds.
-        weighted : bool, default False
+        weighted : bool, optional
             Whether each draw has its stepsize as its weight, for stepsizes that change
-            (Teh, Thiery and Vollmer 2016). Draws while a schedule explores have the
+            (Teh, Thiery and Vollmer 2016), or the time that it stands for, if that is
+            recorded, as by `samadams`. By default only in the second case. Draws while a schedule explores have the
             weight 0. The table then has mean, sd and quantiles only, since ArviZ's
             diagnostics have no weights.
 

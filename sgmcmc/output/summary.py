@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
 
 
+TIME = "time"  # the statistic of a dynamics whose draws stand for different times
 UNKNOWN = tuning.Band(np.nan, np.nan, np.nan)  # for a parameter whose dynamics records no statistic
 
 
 def summary(
-    draws: Draws, names: str | Sequence[str] | None = None, diagnosed: bool = True, weighted: bool = False
+    draws: Draws, names: str | Sequence[str] | None = None, diagnosed: bool = True, weighted: bool | None = None
 ) -> pd.DataFrame:
     """The table described in `Draws.summary`."""
+    weighted = TIME in draws.groups.get("sample_stats", {}) if weighted is None else weighted
     for argument, value in (("diagnostics", diagnosed), ("weighted", weighted)):
         require_flag(argument, "summary", value)
     if not draws:
@@ -44,7 +46,7 @@ def summary(
 
 
 def weights_of(draws: Draws) -> dict[str, np.ndarray]:
-    """The weights of the draws of each array, [C, T], which are their stepsizes.
+    """The weights of the draws of each array, [C, T], which are their times, or else their stepsizes.
 
     See Teh, Thiery & Vollmer 2016, eq. 5.
 
@@ -56,7 +58,8 @@ def weights_of(draws: Draws) -> dict[str, np.ndarray]:
     """
     stats, parameters = draws.groups.get("sample_stats", {}), draws.settings["parameters"]
     lead = next(iter(draws.groups["posterior"].values())).shape[:2]
-    eps = np.asarray(stats["step_size"], np.float64) if "step_size" in stats else np.ones((*lead, len(parameters)))
+    given = next((stats[key] for key in (TIME, "step_size") if key in stats), np.ones((*lead, len(parameters))))
+    eps = np.asarray(given, np.float64)
     if "exploring" in stats:
         explores = np.nan_to_num(np.asarray(stats["exploring"], np.float64)).any(axis=-1, keepdims=True)
         eps = eps * ~explores  # while one parameter explores, the joint draw is not from the posterior

@@ -98,7 +98,8 @@ def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) ->
 
 def _given(dynamics: Dynamics, eps: tf.Tensor, noise: tf.Tensor, gradient: tf.Tensor) -> Given:
     several = tuple(noise * sign for sign in (1.0, -1.0, 0.5)[: dynamics.noises])
-    given = Given(eps, several if dynamics.noises > 1 else noise, gradient)
+    norm = tf.norm(gradient) if dynamics.wants_norm else None
+    given = Given(eps, several if dynamics.noises > 1 else noise, gradient, norm=norm)
     if dynamics.covariance is None:
         return given
     return given._replace(covariance=Covariance(dynamics.covariance).of_sum(tf.stack([gradient, noise])))

@@ -126,6 +126,26 @@ variance of the gradient's noise, estimated in each minibatch from its observati
 schedule such as ``polynomial(h, a, b)``, or a dict with one for each parameter. "auto" finds it, as for `sgnht`. It
 needs an estimate of all of the noise: ``covariance="full"`` and `params` of one array.""",
     ),
+    "samadams.stepsize": (
+        "float, schedule or dict",
+        """The square of the time step where psi is 1: a number, a schedule such as ``polynomial(h, a, b)``, or a dict
+with one for each parameter, on the scale of `params`, or relative to the `preconditioner`.""",
+    ),
+    "samadams.alpha": (
+        "float or dict of str to float, default 0.1",
+        """The friction, between 0 and 1: the fraction of the momentum that is lost in a step of psi = 1. One number
+for all parameters or a dict with one for each.""",
+    ),
+    "samadams.beta": ("float, default 0.9", """The weight of the old zeta in its moving average, from 0 to below 1."""),
+    "m": ("float, default 0.1", """The smallest psi, at most 1."""),
+    "M": ("float, default 10.0", """The largest psi, at least 1. If m M = 1, psi is 1 where zeta is 1."""),
+    "r": ("float, default 0.25", """The power of zeta, positive: how strongly psi depends on it."""),
+    "s": ("float, default 2.0", """The power of the norm, positive."""),
+    "scale": (
+        "float, optional",
+        """The norm of the gradient at which zeta is 1. By default the geometric mean of the norms of all iterations so
+far.""",
+    ),
     "train.stepsize": (
         "float, schedule, or dict of str to either, default 1e-3",
         """Adam's learning rate, on the scale of `params`. A number is the largest: it falls to 0 as half a cosine. A

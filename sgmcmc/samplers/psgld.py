@@ -9,7 +9,7 @@ from sgmcmc.core.checks import require_count
 from sgmcmc.dynamics.psgld import psgld as psgld_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import POSITIVE, Rule
+from sgmcmc.samplers._checks import DECAY, POSITIVE
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
@@ -17,8 +17,6 @@ from sgmcmc.samplers._set_up import set_up
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers.estimators import Estimator
 from sgmcmc.samplers.subsampling import adaptive
-
-DECAY: Rule = (lambda beta: 0 <= beta < 1, "a number from 0 to below 1")
 
 
 @public

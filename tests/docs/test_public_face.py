@@ -51,9 +51,10 @@ FURTHER = {
     "ubu": {"alpha": 0.1},
     "badodab": {"a": 0.1},
     "psgld": {"beta": 0.99, "delta": 1e-5},
+    "samadams": {"alpha": 0.1},
 }
 for _name, _own in FURTHER.items():
-    _model = MODEL | ({"stepsize": REQUIRED} if _name in ("psgld", "ccadl") else {})
+    _model = MODEL | ({"stepsize": REQUIRED} if _name in ("psgld", "ccadl", "samadams") else {})
     POSITIONAL |= {_name: _model | COMMON | _own | RUN, f"{_name}Setup": _model | COMMON | _own | {"seed": None}}
 SAMPLERS = [name for name in POSITIONAL if "logLik" in POSITIONAL[name]]
 

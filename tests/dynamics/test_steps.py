@@ -16,13 +16,14 @@ from sgmcmc.dynamics.badodab import badodab
 from sgmcmc.dynamics.baoab import baoab
 from sgmcmc.dynamics.ccadl import ccadl
 from sgmcmc.dynamics.psgld import psgld
+from sgmcmc.dynamics.samadams import samadams
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.dynamics.ubu import ubu
 
 SHAPES = [(), (3,), (2, 3), (1, 2, 2)]
-EPS, ALPHA, A = 0.03, 0.2, 0.15
+EPS, ALPHA, A, NORM = 0.03, 0.2, 0.15, 2.5
 DIAGONAL, FULL = Covariance.DIAGONAL, Covariance.FULL
 ALL = {
     "sgld": sgld(),
@@ -33,6 +34,7 @@ ALL = {
     "baoab": baoab(ALPHA),
     "badodab": badodab(A),
     "ubu": ubu(ALPHA),
+    "samadams": samadams(ALPHA, 0.9, 0.1, 10.0, 0.25, 2.0, None),
     "psgld": psgld(50, 0.9, 1e-3, None),
     "sgd": descent.sgd(),
     "adam": descent.adam(),
@@ -53,7 +55,7 @@ def tensor(x):
 def make_step(dynamics, theta, memory, grad, noise, eps=EPS, covariance=None):
     """One step as the kernel makes it, with NumPy in and out; without a covariance given the gradient has no noise."""
     theta, memory = tensor(theta), {name: tensor(value) for name, value in memory.items()}
-    given = Given(tensor(eps), of_step(dynamics, tensor(noise)), tensor(grad))
+    given = Given(tensor(eps), of_step(dynamics, tensor(noise)), tensor(grad), norm=tensor(NORM))
     if dynamics.covariance:
         none = tf.zeros(Covariance(dynamics.covariance).shape(theta.shape), tf.float64)
         given = given._replace(covariance=none if covariance is None else tensor(covariance))
@@ -385,7 +387,8 @@ def test_types_are_kept(name, dtype):
     x = tf.ones([2, 3], dtype)
     eps, noise = tf.constant(EPS, dtype), of_step(ALL[name], x)
     memory = ALL[name].init(x, Given(eps, x))
-    theta, after = ALL[name].step(x, memory, Given(eps, noise, x, x if ALL[name].covariance else None))
+    given = Given(eps, noise, x, x if ALL[name].covariance else None, tf.constant(NORM, dtype))
+    theta, after = ALL[name].step(x, memory, given)
     assert theta.dtype == dtype and theta.shape == x.shape and set(after) == set(memory)
     for key in memory:
         assert after[key].dtype == memory[key].dtype == dtype and after[key].shape == memory[key].shape

@@ -18,6 +18,7 @@ from sgmcmc.core.schedules import polynomial
 from sgmcmc.core.types import Dynamics, Estimate, Gradient, Mode
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics import descent
+from sgmcmc.dynamics.samadams import samadams
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
@@ -167,6 +168,23 @@ def sgnht_chain(ref, theta):
         yield theta
 
 
+def samadams_chain(ref, theta, beta=0.8, m=0.1, M=10.0, r=0.25, s=2.0):
+    """The norm is that of all parameters together; each has its friction and its stepsize."""
+    p = {k: ref.noise(Purpose.INITIAL, k, 0) for k in theta}
+    zeta, psi, norms = 1.0, 1.0, []
+    for t in range(T):
+        g = ref.gradient(theta, t)
+        norms.append(np.sqrt(sum(np.sum(x**2) for x in g.values())))
+        zeta = beta * zeta + (1 - beta) * (norms[-1] / np.exp(np.mean(np.log(norms)))) ** s
+        before, psi = psi, m * (zeta**r + M) / (zeta**r + m)
+        for k in theta:
+            h, z, c = np.sqrt(eps_of(k, t)), ref.noise(Purpose.NOISE, k, t), (1 - ALPHA[k]) ** psi
+            kicked = p[k] + (before + psi) / 2 * h * g[k]
+            p[k] = c * kicked + np.sqrt(1 - c**2) * z
+            theta = theta | {k: theta[k] + psi * h / 2 * (kicked + p[k])}
+        yield theta
+
+
 def sgd_chain(ref, theta):
     for t in range(T):
         g = ref.gradient(theta, t)
@@ -191,6 +209,7 @@ CHAINS = {
     "sgld": (sgld_chain, {k: sgld() for k in SHAPES}),
     "sghmc": (sghmc_chain, {k: sghmc(ALPHA[k], L) for k in SHAPES}),
     "sgnht": (sgnht_chain, {k: sgnht(A[k]) for k in SHAPES}),
+    "samadams": (samadams_chain, {k: samadams(ALPHA[k], 0.8, 0.1, 10.0, 0.25, 2.0, None) for k in SHAPES}),
     "sgd": (sgd_chain, dict.fromkeys(SHAPES, descent.sgd())),
     "adam": (adam_chain, dict.fromkeys(SHAPES, descent.adam())),
 }
@@ -265,6 +284,7 @@ CROSSED = [
     ("sghmc", True, 1, "reshuffled"),
     ("sgnht", False, 2, "with replacement"),
     ("sgnht", True, 1, "without replacement"),
+    ("samadams", False, 2, "without replacement"),
     ("sgd", False, 2, "reshuffled"),
     ("sgd", True, 1, "without replacement"),
     ("adam", False, 2, "weighted"),
