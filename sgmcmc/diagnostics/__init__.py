@@ -1,5 +1,6 @@
 """Functions of finished draws: variance reduction, draws of parts combined, and distances from the posterior."""
 
+from sgmcmc.diagnostics.calibration import classScores
 from sgmcmc.diagnostics.combine import combine
 from sgmcmc.diagnostics.full_gradients import fullGradients
 from sgmcmc.diagnostics.gaussian import gaussianKL
@@ -11,6 +12,7 @@ from sgmcmc.diagnostics.zero_variance import ZeroVariance, zvControlVariates
 
 __all__ = [
     "ZeroVariance",
+    "classScores",
     "combine",
     "fullGradients",
     "gaussianKL",

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.core.checks import require_flag
-from sgmcmc.dataset.entry import first_non_finite, numeric
+from sgmcmc.dataset.entry import numeric
+from sgmcmc.diagnostics._labels import checked_labels, require_probabilities
 
 NAME = "logLoss"
-SUM_TOLERANCE = 1e-3  # the largest allowed distance of the sum over the classes from 1
 
 
 def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
@@ -72,8 +72,8 @@ def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
             f"of each; got shape {p.shape}."
         )
     p = p[None] if p.ndim == 1 else p
-    y = _labels(labels, p.shape[1], p.shape[2] if p.ndim == 3 else 2)
-    _require_probabilities(p)
+    y = checked_labels(NAME, labels, p.shape[1], p.shape[2] if p.ndim == 3 else 2)
+    require_probabilities(NAME, p, p.ndim == 3)
     if p.ndim == 3:
         happened = p[:, np.arange(len(y)), y].astype(np.float64)
     else:
@@ -82,32 +82,3 @@ def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
         if perDraw:
             return -np.log(happened).mean(axis=1)
         return float(-np.log(happened.mean(axis=0)).mean())
-
-
-def _labels(labels: Any, n: int, n_classes: int) -> np.ndarray:
-    array = numeric("labels", NAME, labels)
-    if array.shape != (n,):
-        raise ValueError(
-            f"labels of {NAME} must have the shape ({n},), one for each observation in probabilities; got shape "
-            f"{array.shape}."
-        )
-    allowed = (array >= 0) & (array < n_classes) & (array == np.floor(array))
-    if not allowed.all():
-        must = "0 or 1" if n_classes == 2 else f"the numbers of classes, 0 to {n_classes - 1}"
-        at = int(np.argmin(allowed))
-        raise ValueError(f"labels of {NAME} must be {must}; got {array[at]} at index {at}.")
-    return array.astype(np.int64)
-
-
-def _require_probabilities(p: np.ndarray) -> None:
-    if not np.isfinite(p).all():
-        raise ValueError(f"probabilities of {NAME} must be finite; got {first_non_finite(p)}.")
-    if p.min() < 0 or p.max() > 1:
-        raise ValueError(f"probabilities of {NAME} must lie in [0, 1]; got numbers from {p.min():g} to {p.max():g}.")
-    if p.ndim == 3:
-        sums = p.sum(axis=2, dtype=np.float64)
-        if np.abs(sums - 1).max() > SUM_TOLERANCE:
-            raise ValueError(
-                f"probabilities of {NAME} must add up to 1 over the classes, the last axis; got sums from "
-                f"{sums.min():g} to {sums.max():g}."
-            )

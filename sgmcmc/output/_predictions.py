@@ -9,16 +9,18 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import process
-from sgmcmc.core.checks import attempted, require_count
+from sgmcmc.core.checks import attempted, require_count, require_flag
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.elsewhere import is_on_disk
 from sgmcmc.dataset.entry import converted
 from sgmcmc.dataset.tables import with_levels
+from sgmcmc.output._diagnostics import diagnostics
 
 if TYPE_CHECKING:
     from sgmcmc.output.draws import Draws
 
+DIAGNOSTICS = ("ess_bulk", "r_hat")
 BLOCK = 2**22  # numbers in the draws and results of one block, and in the columns of one call of np.quantile
 
 
@@ -28,20 +30,23 @@ def predictions(
     dataset: Mapping[str, Any] | None,
     quantiles: Sequence[float],
     batch_size: int | None,
+    diagnosed: bool,
 ) -> dict[str, np.ndarray]:
     """The results described in `Draws.predict`."""
     if not draws or not len(draws.iterations):
         raise ValueError("predict needs draws; there are none.")
     process.use()
+    diagnosed = require_flag("diagnostics", "predict", diagnosed)
     names, of = _names(quantiles), _Function(function)
     entries = None if dataset is None else _entries(dataset, draws.settings)
     if batch_size is None:
-        return _of_rows(draws, of, () if entries is None else (_rows(entries, slice(None), draws.settings),), names)
+        given = () if entries is None else (_rows(entries, slice(None), draws.settings),)
+        return _of_rows(draws, of, given, names, diagnosed)
     batch_size = require_count("batchSize", "predict", batch_size, at_least=1)
     parts = []
     for start in range(0, n_rows := _length(entries), batch_size):
         rows = _rows(entries or {}, slice(start, min(start + batch_size, n_rows)), draws.settings)
-        part = _of_rows(draws, of, (rows,), names)
+        part = _of_rows(draws, of, (rows,), names, diagnosed)
         if part["mean"].shape[:1] != (n := min(batch_size, n_rows - start),):
             raise ValueError(
                 f"function of predict must return a row for each of the dataset if there is a batchSize; got shape "
@@ -51,7 +56,9 @@ def predictions(
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _of_rows(draws: Draws, function: _Function, given: tuple[Tree, ...], names: Mapping[str, float]) -> dict[str, Any]:
+def _of_rows(
+    draws: Draws, function: _Function, given: tuple[Tree, ...], names: Mapping[str, float], diagnosed: bool
+) -> dict[str, Any]:
     """The results for some rows of the dataset, which are in memory."""
     params = draws.groups["posterior"]  # [C, T, ...]; may be on disk
     specs = {name: tf.TensorSpec(array.shape[2:], tf.as_dtype(array.dtype)) for name, array in params.items()}
@@ -67,7 +74,7 @@ def _of_rows(draws: Draws, function: _Function, given: tuple[Tree, ...], names: 
                 name: tf.constant(np.asarray(array[chain, start : start + step])) for name, array in params.items()
             }
             values = of_block(block, *given).numpy()
-            if names:
+            if names or diagnosed:
                 kept.append(values)
             # Blocks are combined by their means, not by a difference of large sums, which would cancel.
             added, of_values = count + len(values), values.mean(axis=0, dtype=np.float64)
@@ -75,12 +82,17 @@ def _of_rows(draws: Draws, function: _Function, given: tuple[Tree, ...], names: 
             squares += ((values - of_values) ** 2).sum(axis=0) + shift**2 * count * len(values) / added
             mean, count = mean + shift * len(values) / added, added
     results = {"mean": mean, "sd": np.sqrt(squares / count)}
+    if not kept:
+        return results
+    every, wide = np.concatenate(kept).reshape(count, size), max(1, BLOCK // count)
+    parts = [every[:, at : at + wide] for at in range(0, size, wide)]
     if names:
-        every = np.concatenate(kept).reshape(count, size)
-        wide = max(1, BLOCK // count)
         levels = list(names.values())
-        parts = [np.quantile(every[:, at : at + wide], levels, axis=0) for at in range(0, size, wide)]
-        results |= dict(zip(names, np.concatenate(parts, axis=1).reshape(-1, *shape), strict=True))
+        found = np.concatenate([np.quantile(part, levels, axis=0) for part in parts], axis=1)
+        results |= dict(zip(names, found.reshape(-1, *shape), strict=True))
+    if diagnosed:
+        each = [diagnostics(part.T.reshape(-1, n_chains, n_draws).astype(np.float64), DIAGNOSTICS) for part in parts]
+        results |= {key: np.concatenate([one[key] for one in each]).reshape(shape) for key in DIAGNOSTICS}
     return results
 
 

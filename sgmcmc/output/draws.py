@@ -462,6 +462,7 @@ class Draws(dict[str, Any]):
         dataset: Mapping[str, Any] | None = None,
         quantiles: Sequence[float] = (0.05, 0.5, 0.95),
         batchSize: int | None = None,
+        diagnostics: bool = False,
     ) -> dict[str, np.ndarray]:
         """Mean, sd and quantiles over all draws of a function of the parameters.
 
@@ -484,12 +485,18 @@ class Draws(dict[str, Any]):
             How many rows of the dataset are taken at a time, so that memory is bounded
             for any number of rows. The function then returns a row for each. All draws
             are read for each batch; by default all rows are taken at once.
+        diagnostics : bool, default False
+            Whether to compute the effective sample size and R-hat of the results. They
+            tell whether chains agree on what they predict, where the parameters are not
+            identified, as in networks. Like quantiles, they need the results of all
+            draws in memory.
 
         Returns
         -------
         dict of numpy.ndarray
             "mean", "sd" and the quantiles as "5%", "50%", "95%", each with the shape of
-            the function's result. All chains count together.
+            the function's result. All chains count together. With `diagnostics`, also
+            "ess_bulk" and "r_hat" (NaN for a single chain).
 
         Raises
         ------
@@ -513,7 +520,7 @@ class Draws(dict[str, Any]):
         """
         from sgmcmc.output._predictions import predictions
 
-        return predictions(self, function, dataset, quantiles, batchSize)
+        return predictions(self, function, dataset, quantiles, batchSize, diagnostics)
 
     def ksd(self, scale: float | Mapping[str, Any] = 1.0) -> float:
         """The kernel Stein discrepancy of the draws, by their gradients.

@@ -72,6 +72,34 @@ class KerasNetwork(dict[str, Any]):
         """
         return self._loss.mean(self._weights.call(params, dataset))
 
+    def likelihoods(self, params: Mapping[str, Any], dataset: Mapping[str, Any]) -> tf.Tensor:
+        """The probability, or the density, of the target of each observation.
+
+        The log score of the predictive distribution is
+        ``numpy.log(out.predict(network.likelihoods, testset, quantiles=())["mean"]).mean()``.
+
+        Parameters
+        ----------
+        params : dict of str to tf.Tensor
+            One draw.
+        dataset : dict of str to tf.Tensor
+            Observations, with their targets.
+
+        Returns
+        -------
+        tf.Tensor
+            Of each observation, [n].
+
+        Raises
+        ------
+        ValueError
+            If the loss is a function of your own that returns a sum.
+        """
+        of_each = self["logLik"](params, dataset)
+        if of_each.shape.rank != 1:
+            raise ValueError("loss of fromKeras must return a term for each observation, for likelihoods; got a sum.")
+        return tf.exp(of_each)
+
     def setWeights(self, params: Mapping[str, Any]) -> None:
         """Give the model the weights of a draw.
 
@@ -183,7 +211,7 @@ def fromKeras(
     KerasNetwork
         A dict of `logLik`, `dataset`, `params`, `logPrior`, `transforms`, `temperature`,
         `integers` and `dtype`, for ``sgld(**network, ...)``, with the functions `outputs`,
-        `setWeights` and `initial`.
+        `likelihoods`, `setWeights` and `initial`.
 
     Raises
     ------

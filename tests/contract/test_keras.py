@@ -377,6 +377,17 @@ def test_trained_networks_are_starts():
 # --- predictions ---------------------------------------------------------------------------------------------------
 
 
+def test_likelihoods_are_those_of_the_targets():
+    arguments = fromKeras(network(), DATASET, "categorical")
+    out = sgld(**arguments, **RUN)
+    probabilities = out.predict(arguments.outputs, DATASET, quantiles=())["mean"]
+    found = out.predict(arguments.likelihoods, DATASET, quantiles=(), batchSize=50)["mean"]
+    np.testing.assert_allclose(found, probabilities[np.arange(120), CLASSES], rtol=1e-5)
+    total = fromKeras(network(), DATASET, lambda outputs, dataset: tf.reduce_sum(outputs))
+    with pytest.raises(ValueError, match="a term for each observation, for likelihoods; got a sum"):
+        total.likelihoods(total["params"], {"X": tf.constant(X)})
+
+
 @pytest.mark.parametrize("on_disk", [False, True], ids=["in memory", "on disk"])
 @pytest.mark.parametrize("size", [50, 1000])
 def test_predictions_in_batches_are_those_of_all_rows(size, on_disk, tmp_path):

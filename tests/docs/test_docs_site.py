@@ -66,7 +66,9 @@ def test_the_guide_on_usage_keeps_its_promises(tmp_path, monkeypatch):
 def test_the_page_on_models_keeps_its_promises():
     """Within 3 standard errors of the mean, and 10% of the sd."""
     namespace = {"__name__": "__main__"}
-    normal, table, joint, groups, network, ensemble, counts = python_blocks(read(DOCS / "guide" / "yourModel.md"))
+    normal, table, joint, groups, network, ensemble, scores, counts = python_blocks(
+        read(DOCS / "guide" / "yourModel.md")
+    )
     exec(normal, namespace)
     assert abs(namespace["out"]["sd"].mean() - namespace["dataset"]["x"].std()) < 0.003
     assert abs(namespace["out"]["sd"].std() / (2 / np.sqrt(2 * 10_000)) - 1) < 0.15
@@ -85,6 +87,8 @@ def test_the_page_on_models_keeps_its_promises():
     right = namespace["probabilities"].argmax(axis=1) == namespace["testset"]["y"]
     assert right.mean() > 0.96  # sd 0.8% over test images
     exec(ensemble, namespace)
+    exec(scores, namespace)
+    assert namespace["predicted"]["r_hat"].shape == (297, 10)
     assert namespace["ensemble"].nChains == 5 and 1e-6 < namespace["found"] < 1e-2
     exec(counts, namespace)
     rate, shape = namespace["out"]["rate"], 1 + namespace["counts"]["count"].sum()

@@ -478,6 +478,16 @@ def test_predictions_of_parameters_alone_and_without_quantiles(few: sgmcmc.Draws
     np.testing.assert_allclose(predicted["mean"], (few["theta"] > 0.9).mean(axis=0), rtol=1e-6)
 
 
+def test_predictions_are_judged_as_parameters_are(chains: sgmcmc.Draws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the identity, in blocks of two columns."""
+    monkeypatch.setattr("sgmcmc.output._predictions.BLOCK", 2 * chains["theta"][..., 0].size)
+    predicted = chains.predict(lambda params: params["theta"], quantiles=(), diagnostics=True)
+    assert predicted.keys() == {"mean", "sd", "ess_bulk", "r_hat"}
+    table = chains.summary("theta")
+    for column in ("ess_bulk", "r_hat"):
+        np.testing.assert_allclose(predicted[column].ravel(), table[column], rtol=1e-6)
+
+
 def test_data_for_predictions_have_the_types_of_the_samplers_own() -> None:
     group = np.arange(60) % 3
     out = sgmcmc.sgld(
