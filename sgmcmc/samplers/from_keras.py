@@ -31,8 +31,8 @@ class KerasNetwork(dict[str, Any]):
     """The arguments of a sampler for a network, and functions of its weights.
 
     `fromKeras` makes it. It is the dict of `logLik`, `dataset`, `params`, `logPrior`,
-    `transforms`, `temperature`, `integers` and `dtype`, for ``sgld(**network, ...)``. The
-    names of `params` are paths such as "dense.kernel".
+    `transforms`, `integers` and `dtype`, for ``sgld(**network, ...)``, and of the
+    `temperature` if that is not 1. The names of `params` are paths such as "dense.kernel".
 
     Parameters
     ----------
@@ -209,8 +209,8 @@ def fromKeras(
     Returns
     -------
     KerasNetwork
-        A dict of `logLik`, `dataset`, `params`, `logPrior`, `transforms`, `temperature`,
-        `integers` and `dtype`, for ``sgld(**network, ...)``, with the functions `outputs`,
+        A dict of `logLik`, `dataset`, `params`, `logPrior`, `transforms`, `integers` and
+        `dtype`, and of the `temperature` if that is not 1, for ``sgld(**network, ...)``, with the functions `outputs`,
         `likelihoods`, `setWeights` and `initial`.
 
     Raises
@@ -284,10 +284,11 @@ def fromKeras(
         "params": weights.values() | what.params,
         "logPrior": prior if callable(prior) else _log_prior(prior, weights.values(), what),
         "transforms": what.transforms,
-        "temperature": require_number("temperature", NAME, temperature, POSITIVE),
         "integers": integers,
         "dtype": dtype,
     }
+    if (tempered := require_number("temperature", NAME, temperature, POSITIVE)) != 1:
+        arguments["temperature"] = tempered
     return KerasNetwork(arguments, weights, what)
 
 

@@ -15,6 +15,7 @@ from sgmcmc.core.warn import warn_user
 from sgmcmc.kernel.statistics import of_dynamics
 from sgmcmc.model import LogLik
 from sgmcmc.output.arviz import require_arviz
+from sgmcmc.output.summary import TIME
 from sgmcmc.run.checkpoint import Beginning
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.run.temperatures import BATCHES, KINETIC, Temperatures, temperatures
@@ -181,7 +182,10 @@ def checkTemperature(
 
 def _require_momentum(name: str, made: ProductSampler) -> None:
     for parameter, dynamics in made.dynamics.items():
-        if KINETIC not in of_dynamics(dynamics, made.start[parameter].shape, made.dtype):
+        recorded = of_dynamics(dynamics, made.start[parameter].shape, made.dtype)
+        if TIME in recorded:
+            raise ValueError(f"sampler of checkTemperature must have draws of equal weights; got {name}.")
+        if KINETIC not in recorded:
             raise ValueError(
                 "sampler of checkTemperature must have a momentum, whose kinetic temperature it records, as sghmc, "
                 f"sgnht, ccadl, baoab and badodab do; got {name}."
@@ -202,10 +206,11 @@ class _Search:
         """The largest that is right, without stepsizes of the user's."""
         tried = around_rule(self._sampler)
         found = self.among(tried)
+        too_large = found is None
         for _ in range(FURTHER):
-            if found is not None and found < tried[-1]:
+            if found is not None and (too_large or found < tried[-1]):
                 break
-            tried = _times(tried[-1], AROUND[5:]) if found is not None else _times(tried[0], AROUND[:4])
+            tried = _times(tried[0], AROUND[:4]) if too_large else _times(tried[-1], AROUND[5:])
             found = self.among(tried) or found
         return None if found is None else self.among(_times(found, BETWEEN)) or found
 

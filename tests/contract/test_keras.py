@@ -331,7 +331,7 @@ def test_a_prior_of_a_layer_is_that_of_its_weights():
 def test_the_temperature_is_that_of_the_sampler():
     cold = fromKeras(network(), DATASET, "categorical", temperature=0.25)
     out = sgld(**cold, **RUN)
-    exact = sgld(**{**fromKeras(network(), DATASET, "categorical"), "temperature": 0.25}, **RUN)
+    exact = sgld(**fromKeras(network(), DATASET, "categorical"), temperature=0.25, **RUN)
     np.testing.assert_array_equal(out["dense.kernel"], exact["dense.kernel"])
     with pytest.raises(ValueError, match="temperature of fromKeras must be a positive number; got 0"):
         fromKeras(network(), DATASET, "categorical", temperature=0)
