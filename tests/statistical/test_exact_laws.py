@@ -24,7 +24,6 @@ from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.saga import saga
 from sgmcmc.gradients.svrg import svrg
 from sgmcmc.minibatch.reshuffled import reshuffled
-from sgmcmc.minibatch.symmetric import symmetric
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.model import Model, Returns
@@ -344,22 +343,6 @@ def test_sgld_reshuffled(size):
     reject("law of the posterior", epoch_scores(theta, np.full(R, 1 / NORMAL.a)))
     theta = theta_run(sgld(), without_replacement(N, size), EPS, variances[0], iterations=30 * R, thin=1)["theta"]
     reject("sgld, independent minibatches", epoch_scores(theta, variances))
-
-
-def test_sgld_with_symmetric_minibatches():
-    """The same law, of a cycle of 2R minibatches: those of a permutation forwards, then backwards."""
-    size = 9
-    R = N // size
-    places = [*range(R), *reversed(range(R))]
-    noise = NORMAL.noise_of_an_epoch(size)
-    variances = sgld_variances_over_an_epoch(EPS, NORMAL.a, noise[np.ix_(places, places)])
-    theta = theta_run(sgld(), symmetric(N, size), EPS, variances[0], iterations=30 * R, thin=1)["theta"]
-    accept("sgld, symmetric", epoch_scores(theta, variances))
-    of_reshuffled = np.tile(sgld_variances_over_an_epoch(EPS, NORMAL.a, noise), 2)
-    reject("law of reshuffled minibatches", epoch_scores(theta, of_reshuffled))
-    again = [*range(R), *range(R)]  # twice forwards
-    twice = sgld_variances_over_an_epoch(EPS, NORMAL.a, noise[np.ix_(again, again)])
-    reject("law of a permutation twice forwards", epoch_scores(theta, twice))
 
 
 def test_innovations_of_sgld_reshuffled():

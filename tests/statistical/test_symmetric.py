@@ -1,4 +1,4 @@
-"""Symmetric minibatches on a posterior that is not normal: the order of the error that they leave."""
+"""Symmetric minibatches: the exact law on a normal posterior, and on another the order of the error that they leave."""
 
 from __future__ import annotations
 
@@ -6,8 +6,29 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc import Reducer, ubu
+from sgmcmc.dynamics.sgld import sgld
+from sgmcmc.minibatch.symmetric import symmetric
+from tests.statistical import test_exact_laws as exact
+from tests.statistical.laws import accept, reject, sgld_variances_over_an_epoch
 
 N, C, GAMMA = 20, 1000, 3.0
+
+
+def test_sgld_with_symmetric_minibatches():
+    """The law of `reshuffled`, of a cycle of 2R minibatches: those of a permutation forwards, then backwards."""
+    size = 9
+    R = exact.N // size
+    places = [*range(R), *reversed(range(R))]
+    noise = exact.NORMAL.noise_of_an_epoch(size)
+    variances = sgld_variances_over_an_epoch(exact.EPS, exact.NORMAL.a, noise[np.ix_(places, places)])
+    draws = exact.theta_run(sgld(), symmetric(exact.N, size), exact.EPS, variances[0], iterations=30 * R, thin=1)
+    theta = draws["theta"]
+    accept("sgld, symmetric", exact.epoch_scores(theta, variances))
+    of_reshuffled = np.tile(sgld_variances_over_an_epoch(exact.EPS, exact.NORMAL.a, noise), 2)
+    reject("law of reshuffled minibatches", exact.epoch_scores(theta, of_reshuffled))
+    again = [*range(R), *range(R)]  # twice forwards
+    twice = sgld_variances_over_an_epoch(exact.EPS, exact.NORMAL.a, noise[np.ix_(again, again)])
+    reject("law of a permutation twice forwards", exact.epoch_scores(theta, twice))
 
 
 def logistic() -> tuple[dict, float, float]:
