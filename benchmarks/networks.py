@@ -46,7 +46,7 @@ class Problem(NamedTuple):
         model = keras.Sequential([keras.Input([inputs]), keras.layers.Dense(100, "relu"), keras.layers.Dense(classes)])
         return fromKeras(model, dataset or self.dataset, "categorical", prior=1.0)
 
-    def halved(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def parted(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Nine tenths of the data, and the rest."""
         n = len(self.dataset["y"]) * 9 // 10
         return {k: x[:n] for k, x in self.dataset.items()}, {k: x[n:] for k, x in self.dataset.items()}
@@ -84,12 +84,9 @@ def trained(network: Any, problem: Problem, seed: int, members: int = 1, share: 
     )  # fmt: skip
 
 
-def fit(network: Any, problem: Problem, stepsize: None, seed: int) -> list[dict]:
-    return trained(network, problem, seed, 1, 1.0)
-
-
-def ensemble(network: Any, problem: Problem, stepsize: None, seed: int) -> list[dict]:
-    return trained(network, problem, seed, MEMBERS, 1.0)
+def fits(members: int) -> Callable:
+    """Networks that spend all gradients on their training."""
+    return lambda network, problem, stepsize, seed: trained(network, problem, seed, members, 1.0)
 
 
 def chains(sampler: Callable, members: int = 1, leaps: int = 1, **settings: Any) -> Callable:
@@ -107,7 +104,7 @@ def chains(sampler: Callable, members: int = 1, leaps: int = 1, **settings: Any)
     return run
 
 
-def cycles(network: Any, problem: Problem, stepsize: float, seed: int) -> Draws:
+def cycles(network: Any, problem: Problem, stepsize: float, seed: int) -> list[dict]:
     """SGLD from an untrained network; the draws are those at the ends of the cycles."""
     schedule = cyclical(stepsize, problem.gradients // CYCLES, explorationFraction=0.8)
     out = sgld(
@@ -119,8 +116,8 @@ def cycles(network: Any, problem: Problem, stepsize: float, seed: int) -> Draws:
 
 
 METHODS = {
-    "one fit by Adam": Method(fit),
-    "ensemble of five": Method(ensemble),
+    "one fit by Adam": Method(fits(1)),
+    "ensemble of five": Method(fits(MEMBERS)),
     "sghmc": Method(chains(sghmc, leaps=5), pilot=sghmc),
     "sghmc, five chains": Method(chains(sghmc, MEMBERS, leaps=5), pilot=sghmc),
     "ubu, symmetric minibatches": Method(chains(ubu, subsampling="symmetric"), pilot=ubu),
@@ -154,7 +151,7 @@ def stepsize_of(method: Method, problem: Problem, known: dict[Any, float]) -> fl
         return known[method.pilot]
     if method.guess is None:
         return None
-    part, rest = problem.halved()
+    part, rest = problem.parted()
     network, losses = problem.network(part), {}
     for factor in GRID:
         try:

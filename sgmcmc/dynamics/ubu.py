@@ -40,7 +40,7 @@ def ubu(alpha: float) -> Dynamics:
     G = -np.log1p(-alpha)  # noqa: N806
     reach, keep = -np.expm1(-G / 2) / G, np.exp(-G / 2)  # of half a step
     of_half = _noise_of_half(G)
-    of_step = _noise_of_step(of_half, reach, keep)
+    (a, _, _), (b, c, _), (d, e, f) = _noise_of_step(of_half, reach, keep).tolist()
 
     def init(theta: tf.Tensor, given: Given) -> Memory:
         # u/sqrt(eps), whose distribution does not change with eps
@@ -57,7 +57,6 @@ def ubu(alpha: float) -> Dynamics:
         h, (first, second, third) = tf.sqrt(given.eps), given.noise
         before = memory["unit_momentum"]
         u = before + h * given.gradient
-        (a, _, _), (b, c, _), (d, e, f) = of_step.tolist()
         return theta + h * (reach * u + a * first), {
             "unit_momentum": keep**2 * u + d * first + e * second + f * third,
             "ahead": h * (reach * keep * u + b * first + c * second),

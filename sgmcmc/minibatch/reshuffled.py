@@ -11,6 +11,8 @@ In a Gaussian model the error of SGLD's variance falls from h + R h to h + (R h)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from sgmcmc.core.random import Stream
@@ -18,17 +20,15 @@ from sgmcmc.core.types import Minibatch, Part, Tree
 
 
 def reshuffled(n_data: int, size: int) -> Minibatch:
-    per_epoch = n_data // size
+    return of_permutations(n_data, size, n_data // size, lambda number: number)
+
+
+def of_permutations(n_data: int, size: int, length: int, place: Callable[[tf.Tensor], tf.Tensor]) -> Minibatch:
+    """So many minibatches of one permutation after the other, the k-th of them (int32) that at `place(k)` in it."""
 
     def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, None]:
-        length = tf.constant(per_epoch, tf.uint32)
-        return of_permutation(stream, counters // length, tf.bitcast(counters % length, tf.int32), n_data, size)
+        every = tf.constant(length, tf.uint32)
+        begin = place(tf.bitcast(counters % every, tf.int32))[:, None] * size
+        return stream.permutation(counters // every, begin + tf.range(size)[None], n_data), None
 
     return Minibatch(size, draw, scale=n_data / size, without_replacement=True, simple=True, independent=False)
-
-
-def of_permutation(
-    stream: Stream, numbers: tf.Tensor, places: tf.Tensor, n_data: int, size: int
-) -> tuple[tf.Tensor, None]:
-    """The minibatches at these places, int32 [K], of the permutations with these numbers, uint32 [K]."""
-    return stream.permutation(numbers, places[:, None] * size + tf.range(size)[None], n_data), None

@@ -10,17 +10,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core.random import Stream
-from sgmcmc.core.types import Minibatch, Part, Tree
-from sgmcmc.minibatch.reshuffled import of_permutation
+from sgmcmc.core.types import Minibatch
+from sgmcmc.minibatch.reshuffled import of_permutations
 
 
 def symmetric(n_data: int, size: int) -> Minibatch:
-    per_epoch = n_data // size
-
-    def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, None]:
-        length = tf.constant(2 * per_epoch, tf.uint32)
-        place = tf.bitcast(counters % length, tf.int32)
-        return of_permutation(stream, counters // length, tf.minimum(place, 2 * per_epoch - 1 - place), n_data, size)
-
-    return Minibatch(size, draw, scale=n_data / size, without_replacement=True, simple=True, independent=False)
+    cycle = 2 * (n_data // size)
+    return of_permutations(n_data, size, cycle, lambda number: tf.minimum(number, cycle - 1 - number))

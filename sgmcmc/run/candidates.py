@@ -31,7 +31,7 @@ def with_stepsizes(
     They use the same observations, which is faster and favours none.
     """
     first = sampler.first_chain
-    common = replace(sampler, first_chain=0, starts=None, shared_minibatch=True)
+    common = replace(sampler, starts=None, shared_minibatch=True)
     chains = common.of_chains(range(first, first + len(stepsizes)))
     prepared = chains.prepared(beginning.found, beginning.mode, monitored)
     of_each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(chains.start)], chains.dtype)  # [P, C]

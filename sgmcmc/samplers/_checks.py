@@ -24,9 +24,14 @@ Rule = tuple[Callable[[float], bool], str]
 POSITIVE: Rule = (lambda x: x > 0, "a positive number")
 STEPSIZE: Rule = (lambda eps: eps > 0, "a positive number or a schedule such as polynomial(h, a, b)")
 FRICTION: Rule = (lambda alpha: 0 < alpha <= 1, "a number in (0, 1]")
-PARTIAL_FRICTION: Rule = (lambda alpha: 0 < alpha < 1, "a number between 0 and 1")
+FRACTION: Rule = (lambda x: 0 < x < 1, "a number between 0 and 1")
 DECAY: Rule = (lambda beta: 0 <= beta < 1, "a number from 0 to below 1")
 DIFFUSION: Rule = (lambda a: 0 < a < 0.5, "a positive number below 0.5, since chains have no equilibrium from 0.5 on")
+
+
+def is_list(value: Any) -> bool:
+    """Whether `starts` has an entry for each chain."""
+    return isinstance(value, list | tuple)
 
 
 def is_auto(value: Any) -> bool:

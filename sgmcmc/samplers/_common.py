@@ -17,7 +17,7 @@ from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.entry import described, first_non_finite, numeric
 from sgmcmc.run.sampler import settings_of_chains
-from sgmcmc.samplers._checks import STEPSIZE, checked_chains, require_float_type, require_seed
+from sgmcmc.samplers._checks import STEPSIZE, checked_chains, is_list, require_float_type, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._each import Each
 from sgmcmc.samplers._minibatch import Minibatches, checked_minibatches, minibatches_within
@@ -126,7 +126,7 @@ class CommonChoices:
     @property
     def asked_chains(self) -> int | range | None:
         """`nChains`, or for None as many as there are in a list of `starts`."""
-        if self.nChains is not None or not _is_list(self.starts):
+        if self.nChains is not None or not is_list(self.starts):
             return self.nChains
         if not self.starts:
             raise self.refuse("starts", "have at least one entry", self.starts)
@@ -162,7 +162,7 @@ class CommonChoices:
             return None
         if self.n_chains is None:
             raise self.refuse("starts", "come with nChains", "nChains=None")
-        if _is_list(self.starts):
+        if is_list(self.starts):
             return self._stacked(self.starts)
         if not isinstance(self.starts, Mapping):
             must = "None, a standard deviation, a list of params, or a dict of arrays with nChains on the first axis"
@@ -262,7 +262,3 @@ def _value_at(schedule: Schedule, iteration: tf.Tensor) -> float | None:
         return float(schedule(iteration))
     except Exception:  # such as a table that is shorter
         return None
-
-
-def _is_list(starts: Any) -> bool:
-    return isinstance(starts, list | tuple)

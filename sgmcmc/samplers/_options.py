@@ -15,7 +15,7 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from sgmcmc.core.executors import Executor
 from sgmcmc.core.types import Reducer
-from sgmcmc.samplers._checks import is_auto
+from sgmcmc.samplers._checks import is_auto, is_list
 from sgmcmc.samplers._compared import Comparison
 from sgmcmc.samplers._length import N_CHAINS
 from sgmcmc.samplers._texts import completed
@@ -121,7 +121,7 @@ def of_run(options: Mapping[str, Any]) -> RunOptions:
 def one_call(setup: Callable, options: Mapping[str, Any], **arguments: Any) -> Any:
     """A whole run of the sampler that a Setup function makes, from the arguments of the one-call function."""
     given = {**arguments, **options}
-    if is_auto(given["nIters"]) and given["nChains"] is None and not isinstance(given["starts"], list | tuple):
+    if is_auto(given["nIters"]) and given["nChains"] is None and not is_list(given["starts"]):
         given["nChains"] = N_CHAINS
     chosen = {name: given[name] for name in inspect.signature(setup).parameters}
     draws = setup(**chosen).run(given["nIters"], given["verbose"], **of_run(given))

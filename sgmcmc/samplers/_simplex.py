@@ -15,6 +15,7 @@ from sgmcmc.core.checksum import checksum
 from sgmcmc.dataset.entry import described, numeric
 from sgmcmc.kernel.simplex import Counts
 from sgmcmc.run.simplex import SimplexSampler
+from sgmcmc.samplers._checks import is_list
 from sgmcmc.samplers._common import CommonChoices
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._suff_stats import SuffStats
@@ -76,7 +77,7 @@ class SimplexChoices(CommonChoices):
     @cached_property
     def chain_starts(self) -> dict[str, np.ndarray] | None:
         """`starts`, checked: only positions are allowed."""
-        if self.starts is not None and not isinstance(self.starts, Mapping | list | tuple):
+        if self.starts is not None and not isinstance(self.starts, Mapping) and not is_list(self.starts):
             must = "be None, a list of params, or a dict of arrays with nChains on the first axis"
             raise self.refuse("starts", must, described(self.starts))
         starts = super().chain_starts

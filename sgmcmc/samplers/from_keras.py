@@ -210,8 +210,8 @@ def fromKeras(
     -------
     KerasNetwork
         A dict of `logLik`, `dataset`, `params`, `logPrior`, `transforms`, `integers` and
-        `dtype`, and of the `temperature` if that is not 1, for ``sgld(**network, ...)``, with the functions `outputs`,
-        `likelihoods`, `setWeights` and `initial`.
+        `dtype`, and of the `temperature` if that is not 1, for ``sgld(**network, ...)``,
+        with the functions `outputs`, `likelihoods`, `setWeights` and `initial`.
 
     Raises
     ------
@@ -324,15 +324,14 @@ def _log_prior(prior: Any, weights: Mapping[str, np.ndarray], loss: Loss) -> Cal
 
 def _of_each(prior: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The priors by the names of parameters; one for a layer is that of all its weights without one of their own."""
-    of_layers = {
-        name: value
-        for layer, value in prior.items()
-        for name in known
-        if layer not in known and name.startswith(f"{layer}.")
-    }
-    layers = {".".join(parts[:k]) for name in known for parts in [name.split(".")] for k in range(1, len(parts))}
+    layers: dict[str, list[str]] = {}
+    for name in known:
+        *path, _ = name.split(".")
+        for k in range(len(path)):
+            layers.setdefault(".".join(path[: k + 1]), []).append(name)
     if unknown := sorted(str(key) for key in prior if key not in {*known, *layers}):
         raise ValueError(f"prior of {NAME} must be for some of {sorted({*known, *layers})}; got {unknown}.")
+    of_layers = {name: value for key, value in prior.items() if key not in known for name in layers[key]}
     return of_layers | {name: value for name, value in prior.items() if name in known}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from sgmcmc.dynamics.samadams import samadams as samadams_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import DECAY, PARTIAL_FRICTION, POSITIVE, Rule
+from sgmcmc.samplers._checks import DECAY, FRACTION, POSITIVE, Rule
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
@@ -93,7 +93,7 @@ def samadamsSetup(
         "samadams", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
     number = choices.each.number
-    frictions = choices.each.numbers("alpha", alpha, PARTIAL_FRICTION)
+    frictions = choices.each.numbers("alpha", alpha, FRACTION)
     beta, m, M = number("beta", beta, DECAY), number("m", m, LEAST), number("M", M, MOST)
     r, s = number("r", r, POSITIVE), number("s", s, POSITIVE)
     scale = None if scale is None else number("scale", scale, POSITIVE)

@@ -28,7 +28,7 @@ from sgmcmc.samplers._candidates import (
     require_known,
     require_no_memory,
 )
-from sgmcmc.samplers._checks import require_number
+from sgmcmc.samplers._checks import FRACTION, require_number
 from sgmcmc.samplers._common import PerParameter
 from sgmcmc.samplers._of_samplers import setup_of
 
@@ -39,7 +39,6 @@ FEWEST = 4 * (BATCHES + 1)  # iterations, so that each batch of the second half 
 FURTHER = 3  # times that stepsizes beyond the first ones are tried
 CLEARLY = 3  # Monte Carlo standard errors
 BETWEEN = 10.0 ** (np.arange(1, 5) / 10)  # four stepsizes between two that differ by the root of ten
-SHARE: tuple[Callable[[float], bool], str] = (lambda x: 0 < x < 1, "a number between 0 and 1")
 
 
 def checkTemperature(
@@ -163,14 +162,14 @@ def checkTemperature(
     require_arviz("checkTemperature")
     setup = setup_of("checkTemperature", sampler)
     require_known("checkTemperature", setup, sampler.__name__, arguments, "nIters")
-    allowed = require_number("tolerance", "checkTemperature", tolerance, SHARE)
+    allowed = require_number("tolerance", "checkTemperature", tolerance, FRACTION)
     length = require_count("nIters", "checkTemperature", nIters, FEWEST, ", so that there are enough draws to average")
     show = require_flag("verbose", "checkTemperature", verbose)
     tried = None if stepsize is None else listed_stepsizes("checkTemperature", stepsize)
     made = setup(logLik, dataset, params, UNKNOWN if tried is None else tried[0], seed=seed, **arguments)._sampler
     require_no_memory("checkTemperature", made)
     _require_momentum(sampler.__name__, made)
-    search = _Search(made, Beginning.of({}, made.prepare(show)), allowed, length, show)
+    search = _Search(made, Beginning({}, *made.find(show)), allowed, length, show)
     found = search.found() if tried is None else search.among(tried)
     if found is None:
         warn_user(

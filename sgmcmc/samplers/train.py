@@ -84,6 +84,5 @@ def train(
     )
     last: RunOptions = {**RUN_DEFAULTS, "thin": length}
     out = set_up(choices, adam(), None).run(length, verbose, **last)
-    if out.nChains is None:
-        return [{name: x[-1] for name, x in out.items()}]
-    return [{name: x[c, -1] for name, x in out.items()} for c in range(len(choices.chains))]
+    ends = out.groups["posterior"]  # [C, 1, ...]
+    return [{name: ends[name][c, -1] for name in out} for c in range(len(choices.chains))]

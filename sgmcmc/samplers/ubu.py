@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from sgmcmc.dynamics.ubu import ubu as ubu_dynamics
 from sgmcmc.model import LogLik, LogPrior
 from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import PARTIAL_FRICTION
+from sgmcmc.samplers._checks import FRACTION
 from sgmcmc.samplers._choices import Choices
 from sgmcmc.samplers._common import PerParameter, Stepsize
 from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
@@ -79,6 +79,6 @@ def ubuSetup(
     choices = Choices(
         "ubu", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
-    frictions = choices.each.numbers("alpha", alpha, PARTIAL_FRICTION)
+    frictions = choices.each.numbers("alpha", alpha, FRACTION)
     dynamics = {name: ubu_dynamics(friction) for name, friction in frictions.items()}
     return set_up(choices, dynamics, gradient, {"alpha": frictions})

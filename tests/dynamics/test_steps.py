@@ -21,6 +21,7 @@ from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.dynamics.ubu import ubu
+from tests.statistical.laws import half_of_ubu
 
 SHAPES = [(), (3,), (2, 3), (1, 2, 2)]
 EPS, ALPHA, A, NORM = 0.03, 0.2, 0.15, 2.5
@@ -202,18 +203,10 @@ def test_baoab_is_its_five_parts(arrays):
     close(with_all_friction[0], theta + EPS / 2 * gradients[0] + h * (noises[2] + gradients[1]) / 2)
 
 
-def half_of_ubu(gamma_h):
-    """U over half a step, of (theta, v): its matrix, and the covariance of its noise in closed form, with h = 1."""
-    eta, t = np.exp(-gamma_h / 2), 0.5
-    of_theta = 2 / gamma_h * (t - 2 * (1 - eta) / gamma_h + (1 - eta**2) / (2 * gamma_h))
-    both = (1 - eta) ** 2 / gamma_h
-    return np.array([[1, (1 - eta) / gamma_h], [0, eta]]), np.array([[of_theta, both], [both, 1 - eta**2]])
-
-
 def test_ubu_is_its_three_parts(arrays):
     """Without noise, over two iterations, in the paper's variables: U B U, U B U. The first begins at its B."""
     theta, v, _, _ = arrays
-    h, (U, _) = np.sqrt(EPS), half_of_ubu(-np.log(1 - ALPHA))
+    h, U = np.sqrt(EPS), half_of_ubu(EPS, ALPHA).A
     gradients = np.random.default_rng(6).normal(size=(2, *theta.shape))
     memory = {"unit_momentum": v, "ahead": np.zeros(theta.shape), "kinetic_temperature": 1.0}
     state, x, zero = (theta, memory), theta, 0 * theta
@@ -238,7 +231,7 @@ def test_the_noise_of_ubu_is_that_of_two_half_steps(alpha):
         given = Given(tensor(1.0), tuple(tensor(x) for x in unit), tensor(0.0))
         draw, after = ubu(alpha).step(tensor(0.0), memory, given)
         response.append([draw, draw + after["ahead"], after["unit_momentum"]])
-    U, noise = half_of_ubu(-np.log1p(-alpha))
+    U, noise = half_of_ubu(1.0, alpha)
     first = np.array([[1, 0], U[0], U[1]])  # what the noise of the first half step does to the three
     second = np.array([[0, 0], [1, 0], [0, 1]])
     expected = first @ noise @ first.T + second @ noise @ second.T

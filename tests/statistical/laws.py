@@ -223,6 +223,14 @@ def sghmc_iteration(eps: float, a: float, V: float, alpha: float, L: int) -> Lin
     return momentum_refresh(eps).then(sghmc_leap(eps, a, V, alpha).repeated(L))
 
 
+def half_of_ubu(eps: float, alpha: float) -> Linear:
+    """The motion U of UBU over half a step in closed form."""
+    G, eta = -np.log(1 - alpha), np.sqrt(1 - alpha)
+    of_theta = 2 / G * (0.5 - 2 * (1 - eta) / G + (1 - eta**2) / (2 * G))
+    both = (1 - eta) ** 2 / G
+    return Linear(np.array([[1, (1 - eta) / G], [0, eta]]), eps * np.array([[of_theta, both], [both, 1 - eta**2]]))
+
+
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
@@ -329,7 +337,8 @@ def scaled_noise(dynamics: Dynamics, factor: float) -> Dynamics:
     """The same with the injected noise scaled."""
 
     def step(theta: tf.Tensor, memory: Memory, given: Given) -> tuple[tf.Tensor, Memory]:
-        return dynamics.step(theta, memory, given._replace(noise=factor * given.noise))
+        scaled = tf.nest.map_structure(lambda z: factor * z, given.noise)  # of one noise or of several
+        return dynamics.step(theta, memory, given._replace(noise=scaled))
 
     return dynamics._replace(step=step)
 

@@ -31,6 +31,7 @@ from tests.statistical.laws import (
     accept,
     begun,
     chains,
+    half_of_ubu,
     moments_z,
     reject,
     scaled_noise,
@@ -107,14 +108,6 @@ def test_baoab_is_exact_on_a_gaussian_whatever_the_stepsize():
 # --- UBU --------------------------------------------------------------------------------------------------------------
 
 
-def half_of_ubu(eps: float, alpha: float) -> Linear:
-    """U over half a step in closed form, of (theta - mean, u)."""
-    G, eta = -np.log(1 - alpha), np.sqrt(1 - alpha)
-    of_theta = 2 / G * (0.5 - 2 * (1 - eta) / G + (1 - eta**2) / (2 * G))
-    both = (1 - eta) ** 2 / G
-    return Linear(np.array([[1, (1 - eta) / G], [0, eta]]), eps * np.array([[of_theta, both], [both, 1 - eta**2]]))
-
-
 def kick(eps: float, noise: float) -> Linear:
     return Linear(np.array([[1, 0], [-eps * NORMAL.a, 1]]), np.diag([0, eps**2 * noise]))
 
@@ -131,13 +124,6 @@ def theta_of_ubu(dynamics, minibatch, eps, variance, iterations=400, thin=5, cen
     return {"theta": theta[len(theta) // 4 :]}
 
 
-def several_scaled(dynamics, factor):
-    def step(theta, memory, given):
-        return dynamics.step(theta, memory, given._replace(noise=tuple(factor * z for z in given.noise)))
-
-    return dynamics._replace(step=step)
-
-
 @pytest.mark.parametrize("alpha", [0.1, 0.6])
 def test_ubu(alpha):
     """The variance without noise of the gradients is 8% too small here; with it, up to 4 times as large."""
@@ -146,7 +132,7 @@ def test_ubu(alpha):
     draws = theta_of_ubu(ubu(alpha), WITH, eps, covariance)
     accept(f"ubu, alpha = {alpha}", moments_z(draws, mean, covariance))
     reject("law without noise of the gradients", moments_z(draws, mean, without))
-    wrong = theta_of_ubu(several_scaled(ubu(alpha), np.sqrt(2)), WITH, eps, covariance)
+    wrong = theta_of_ubu(scaled_noise(ubu(alpha), np.sqrt(2)), WITH, eps, covariance)
     reject("noise * sqrt(2)", moments_z(wrong, mean, covariance))
     draws = theta_of_ubu(ubu(alpha), WITH, eps, without, centre=NORMAL.mean)
     accept("ubu, exact gradients", moments_z(draws, mean, without))
