@@ -18,18 +18,18 @@ from sgmcmc.core import process
 from sgmcmc.core.fingerprint import fingerprint
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.warn import warn_user
-from sgmcmc.core.xla import runtime, without_graph
+from sgmcmc.core.xla import is_slower, runtime, without_graph
 
 Program = Callable[..., list[tf.Tensor]]
 
-_programs: dict[str, Any] = {}  # by fingerprint: what XLA has compiled
+_programs: dict[str, Any] = {}  # by fingerprint: what XLA has compiled, or runs faster without it
 
 
 class Compiled:
     """`function` of a fixed number of tensors, traced and compiled on first call.
 
     If XLA cannot compile an operation, the plain TensorFlow graph runs instead, after
-    one warning.
+    one warning; without one if XLA's program would be much slower.
 
     Parameters
     ----------
@@ -76,13 +76,16 @@ class Compiled:
         return results
 
     def traced(self, tensors: Sequence[Any], jit_compile: bool) -> Program:
-        """A program for tensors like these, to be compiled by XLA or run as a graph."""
+        """A program for tensors like these, to be compiled by XLA unless that is slower, or run as a graph."""
         specs = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
         concrete = trace(self._function, *specs, jit_compile=jit_compile)
         captured = list(concrete.captured_inputs)
         called = runtime(concrete)
         if jit_compile:
-            called = _programs.setdefault(fingerprint(concrete.graph), without_graph(called))
+            key = fingerprint(concrete.graph)
+            if key not in _programs and is_slower(concrete.graph):
+                called = runtime(trace(self._function, *specs))
+            called = _programs.setdefault(key, without_graph(called))
 
         def program(*tensors: tf.Tensor) -> list[tf.Tensor]:
             return called.call_flat(*tensors, *captured)

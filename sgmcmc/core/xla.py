@@ -12,6 +12,20 @@ import tensorflow as tf
 
 from sgmcmc.core.types import Tree
 
+CONVOLUTIONS = ("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
+
+
+def is_slower(graph: Any) -> bool:
+    """Whether XLA makes a slower program of a graph than TensorFlow runs by itself, on a CPU.
+
+    A convolution takes it two to three times as long as TensorFlow, and 10 to 20 times in a loop.
+    """
+    if tf.config.list_logical_devices("GPU"):
+        return False
+    definition = graph.as_graph_def()
+    functions = [function.node_def for function in definition.library.function]
+    return any(node.op in CONVOLUTIONS for nodes in (definition.node, *functions) for node in nodes)
+
 
 def runtime(concrete: Any) -> Any:
     """The function of flat lists of tensors behind a traced one, by `call_flat`.

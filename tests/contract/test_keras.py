@@ -14,6 +14,7 @@ from tensorflow_probability import distributions as tfd
 
 import sgmcmc
 from sgmcmc import fromKeras, sgld, train
+from sgmcmc.core import compiled, xla
 
 L = keras.layers
 RNG = np.random.default_rng(0)
@@ -375,6 +376,51 @@ def test_trained_networks_are_starts():
 
 
 # --- predictions ---------------------------------------------------------------------------------------------------
+
+
+IMAGES = RNG.normal(size=(60, 6, 6, 1)).astype(np.float32)
+
+
+def convolutional():
+    keras.utils.set_random_seed(1)
+    layers = [L.Conv2D(3, 3, activation="relu"), L.MaxPooling2D(2), L.Flatten(), L.Dense(3)]
+    return fromKeras(
+        keras.Sequential([keras.Input([6, 6, 1]), *layers]), {"X": IMAGES, "y": CLASSES[:60]}, "categorical"
+    )
+
+
+@pytest.mark.parametrize("n_chains", [None, 2])
+def test_convolutions_are_computed_without_xla(n_chains, monkeypatch):
+    """All else is as with it: the same draws but for rounding, and the same bits step by step and from a store."""
+    arguments, plain = convolutional(), []
+    run = {**RUN, "nChains": n_chains}
+
+    def choice(graph):
+        plain.append(xla.is_slower(graph))
+        return plain[-1]
+
+    monkeypatch.setattr(compiled, "is_slower", choice)
+    out = sgld(**arguments, **run)
+    assert sum(plain) == 1  # the loop; what draws the minibatches and the noise is compiled
+    sampler = sgmcmc.sgldSetup(**arguments, **{k: v for k, v in run.items() if k not in ("nIters", "verbose")})
+    sess = sgmcmc.initSess(sampler, verbose=False)
+    for _ in range(4):
+        sgmcmc.sgmcmcStep(sampler, sess, nSteps=3)
+    monkeypatch.setattr(compiled, "_programs", {})
+    monkeypatch.setattr(compiled, "is_slower", lambda graph: False)
+    with_xla = sgld(**arguments, **run)
+    for name, theta in sgmcmc.getParams(sampler, sess).items():
+        np.testing.assert_array_equal(out[name].take(-1, axis=0 if n_chains is None else 1), theta)
+        np.testing.assert_allclose(out[name], with_xla[name], rtol=1e-3, atol=1e-5)
+
+
+def test_an_interrupted_run_of_a_convolution_goes_on_with_the_same_bits(tmp_path):
+    arguments, path = convolutional(), tmp_path / "draws.zarr"
+    whole = sgld(**arguments, **RUN)
+    sgld(**arguments, **{**RUN, "nIters": 5}, storage=str(path))
+    resumed = sgld(**arguments, **RUN, storage=str(path), resume=True)
+    for name in whole:
+        np.testing.assert_array_equal(whole[name], resumed[name])
 
 
 def test_likelihoods_are_those_of_the_targets():

@@ -128,3 +128,19 @@ def test_the_high_word_of_a_product_leaves_its_neighbours_alone(width: int, jit_
     found = tf.function(rows, jit_compile=jit_compile)(tf.constant(x)).numpy()
     exact = [[int(value) * factor >> 32 for value in row] for row in x]
     np.testing.assert_array_equal(found, [*exact, [7] * width])
+
+
+@pytest.mark.parametrize("convolves", [True, False])
+def test_a_convolution_is_found_in_a_loop(convolves: bool) -> None:
+    """The times themselves are compared in benchmarks/keras_step.py."""
+
+    def smoothed(image: tf.Tensor, filters: tf.Tensor) -> tf.Tensor:
+        if convolves:
+            return tf.nn.conv2d(image, filters, 1, "SAME")
+        return tf.einsum("bijk,xykl->bijl", image, filters)
+
+    def loop(image: tf.Tensor, filters: tf.Tensor) -> list[tf.Tensor]:
+        return tf.while_loop(lambda k, x: k < 3, lambda k, x: (k + 1, smoothed(x, filters)), (0, image))
+
+    traced = trace(loop, tf.TensorSpec([2, 5, 5, 3]), tf.TensorSpec([3, 3, 3, 3]), jit_compile=True)
+    assert xla.is_slower(traced.graph) == convolves
