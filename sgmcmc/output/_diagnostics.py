@@ -20,7 +20,8 @@ NAMES = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
 def diagnostics(x: np.ndarray, names: Sequence[str] = NAMES) -> dict[str, np.ndarray]:
     """These diagnostics, each [D].
 
-    NaN for fewer than SHORTEST draws, and for numbers that are NaN or infinite; R-hat for a single chain.
+    NaN for fewer than SHORTEST draws, and for numbers that are NaN or infinite; R-hat for a single chain, and where all
+    draws are equal.
     """
     require_arviz("summary")
     from arviz_stats.base import array_stats
@@ -37,8 +38,9 @@ def diagnostics(x: np.ndarray, names: Sequence[str] = NAMES) -> dict[str, np.nda
         "ess_tail": lambda: array_stats.ess(x, method="tail", prob=TAILS, **AXES),
         "r_hat": lambda: array_stats.rhat(x, method="rank", **AXES) if x.shape[1] > 1 else np.nan,
     }
-    for name in names:
-        found[name][finite] = of[name]()
+    with np.errstate(invalid="ignore"):
+        for name in names:
+            found[name][finite] = of[name]()
     return found
 
 

@@ -496,7 +496,8 @@ class Draws(dict[str, Any]):
         dict of numpy.ndarray
             "mean", "sd" and the quantiles as "5%", "50%", "95%", each with the shape of
             the function's result. All chains count together. With `diagnostics`, also
-            "ess_bulk" and "r_hat" (NaN for a single chain).
+            "ess_bulk" and "r_hat" (NaN for a single chain, and where all draws are
+            equal, such as probabilities of 1).
 
         Raises
         ------

@@ -149,12 +149,20 @@ def scales(found):
     assert found["wrong"] < 0.12 and found["loss"] < 0.25  # chance has 0.66
 
 
+def keras_network(found):
+    scores = found["scores"]["log_loss"]
+    assert scores["posterior, four chains of ubu"] < 0.13  # chance has 0.66
+    assert scores["one network, 100 epochs"] > scores["ensemble of five, 100 epochs"]
+    assert 5e-6 < found["stepsize"] < 5e-4
+
+
 CHECKS = {
     "gettingStarted": getting_started,
     "intervals": intervals,
     "mvGauss": mv_gauss,
     "gaussMixture": gauss_mixture,
     "logisticRegression": logistic_regression,
+    "kerasNetwork": keras_network,
     "nn": nn,
     "portingFromR": porting_from_r,
     "tuning": tuning,

@@ -488,6 +488,16 @@ def test_predictions_are_judged_as_parameters_are(chains: sgmcmc.Draws, monkeypa
         np.testing.assert_allclose(predicted[column].ravel(), table[column], rtol=1e-6)
 
 
+def test_predictions_that_are_certain_have_no_r_hat_and_no_warning(chains: sgmcmc.Draws) -> None:
+    def certain(params: Tree) -> tf.Tensor:
+        return tf.stack([1.0 + 0.0 * tf.reduce_sum(params["theta"]), tf.reduce_sum(params["theta"])])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predicted = chains.predict(certain, quantiles=(), diagnostics=True)
+    np.testing.assert_array_equal(np.isnan(predicted["r_hat"]), [True, False])
+
+
 def test_data_for_predictions_have_the_types_of_the_samplers_own() -> None:
     group = np.arange(60) % 3
     out = sgmcmc.sgld(
