@@ -58,7 +58,7 @@ def mnist(folder: Path) -> Problem:
         {"X": held[f"x_{part}"].reshape(-1, 784).astype(np.float32) / 255, "y": held[f"y_{part}"].astype(np.int32)}
         for part in ("train", "test")
     )
-    return Problem(data, test, 500, 30_000)
+    return Problem(data, test, 500, 10_000)
 
 
 def letter(folder: Path) -> Problem:
