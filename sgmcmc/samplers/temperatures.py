@@ -101,9 +101,10 @@ def checkTemperature(
         temperature, divided by what exact draws have, their Monte Carlo standard errors
         `kinetic_error` and `configurational_error`, and whether they are `right`. All
         are infinite if the chain diverged. ``table.attrs["stepsize"]`` is the largest
-        stepsize that is right for all parameters, as are all smaller ones that were
-        tried; None, with a warning, if there is none. ``table.attrs["seed"]`` is the
-        seed in use.
+        stepsize that is right for all parameters; None, with a warning, if there is
+        none. Errors grow with the stepsize, so a stepsize that is wrong below several
+        that are right, or right above several that are wrong, is taken for chance.
+        ``table.attrs["seed"]`` is the seed in use.
 
     Raises
     ------
@@ -214,7 +215,7 @@ class _Search:
         return None if found is None else self.among(_times(found, BETWEEN)) or found
 
     def among(self, stepsizes: Sequence[Any]) -> Any:
-        """The largest of these that is right, as are all smaller ones; None if there is none."""
+        """The largest of these that is right, but for chance; None if there is none."""
         each = [of_each("checkTemperature", self._sampler, eps) for eps in stepsizes]
         order = sorted(range(len(each)), key=lambda k: sum(np.log(list(each[k].values()))))
         seed = random.child_seed(self._sampler.seed + len(self._rows), Purpose.PILOT)
@@ -228,13 +229,13 @@ class _Search:
                 1 if self._sampler.leaps > 1 else 2,
                 progress.reached,
             )
-        found, right = None, True
+        right = []
         for k, of_chain in zip(order, of_chains, strict=True):
             rows = [self._row(stepsizes[k], name, one) for name, one in of_chain.items()]
             self._rows += rows
-            right = right and all(row["right"] for row in rows)
-            found = stepsizes[k] if right else found
-        return found
+            right.append(all(row["right"] for row in rows))
+        last = _last_right(right)
+        return None if last is None else stepsizes[order[last]]
 
     def table(self, found: Any) -> pd.DataFrame:
         """The table described in `checkTemperature`."""
@@ -258,6 +259,17 @@ class _Search:
             "configurational_error": found.configurational_error,
             "right": not (hot or wrong),
         }
+
+
+def _last_right(right: Sequence[bool]) -> int | None:
+    """The last before errors are too large, of stepsizes in ascending order.
+
+    Errors grow with the stepsize, so a wrong one below right ones, or a right one above wrong ones, is chance. The
+    smallest boundary with the fewest of them is taken.
+    """
+    exceptions = [right[:k].count(False) + right[k:].count(True) for k in range(len(right) + 1)]
+    boundary = exceptions.index(min(exceptions))
+    return boundary - 1 if boundary else None
 
 
 def _times(stepsize: float, factors: np.ndarray) -> list[float]:

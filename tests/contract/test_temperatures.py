@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sgmcmc import baoab, checkTemperature, controlVariates, saga, samadams, sghmc, sgld, sgnht
 from sgmcmc.dynamics.baoab import baoab as baoab_dynamics
+from sgmcmc.samplers import temperatures as module
 
 N, SIZE, P = 1000, 100, 400
 NOISE = N * N / SIZE * (1 - SIZE / N) * N / (N - 1)  # the variance of the gradient's noise in each element
@@ -69,6 +70,22 @@ def test_it_looks_further_than_its_first_stepsizes(start, monkeypatch):
     found = checkTemperature(baoab, **normal(), tolerance=0.2, nIters=1000, **QUIET).attrs["stepsize"]
     best = max(eps for eps in np.geomspace(1e-7, 1e-3, 2000) if max(exact(eps)) < 1.2)
     assert best / 2 < found < best * 1.5
+
+
+@pytest.mark.parametrize(
+    ("right", "last"),
+    [
+        ([True, True, False], 1),
+        ([False, False], None),
+        ([True, True], 1),
+        ([True, False, True, True, True, False, False], 4),
+        ([True, False, False, True, False], 0),
+        ([False, True], None),
+        ([True, False, True], 0),
+    ],
+)
+def test_single_exceptions_are_chance_and_in_doubt_the_smaller_stepsize_is_taken(right, last):
+    assert module._last_right(right) == last
 
 
 def test_a_chain_that_diverges_is_not_right():
