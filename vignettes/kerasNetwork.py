@@ -93,9 +93,9 @@ out = ubu(
     **posterior,
     stepsize=stepsize,
     starts=starts,
-    nIters=3_000 if SHORT else 120_000,
-    burnIn=1_000 if SHORT else 24_000,
-    thin=20 if SHORT else 60,
+    nIters=3_000 if SHORT else 60_000,
+    burnIn=1_000 if SHORT else 12_000,
+    thin=20 if SHORT else 30,
     **chain,
 )
 
