@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from harness import WORKERS, Worker, machine
-from networks import SCORES, SEEDS, letter, trained
+from networks import SCORES, SEEDS, letter, over_seeds, trained
 
 from sgmcmc import sgld
 from sgmcmc.diagnostics import classScores
@@ -33,9 +33,7 @@ def main() -> None:
 
     def ours(seed: int) -> tuple[np.ndarray, float]:
         begin = time.perf_counter()
-        out = sgld(
-            **network | {"params": start}, **chain, subsampling="withReplacement", seed=seed, verbose=False
-        )  # fmt: skip
+        out = sgld(**network | {"params": start}, **chain, subsampling="withReplacement", seed=seed, verbose=False)
         p = out.predict(network.outputs, problem.testset, quantiles=())["mean"]
         return p, time.perf_counter() - begin
 
@@ -59,8 +57,7 @@ def main() -> None:
                     seconds.setdefault(name, []).append(taken)
     print(f"| | {' | '.join(SCORES)} | seconds |\n|---|{'---:|' * (len(SCORES) + 1)}")
     for name, rows in scores.items():
-        cells = [f"{m:.4f} ± {s:.4f}" for m, s in zip(np.mean(rows, 0), np.std(rows, 0, ddof=1), strict=True)]
-        print(f"| {name} | {' | '.join(cells)} | {np.median(seconds[name]):.1f} |")
+        print(f"| {name} | {over_seeds(zip(*rows, strict=True))} | {np.median(seconds[name]):.1f} |")
 
 
 if __name__ == "__main__":

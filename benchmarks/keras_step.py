@@ -11,8 +11,8 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras
 import numpy as np
-from harness import Section, compare, interleave, machine, render
-from workers.protocol import seconds
+from harness import Section, compare, interleave, machine, render  # it also makes workers/ importable
+from protocol import seconds
 
 from sgmcmc import fromKeras, initSess, sgldSetup, sgmcmcStep
 

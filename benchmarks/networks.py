@@ -1,6 +1,6 @@
 """Networks: accuracy, log loss and calibration of a fit, an ensemble and chains, with as many gradients each.
 
-    python benchmarks/networks.py --data FOLDER --output NETWORKS.md     # about an hour
+    python benchmarks/networks.py --data FOLDER --output NETWORKS.md     # half an hour
 
 FOLDER has mnist.npz and letter.npz. A gradient is that of a minibatch; all methods have the same number of them, and
 chains that begin at a trained network spent a third of theirs on its training. Stepsizes of sghmc and ubu are those of
@@ -14,7 +14,7 @@ import argparse
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,6 +138,11 @@ def probabilities(network: Any, found: Any, testset: dict[str, np.ndarray]) -> t
     return np.mean([network.outputs(one, testset).numpy() for one in found], axis=0), np.nan
 
 
+def over_seeds(columns: Iterable[Sequence[float]]) -> str:
+    """The cells of a table: mean ± sd of each column."""
+    return " | ".join(f"{np.mean(column):.4f} ± {np.std(column, ddof=1):.4f}" for column in columns)
+
+
 def stepsize_of(method: Method, problem: Problem, known: dict[Any, float]) -> float | None:
     if method.pilot is not None:
         if method.pilot not in known:
@@ -189,11 +194,10 @@ def main() -> None:
                 seconds = time.perf_counter() - begin
                 p, apart = probabilities(network, found, problem.testset)
                 rows.append([*classScores(p, problem.testset["y"])[list(SCORES)], apart, seconds])
-            mean, sd = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1)
-            cells = [f"{m:.4f} ± {s:.4f}" for m, s in zip(mean[:4], sd[:4], strict=True)]
-            apart = "" if np.isnan(mean[4]) else f"{mean[4]:.0%}"
+            *scores, apart, seconds = zip(*rows, strict=True)
             shown = "" if stepsize is None else f"{stepsize:.1e}"
-            lines.append(f"| {label} | {shown} | {' | '.join(cells)} | {apart} | {mean[5]:.0f} |")
+            share = "" if np.isnan(apart).any() else f"{np.mean(apart):.0%}"
+            lines.append(f"| {label} | {shown} | {over_seeds(scores)} | {share} | {np.mean(seconds):.0f} |")
             print(lines[-1], flush=True)
         lines.append("")
     if arguments.output:
