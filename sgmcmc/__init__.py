@@ -13,6 +13,7 @@ from sgmcmc.output.plots_distributions import plotMarginals, plotPairs
 from sgmcmc.output.tuned import Tuned
 from sgmcmc.samplers.badodab import badodab, badodabSetup
 from sgmcmc.samplers.baoab import baoab, baoabSetup
+from sgmcmc.samplers.barker import barker, barkerSetup
 from sgmcmc.samplers.ccadl import ccadl, ccadlSetup
 from sgmcmc.samplers.datasets import getDataset
 from sgmcmc.samplers.estimators import controlVariates, saga, svrg
@@ -61,6 +62,8 @@ __all__ = [
     "badodabSetup",
     "baoab",
     "baoabSetup",
+    "barker",
+    "barkerSetup",
     "ccadl",
     "ccadlSetup",
     "checkStepsize",

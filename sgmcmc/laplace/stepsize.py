@@ -16,12 +16,14 @@ AIM = 0.8  # of the tolerance: the rest allows for the error of the normal appro
 class Directions(NamedTuple):
     """The precision and the noise in D independent directions.
 
-    The directions are the columns of `vectors`, [D, D].
+    The directions are the columns of `vectors`, [D, D]. If the dynamics mixes them, each
+    may have the error of the worst.
     """
 
     precision: np.ndarray
     noise: np.ndarray
     vectors: np.ndarray
+    mixed: bool = False
 
 
 class Predicted(NamedTuple):
@@ -37,18 +39,26 @@ class Predicted(NamedTuple):
         return float(np.abs(self.ratios - 1).max())
 
 
-def directions(precision: np.ndarray, noise: np.ndarray) -> Directions:
+def directions(precision: np.ndarray, noise: np.ndarray, by_elements: bool = False) -> Directions:
     """The directions, from the matrices in the coordinates of the chain.
 
     If the posterior is white in these, the directions are the eigenvectors of the
     noise, and the prediction is exact. Otherwise they are those of the precision H, and
     the noise V is replaced by the smallest c H that is at least V in all directions, so
     that the prediction is a bound.
+
+    With a dynamics `by_elements` the variances of the elements count twice beside V, to
+    the first order of the stepsize: see `dynamics/barker.py`. Where the posterior is not
+    white, the largest sum of precision and noise then bounds the error everywhere.
     """
+    if by_elements:
+        noise = (noise + 2 * np.diag(np.diag(noise))) / 3
     values, vectors = np.linalg.eigh(precision)
     if values.max() < (1 + 1e-3) * values.min():
         of_noise, vectors = np.linalg.eigh(noise)
         return Directions(np.einsum("ji,jk,ki->i", vectors, precision, vectors), np.maximum(of_noise, 0.0), vectors)
+    if by_elements:
+        return Directions(values, np.full_like(values, np.linalg.eigvalsh(noise)[-1]), vectors, mixed=True)
     half = vectors / np.sqrt(values)
     return Directions(values, max(np.linalg.eigvalsh(half.T @ noise @ half)[-1], 0.0) * values, vectors)
 
@@ -58,6 +68,8 @@ def predicted(dynamics: Dynamics, where: Directions, stepsize: float) -> Predict
     assert dynamics.stationary is not None
     stationary = dynamics.stationary(stepsize, where.precision, where.noise)
     ratios = np.sqrt(stationary.variance * where.precision)
+    if where.mixed:
+        ratios = np.full_like(ratios, ratios[np.abs(ratios - 1).argmax()])
     return Predicted(stepsize, ratios, float(stationary.iterations.max()))
 
 

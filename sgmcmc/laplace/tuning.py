@@ -45,12 +45,13 @@ class Drawn(NamedTuple):
     probabilities: np.ndarray | None = None  # of the observations, [N], if they are not equal
     any_size: bool = False  # whether the size is to be found
     fixed: float = FIXED  # what an iteration costs beside its gradients, in gradients
+    heat: float = 1.0  # how many times the variance of the noise counts
 
     def noise(self, of_one: np.ndarray, size: int | None = None) -> np.ndarray:
-        """The covariance for minibatches of this size, from that for one observation with replacement."""
+        """The covariance for minibatches of this size, as it counts, from that for one observation with replacement."""
         n = size or self.size
         left = (self.n_data - n) / max(self.n_data - 1, 1) if self.without_replacement else 1.0
-        return of_one * left / n
+        return of_one * self.heat * left / n
 
     def chosen(self, dynamics: Dynamics, alone: Directions, tolerance: float) -> tuple[Drawn, Predicted, int]:
         """Those of the size that is used, what is predicted for them, and the size that pays."""
@@ -89,8 +90,11 @@ def tuned(
     change = _solved(white.root, root.root)
     in_root = change.T @ change
 
-    alone = directions(in_root, change.T @ of_one @ change)
-    weighted = alone if of_weighted is None else directions(in_root, change.T @ of_weighted @ change)
+    def seen(noise: np.ndarray) -> Directions:
+        return directions(in_root, change.T @ noise @ change, dynamics.by_elements)
+
+    alone = seen(of_one)
+    weighted = alone if of_weighted is None else seen(of_weighted)
     drawn, chosen, pays = drawn.chosen(dynamics, alone, tolerance)
     where = alone._replace(noise=drawn.noise(alone.noise))
     return Tuning(
@@ -99,7 +103,7 @@ def tuned(
         chosen.iterations,
         pays,
         *_of_elements(root, where, chosen),
-        gains(dynamics, chosen, where, weighted._replace(noise=weighted.noise / drawn.size), tolerance),
+        gains(dynamics, chosen, where, weighted._replace(noise=drawn.heat * weighted.noise / drawn.size), tolerance),
     )
 
 

@@ -78,6 +78,9 @@ def tuned_wide(curvature: Wide, noise: Noise, dynamics: Dynamics, drawn: Drawn, 
     A thermostat makes directions depend on each other, by a mean over all. So the elements are in the search for the
     stepsize by quantiles of their noise.
     """
+    shares = curvature.vectors**2
+    if dynamics.by_elements:  # as in `directions`
+        noise = noise._replace(directions=(noise.directions + 2 * noise.elements @ shares) / 3)
     most = max(noise.elements.max(), noise.directions.max(initial=0.0))
     of_quantiles = np.quantile(noise.elements, np.linspace(0, 1, QUANTILES))
     precision = np.append(np.ones(QUANTILES), [1.0, curvature.low, curvature.high])
@@ -88,7 +91,6 @@ def tuned_wide(curvature: Wide, noise: Noise, dynamics: Dynamics, drawn: Drawn, 
     where = Directions(np.ones_like(of_all), of_all, np.empty((0, 0)))
     of_elements, of_directions = np.split(predicted(dynamics, where, chosen.stepsize).ratios, [len(noise.elements)])
     # The variance of an element is that of its direction, but for its parts along the directions of the curvature.
-    shares = curvature.vectors**2
     of_posterior = 1 + shares @ (1 / curvature.values - 1)
     of_chain = of_elements**2 * (1 - shares.sum(axis=1)) + shares @ (of_directions**2 / curvature.values)
     found = np.sqrt(of_chain / of_posterior)

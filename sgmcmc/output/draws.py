@@ -81,6 +81,7 @@ class Draws(dict[str, Any]):
         - "variance_ratio" [P]: a number whose average over a chain estimates the
           variance of the chain divided by the posterior's, if the posterior is normal.
           For SGLD it is 1 + stepsize/4 times the mean of gradient^2 over the elements,
+          for Barker dynamics 1 + the mean of z^2/stepsize tanh(z gradient/2)^2,
           for SGNHT 1 - xi/2, for BAOAB 1 + (kinetic_temperature - 1) (1 - alpha/2)^2,
           and for CCAdL 1 - (xi + stepsize/2 * v)/2 with v the mean of the estimated
           variances of the gradient's noise.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sgmcmc.run.product import ProductSampler
 
 
+FARTHER = 3.0  # E z^4 of a standard normal: how much more noise there is where it counts, if it grows with the distance
 CLOSE, STEPS = 0.1, 8  # posterior sds from the mode, in all directions together, and Newton steps to there
 
 
@@ -181,6 +182,7 @@ def _drawn(sampler: ProductSampler, posterior: Posterior, of_minibatch: Tree) ->
         probabilities_of(of_minibatch),
         sampler.of_size is not None,
         beside_gradients(posterior.size, sampler.touched),
+        FARTHER if sampler.gradient.centred and next(iter(sampler.dynamics.values())).by_elements else 1.0,
     )
 
 

@@ -103,6 +103,11 @@ a transform moves as a whole, not only the rows that a minibatch fetches.""",
         """What is estimated of the covariance of the gradient's noise: "diag", the variances of the elements, or
 "full", the whole matrix of each parameter, which may have at most 1000 elements.""",
     ),
+    "barker.covariance": (
+        '"diag", optional',
+        """Whether the probability is corrected for the noise of the gradient, by an estimate of the variance of each
+element. By default it is not.""",
+    ),
     "betaHat": (
         '{"zero", "fisher"}, default "zero"',
         """What is subtracted from `alpha` in the variance of the injected noise: nothing, or ``stepsize/2`` times the
@@ -461,7 +466,7 @@ True"""
 STEPWISE = """>>> sampler = {name}(logLik, dataset, params, stepsize=1e-5{search}, minibatchSize=100, seed=1)
 >>> sess = initSess(sampler, verbose=False)
 >>> for _ in range(10):
-...     sgmcmcStep(sampler, sess, nSteps=100)
+...     sgmcmcStep(sampler, sess, nSteps=200)
 >>> bool(abs(getParams(sampler, sess)["theta"] - 3.0) < 0.5)
 True"""
 

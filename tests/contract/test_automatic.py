@@ -64,8 +64,11 @@ def test_a_run_without_any_setting_has_the_posterior() -> None:
     assert table["r_hat"].max() < 1.02
 
 
-@pytest.mark.parametrize(("name", "settings", "bound"), [("sghmc", {"L": 20, "alpha": 0.1}, 0.08), ("sgnht", {}, 0.06)])
-def test_samplers_with_momentum_keep_what_they_promise(name: str, settings: dict, bound: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "settings", "bound"),
+    [("sghmc", {"L": 20, "alpha": 0.1}, 0.08), ("sgnht", {}, 0.06), ("barker", {}, 0.041)],
+)
+def test_other_samplers_keep_what_they_promise(name: str, settings: dict, bound: float) -> None:
     """Plain gradients: the noise of 100 of 2000 observations is what the stepsize must be small for."""
     out = getattr(sgmcmc, name)(
         log_lik, DATASET, PARAMS, **ARGUMENTS, **settings, nIters=4000, nChains=8, verbose=False

@@ -77,6 +77,7 @@ OF_DYNAMICS = {
     "baoab": ("adaptive, preferential",),
     "badodab": ("svrg",),
     "ubu": ("saga, repeats",),
+    "barker": ("saga, repeats",),
     "samadams": ("svrg",),
     "sgnht": ("adaptive, preferential",),
     "psgld": ("saga, repeats",),

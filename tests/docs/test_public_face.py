@@ -52,6 +52,7 @@ FURTHER = {
     "badodab": {"a": 0.1},
     "psgld": {"beta": 0.99, "delta": 1e-5},
     "samadams": {"alpha": 0.1},
+    "barker": {},
 }
 for _name, _own in FURTHER.items():
     _model = MODEL | ({"stepsize": REQUIRED} if _name in ("psgld", "ccadl", "samadams") else {})

@@ -8,12 +8,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import expit
+from scipy.stats import norm
 
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.types import Given
 from sgmcmc.dynamics import descent
 from sgmcmc.dynamics.badodab import badodab
 from sgmcmc.dynamics.baoab import baoab
+from sgmcmc.dynamics.barker import barker
 from sgmcmc.dynamics.ccadl import ccadl
 from sgmcmc.dynamics.psgld import psgld
 from sgmcmc.dynamics.samadams import samadams
@@ -35,6 +38,8 @@ ALL = {
     "baoab": baoab(ALPHA),
     "badodab": badodab(A),
     "ubu": ubu(ALPHA),
+    "barker": barker(),
+    "barker, corrected": barker(corrected=True),
     "samadams": samadams(ALPHA, 0.9, 0.1, 10.0, 0.25, 2.0, None),
     "psgld": psgld(50, 0.9, 1e-3, None),
     "sgd": descent.sgd(),
@@ -56,7 +61,7 @@ def tensor(x):
 def make_step(dynamics, theta, memory, grad, noise, eps=EPS, covariance=None):
     """One step as the kernel makes it, with NumPy in and out; without a covariance given the gradient has no noise."""
     theta, memory = tensor(theta), {name: tensor(value) for name, value in memory.items()}
-    given = Given(tensor(eps), of_step(dynamics, tensor(noise)), tensor(grad), norm=tensor(NORM))
+    given = Given(tensor(eps), of_step(dynamics, tf.nest.map_structure(tensor, noise)), tensor(grad), norm=tensor(NORM))
     if dynamics.covariance:
         none = tf.zeros(Covariance(dynamics.covariance).shape(theta.shape), tf.float64)
         given = given._replace(covariance=none if covariance is None else tensor(covariance))
@@ -65,7 +70,9 @@ def make_step(dynamics, theta, memory, grad, noise, eps=EPS, covariance=None):
 
 
 def of_step(dynamics, noise):
-    """The noise as `step` is given it, with equal ones if there are several."""
+    """The noise as `step` is given it, with equal ones if there are several and not all are given."""
+    if isinstance(noise, tuple):
+        return noise
     return (noise,) * dynamics.noises if dynamics.noises > 1 else noise if dynamics.noises else None
 
 
@@ -262,6 +269,31 @@ def test_badodab_is_smooth_where_the_thermostat_is_at_zero():
         make_step(badodab(A), 0 * one, begun | {"thermostat": xi}, 0 * one, one)[1]["unit_momentum"][0] for xi in at
     ]
     np.testing.assert_allclose(np.diff(reached), -np.diff(at) * (1 + np.sqrt(2 * A) / 2), rtol=2e-2)
+
+
+def test_barker(arrays):
+    """Whatever the gradient is, by z or by -z; a uniform number, of the second noise, decides by the odds of z."""
+    theta, other, grad, noise = arrays
+    z, uniform = np.sqrt(EPS) * noise, norm.cdf(other)
+    move = np.where(uniform < expit(z * grad), z, -z)
+    moved, memory = make_step(barker(), theta, {}, grad, (noise, other))
+    close(moved, theta + move)
+    close(memory["variance_ratio"], 1 + np.mean(noise**2 * np.tanh(z * grad / 2) ** 2))
+    assert barker().covariance is None and barker(corrected=True).covariance == "diag"
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_barker_corrects_its_odds_for_the_noise(beyond, arrays):
+    """Where the noise is more than it can correct, the gradient alone decides."""
+    theta, other, grad, noise = arrays
+    z = np.sqrt(EPS) * noise
+    variance = (1.2 if beyond else 0.8) * (1.702 / z) ** 2
+    odds = np.inf * np.sign(z * grad) if beyond else z * grad / np.sqrt(0.2)
+    moved, memory = make_step(barker(corrected=True), theta, {}, grad, (noise, other), covariance=variance)
+    close(moved, theta + np.where(norm.cdf(other) < expit(odds), z, -z))
+    alpha = 10 if beyond else 0.2**-0.5
+    slope = alpha / np.cosh(alpha * z * grad / 2) ** 2
+    np.testing.assert_allclose(memory["variance_ratio"], 1 + np.mean(noise**2 * (1 - slope)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("adapt", [None, 2])

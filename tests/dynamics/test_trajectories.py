@@ -12,12 +12,15 @@ from functools import cache
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import expit
+from scipy.stats import norm
 
 from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.schedules import polynomial
 from sgmcmc.core.types import Dynamics, Estimate, Gradient, Mode
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics import descent
+from sgmcmc.dynamics.barker import barker
 from sgmcmc.dynamics.samadams import samadams
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
@@ -185,6 +188,17 @@ def samadams_chain(ref, theta, beta=0.8, m=0.1, M=10.0, r=0.25, s=2.0):
         yield theta
 
 
+def barker_chain(ref, theta):
+    for t in range(T):
+        g, moved = ref.gradient(theta, t), {}
+        for k in theta:
+            z = np.sqrt(eps_of(k, t)) * ref.noise(Purpose.NOISE, k, t)
+            forwards = norm.cdf(ref.noise(Purpose.SECOND, k, t)) < expit(z * g[k])
+            moved[k] = theta[k] + np.where(forwards, z, -z)
+        theta = moved
+        yield theta
+
+
 def sgd_chain(ref, theta):
     for t in range(T):
         g = ref.gradient(theta, t)
@@ -209,6 +223,7 @@ CHAINS = {
     "sgld": (sgld_chain, {k: sgld() for k in SHAPES}),
     "sghmc": (sghmc_chain, {k: sghmc(ALPHA[k], L) for k in SHAPES}),
     "sgnht": (sgnht_chain, {k: sgnht(A[k]) for k in SHAPES}),
+    "barker": (barker_chain, dict.fromkeys(SHAPES, barker())),
     "samadams": (samadams_chain, {k: samadams(ALPHA[k], 0.8, 0.1, 10.0, 0.25, 2.0, None) for k in SHAPES}),
     "sgd": (sgd_chain, dict.fromkeys(SHAPES, descent.sgd())),
     "adam": (adam_chain, dict.fromkeys(SHAPES, descent.adam())),
@@ -284,6 +299,7 @@ CROSSED = [
     ("sghmc", True, 1, "reshuffled"),
     ("sgnht", False, 2, "with replacement"),
     ("sgnht", True, 1, "without replacement"),
+    ("barker", True, 2, "weighted"),
     ("samadams", False, 2, "without replacement"),
     ("sgd", False, 2, "reshuffled"),
     ("sgd", True, 1, "without replacement"),
