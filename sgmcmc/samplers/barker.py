@@ -46,7 +46,8 @@ def barker(
     this is `sgld`. A large gradient decides the direction of a step, but not its length. So with a stepsize that is too
     large, or with rare huge gradients, the draws are too wide, where `sgld` diverges. The price is that the variance is
     too large by ``3/4 eps (1/V + v)`` of it, where it is V and v is the variance of the gradient's noise: three times
-    the error of `sgld`, as long as both are small.
+    the error of `sgld`, as long as both are small. And where the gradient's noise is skewed, with rare large values on
+    one side, the mean is off to the other; "auto" does not see this.
 
     With ``covariance="diag"`` the probability makes up for this noise, by the corrected algorithm of the paper: z
     gradient is divided by ``sqrt(1 - z^2 v/1.702^2)``, with v estimated from each minibatch, as for `ccadl`; where that

@@ -156,6 +156,15 @@ def keras_network(found):
     assert 5e-6 < found["stepsize"] < 5e-4
 
 
+def robust_steps(found):
+    control_variates = found["automatic"].loc["control variates"]
+    assert (control_variates[["sd of a", "sd of b"]] - 1).abs().max(axis=None) < 0.12
+    ten_times = found["table"].xs(10, level=2)
+    assert ten_times.loc["control variates", "sgld"].isna().all()
+    assert 1.3 < ten_times.loc[("control variates", "barker"), "sd of b"] < 1.9
+    assert abs(found["arrived"]["barker"]["b"][-1] - 0.3) < 0.05 and found["arrived"]["sgld"]["b"][-1] < -5
+
+
 CHECKS = {
     "gettingStarted": getting_started,
     "intervals": intervals,
@@ -172,6 +181,7 @@ CHECKS = {
     "topics": topics,
     "dirichletProcess": dirichlet_process,
     "simplex": simplex,
+    "robustSteps": robust_steps,
     "scales": scales,
 }
 
