@@ -160,7 +160,7 @@ def robust_steps(found):
     control_variates = found["automatic"].loc["control variates"]
     assert (control_variates[["sd of a", "sd of b"]] - 1).abs().max(axis=None) < 0.12
     ten_times = found["table"].xs(10, level=2)
-    assert ten_times.loc["control variates", "sgld"].isna().all()
+    assert not (ten_times.loc[("control variates", "sgld"), "sd of b"] < 2)  # it may diverge, but later
     assert 1.3 < ten_times.loc[("control variates", "barker"), "sd of b"] < 1.9
     assert abs(found["arrived"]["barker"]["b"][-1] - 0.3) < 0.05 and found["arrived"]["sgld"]["b"][-1] < -5
 
