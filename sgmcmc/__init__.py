@@ -29,6 +29,7 @@ from sgmcmc.samplers.sghmc import sghmc, sghmccv, sghmccvSetup, sghmcSetup
 from sgmcmc.samplers.sgld import sgld, sgldcv, sgldcvSetup, sgldSetup
 from sgmcmc.samplers.sgnht import sgnht, sgnhtcv, sgnhtcvSetup, sgnhtSetup
 from sgmcmc.samplers.sgrld import sgrld, sgrldSetup
+from sgmcmc.samplers.sgzigzag import sgzigzag, sgzigzagSetup
 from sgmcmc.samplers.shards import shards
 from sgmcmc.samplers.stepsizes import checkStepsize
 from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
@@ -113,6 +114,8 @@ __all__ = [
     "sgnhtcvSetup",
     "sgrld",
     "sgrldSetup",
+    "sgzigzag",
+    "sgzigzagSetup",
     "shards",
     "svrg",
     "train",

@@ -36,6 +36,7 @@ from functools import cache
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.from_normals import uniform
 from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
 
 PROBIT = 1.702
@@ -55,8 +56,7 @@ def barker(corrected: bool = False) -> Dynamics:
         alpha = tf.ones_like(z)
         if corrected:
             alpha = tf.math.rsqrt(tf.maximum(1.0 - (z / PROBIT) ** 2 * given.covariance, NO_ALPHA))
-        uniform = 0.5 * tf.math.erfc(-(0.5**0.5) * second)
-        move = tf.where(uniform < tf.sigmoid(alpha * z * given.gradient), z, -z)
+        move = tf.where(uniform(second) < tf.sigmoid(alpha * z * given.gradient), z, -z)
         smooth = tf.minimum(alpha, STEEPEST)
         slope = smooth * (1.0 - tf.tanh(0.5 * smooth * z * given.gradient) ** 2)
         return theta + move, {"variance_ratio": 1.0 + tf.reduce_mean(first**2 * (1.0 - slope))}

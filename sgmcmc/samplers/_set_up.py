@@ -21,7 +21,7 @@ from sgmcmc.run.mode import AutomaticSearch, ModeSearch
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.samplers._automatic import require_automatic
 from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._dynamics import stands_still
+from sgmcmc.samplers._dynamics import climbs
 from sgmcmc.samplers._gradient import chosen_gradient
 from sgmcmc.samplers._sgmcmc import Sgmcmc
 from sgmcmc.samplers._sums import require_sum, sums_of, warn_unless_sum
@@ -170,13 +170,11 @@ def _require_known_noise(choices: Choices, dynamics: Mapping[str, Dynamics], gra
 
 
 def _require_noise(choices: Choices, dynamics: Mapping[str, Dynamics]) -> None:
-    """Refuse an exploring schedule, which takes the noise away, with a thermostat or steps of noise alone."""
+    """Refuse an exploring schedule, which takes the noise away, with a thermostat or steps that need noise."""
     for name, schedule in exploring(choices.stepsizes).items():
-        if stands_still(dynamics[name], choices.start[name].shape, choices.float_type):
+        if not climbs(dynamics[name], choices.start[name].shape, choices.float_type):
             raise choices.refuse(
-                "stepsize",
-                "have explorationFraction=0 for a sampler whose steps are its noise, without which it stands still",
-                schedule,
+                "stepsize", "have explorationFraction=0 for a sampler that does not climb without noise", schedule
             )
         if "thermostat" in of_dynamics(dynamics[name], choices.start[name].shape, choices.float_type):
             raise choices.refuse(

@@ -108,6 +108,22 @@ a transform moves as a whole, not only the rows that a minibatch fetches.""",
         """Whether the probability is corrected for the noise of the gradient, by an estimate of the variance of each
 element. By default it is not.""",
     ),
+    "sgzigzag.stepsize": (
+        'float, schedule, or dict of str to either, default "auto"',
+        """The square of the length h of a step, on the scale of `params`, or relative to the `preconditioner`: a
+number, a schedule such as ``polynomial(h, a, b)``, or a dict with one for each parameter. "auto" finds the largest that
+keeps the standard deviations within `tolerance`, as for `sgld`, with h at most 0.6 posterior standard deviations.""",
+    ),
+    "inclusion": (
+        "dict of str to float or array_like, optional",
+        """For some of `params`, the prior probability that an element is not 0: a number for all of its elements or an
+array for each. The stepsize must be given then, without a preconditioner.""",
+    ),
+    "slab": (
+        "dict of str to float or array_like, optional",
+        """The density at 0 of the prior of elements that are not 0, for the parameters in `inclusion`: for a normal
+prior with standard deviation s, ``1 / (s * sqrt(2 * pi))``. `logPrior` is the log density of this prior.""",
+    ),
     "betaHat": (
         '{"zero", "fisher"}, default "zero"',
         """What is subtracted from `alpha` in the variance of the injected noise: nothing, or ``stepsize/2`` times the

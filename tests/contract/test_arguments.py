@@ -36,6 +36,8 @@ GOOD = {
 }
 MODE = {"optStepsize": 1e-4}
 
+SPIKE = {"inclusion": {"theta": 0.5}, "slab": {"theta": 0.4}}
+
 BAD: list[tuple[str, str, dict[str, Any], str]] = [
     # function, what is bad, arguments, the sentence
     ("sgldcv", "a proportion that rounds to 0", {"minibatchSize": 1e-5},
@@ -265,7 +267,27 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("barker", "corrected, no stepsize", {"covariance": "diag", "stepsize": "auto"},
      "stepsize of barker must be a number with covariance='diag', since what the noise does between elements is not"),
     ("barker", "exploring", {"stepsize": sgmcmc.cyclical(1e-3, 10, explorationFraction=0.5)},
-     "stepsize of barker must have explorationFraction=0 for a sampler whose steps are its noise, without which it"),
+     "stepsize of barker must have explorationFraction=0 for a sampler that does not climb without noise"),
+    ("sgzigzag", "inclusion alone", {"inclusion": {"theta": 0.5}},
+     "slab of sgzigzag must be a dict with some of ['theta'], since inclusion and slab are given together; got None."),
+    ("sgzigzag", "inclusion of another", SPIKE | {"inclusion": {"beta": 0.5}},
+     "inclusion of sgzigzag must be a dict with some of ['theta']"),
+    ("sgzigzag", "inclusion 1", SPIKE | {"inclusion": {"theta": 1.0}},
+     "inclusion['theta'] of sgzigzag must be a number between 0 and 1, or an array of such; got 1.0."),
+    ("sgzigzag", "slab of another shape", SPIKE | {"slab": {"theta": [1.0, 1.0]}},
+     "slab['theta'] of sgzigzag must be a number or have the shape of the parameter, (); got shape (2,)."),
+    ("sgzigzag", "slab 0", SPIKE | {"slab": {"theta": 0.0}},
+     "slab['theta'] of sgzigzag must be a positive number, or an array of such; got 0.0."),
+    ("sgzigzag", "inclusion, no stepsize", SPIKE | {"stepsize": "auto"},
+     "stepsize of sgzigzag must be a number with inclusion, for which 'auto' knows no mode; got 'auto'."),
+    ("sgzigzag", "inclusion, preconditioner", SPIKE | {"preconditioner": "dense"},
+     "preconditioner of sgzigzag must be None with inclusion"),
+    ("sgzigzag", "inclusion, tempered", SPIKE | {"temperature": 0.5},
+     "temperature of sgzigzag must be 1 with inclusion, whose atoms are not tempered; got 0.5."),
+    ("sgzigzag", "inclusion, transformed", SPIKE | {"transforms": {"theta": "positive"}, "params": {"theta": 1.0}},
+     "transforms of sgzigzag must leave ['theta'] alone, which inclusion names"),
+    ("sgzigzag", "exploring", {"stepsize": sgmcmc.cyclical(1e-3, 10, explorationFraction=0.5)},
+     "stepsize of sgzigzag must have explorationFraction=0 for a sampler that does not climb without noise"),
     ("samadams", "m above 1", {"m": 2.0}, "m of samadams must be a number in (0, 1]; got 2.0."),
     ("samadams", "M below 1", {"M": 0.5}, "M of samadams must be a number of at least 1; got 0.5."),
     ("samadams", "no stepsize", {"stepsize": "auto"}, "stepsize of samadams must be a number for Dynamics without"),

@@ -66,7 +66,14 @@ def test_a_run_without_any_setting_has_the_posterior() -> None:
 
 @pytest.mark.parametrize(
     ("name", "settings", "bound"),
-    [("sghmc", {"L": 20, "alpha": 0.1}, 0.08), ("sgnht", {}, 0.06), ("barker", {}, 0.041)],
+    [
+        ("sghmc", {"L": 20, "alpha": 0.1}, 0.08),
+        ("sgnht", {}, 0.06),
+        ("barker", {}, 0.041),
+        ("sgzigzag", {}, 0.041),
+        ("sgzigzag", {"gradient": sgmcmc.controlVariates()}, 0.041),
+        ("sgzigzag", {"preconditioner": None}, 0.041),
+    ],
 )
 def test_other_samplers_keep_what_they_promise(name: str, settings: dict, bound: float) -> None:
     """Plain gradients: the noise of 100 of 2000 observations is what the stepsize must be small for."""

@@ -78,6 +78,7 @@ OF_DYNAMICS = {
     "badodab": ("svrg",),
     "ubu": ("saga, repeats",),
     "barker": ("saga, repeats",),
+    "sgzigzag": ("svrg",),
     "samadams": ("svrg",),
     "sgnht": ("adaptive, preferential",),
     "psgld": ("saga, repeats",),

@@ -53,6 +53,7 @@ FURTHER = {
     "psgld": {"beta": 0.99, "delta": 1e-5},
     "samadams": {"alpha": 0.1},
     "barker": {},
+    "sgzigzag": {},
 }
 for _name, _own in FURTHER.items():
     _model = MODEL | ({"stepsize": REQUIRED} if _name in ("psgld", "ccadl", "samadams") else {})

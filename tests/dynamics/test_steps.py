@@ -23,6 +23,7 @@ from sgmcmc.dynamics.samadams import samadams
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
+from sgmcmc.dynamics.sgzigzag import sgzigzag
 from sgmcmc.dynamics.ubu import ubu
 from tests.statistical.laws import half_of_ubu
 
@@ -40,6 +41,8 @@ ALL = {
     "ubu": ubu(ALPHA),
     "barker": barker(),
     "barker, corrected": barker(corrected=True),
+    "sgzigzag": sgzigzag(),
+    "sgzigzag, sticky": sgzigzag(np.array(0.7)),
     "samadams": samadams(ALPHA, 0.9, 0.1, 10.0, 0.25, 2.0, None),
     "psgld": psgld(50, 0.9, 1e-3, None),
     "sgd": descent.sgd(),
@@ -294,6 +297,66 @@ def test_barker_corrects_its_odds_for_the_noise(beyond, arrays):
     alpha = 10 if beyond else 0.2**-0.5
     slope = alpha / np.cosh(alpha * z * grad / 2) ** 2
     np.testing.assert_allclose(memory["variance_ratio"], 1 + np.mean(noise**2 * (1 - slope)), rtol=1e-12)
+
+
+def exponential(z):
+    return -norm.logcdf(-z)
+
+
+def test_sgzigzag(arrays):
+    """From the place of the gradient, half a step ahead; a turn if the time of the noise is within the step."""
+    theta, other, grad, noise = arrays
+    v, h = np.sign(other), np.sqrt(EPS)
+    dynamics = sgzigzag()
+    close(begin(dynamics, theta, other)["velocity"], v)
+    at = dynamics.drift(tensor(theta), dynamics.init(tensor(theta), Given(tensor(EPS), tensor(other)))).numpy()
+    close(at, theta + v * h / 2)
+    large = 20 * grad  # so that some turn
+    moved, memory = make_step(dynamics, at, {"velocity": v, "ahead": v * h / 2}, large, noise)
+    tau = exponential(noise) / np.maximum(-v * large, 1e-300)
+    np.testing.assert_allclose(moved, theta + v * np.where(tau < h, 2 * tau - h, h), rtol=1e-9)
+    close(memory["velocity"], np.where(tau < h, -v, v))
+
+
+def way_of_sticky(theta, v, rate, kappa, h, clock, stays):
+    """Event after event: one turn, after moving for so long, and stays at 0 before and after it."""
+    left, to_turn, turned = h, clock / rate if rate > 0 else np.inf, 0
+    arrived = theta == 0
+    while True:
+        if arrived:
+            stay = stays[turned] / kappa
+            if stay >= left:
+                return 0.0, v
+            left -= stay
+        to_zero = abs(theta) if theta * v < 0 else np.inf
+        move = min(left, to_turn, to_zero)
+        theta, left, to_turn = theta + v * move, left - move, to_turn - move
+        if left <= 0:
+            return theta, v
+        arrived = move == to_zero
+        if arrived:
+            theta = 0.0
+        elif to_turn <= 0:
+            v, to_turn, turned = -v, np.inf, 1
+
+
+def test_sgzigzag_with_an_atom_at_zero():
+    """All ways there are: with a stay or two, that end or do not, before and after a turn."""
+    rng, size, h = np.random.default_rng(3), 20_000, np.sqrt(EPS)
+    theta = rng.normal(size=size) * 0.7 * h * rng.choice([0.0, 1.0], size, p=[0.2, 0.8])
+    v, grad, noise = rng.choice([-1.0, 1.0], size), rng.normal(size=size) * 3 / h, rng.normal(size=(3, size))
+    kappa = rng.uniform(0.5, 4.0, size) / h
+    first, stay, again = exponential(noise)
+    ahead = v * np.where(theta * v <= 0, np.minimum(h / 2, np.abs(theta)), h / 2)
+    moved, memory = make_step(sgzigzag(kappa), theta + ahead, {"velocity": v, "ahead": ahead}, grad, tuple(noise))
+    ways = [
+        way_of_sticky(*given, h, clock, stays)
+        for *given, clock, stays in zip(theta, v, -v * grad, kappa, first, zip(stay, again, strict=True), strict=True)
+    ]
+    expected = np.array(ways)
+    np.testing.assert_allclose(moved, expected[:, 0], atol=1e-12)
+    np.testing.assert_array_equal(moved == 0, expected[:, 0] == 0)
+    np.testing.assert_array_equal(memory["velocity"], expected[:, 1])
 
 
 @pytest.mark.parametrize("adapt", [None, 2])
