@@ -11,7 +11,7 @@ max(0, -v grad). Within a step the gradient is frozen, that of one minibatch at 
 After a turn the rate is 0 as long as the gradient is frozen. So the elements do not depend on each other within a step,
 and the paper's clock for all of them together is the same as one for each. The paper has the gradient at the beginning
 of the step. In the middle, the error is of order h^2 where the gradient has no noise, not of order h (as in the
-splitting schemes of Bertazzi, Dobson & Monmarche 2023).
+splitting schemes of Bertazzi, Dobson & Monmarche 2025).
 
 Noise of the gradient adds turns in both directions, equally to the first order of h. With moves v h or 0, by whether
 tau > h, the chain would stay on a lattice, with detailed balance up to the sign of v:
@@ -122,7 +122,7 @@ def _log_ratio() -> Any:
     from scipy.interpolate import RectBivariateSpline
     from scipy.special import log_ndtr
 
-    heats, steps = np.linspace(*np.log(HEATS), 60), np.linspace(*np.log(STEPS), 40)
+    heats, steps = (np.linspace(np.log(low), np.log(high), 50) for low, high in (HEATS, STEPS))
     u, h = np.exp(heats)[:, None, None], np.exp(steps)[:, None]
     sd = u / h
     y = np.linspace(0, 10, 400) * (1 + u)
