@@ -359,9 +359,10 @@ class Dynamics(NamedTuple):
         posterior with these precisions in independent directions, [D], and gradients whose noise has these variances,
         [D].
         ``stepsize="auto"`` needs it.
-    by_elements : bool, default False
-        Whether each element moves by a rule that is not linear in its gradient, as in Barker's. Then `stationary` is
-        for directions that are elements, and others are approximated from these.
+    along : callable, optional
+        ``along(noise, own) -> noise``, in NumPy, for a rule whose elements move by more than a multiple of their
+        gradients, as Barker's. Then `stationary` is for directions that are elements. In others, where the gradient's
+        noise has the variance `noise` and that of the elements is `own` on average, both [K], it is given the result.
     covariance : {"diag", "full"}, optional
         Whether `step` uses ``given.covariance``, and which of the two forms. It needs the gradients of single
         observations, and at least two of them in a minibatch.
@@ -389,7 +390,7 @@ class Dynamics(NamedTuple):
     wants_norm: bool = False
     by_rows: bool = False
     stationary: Callable[[float, np.ndarray, np.ndarray], Stationary] | None = None
-    by_elements: bool = False
+    along: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     covariance: str | None = None
     momentum: bool = False
     temperature: float = 1.0

@@ -69,13 +69,16 @@ def barker(corrected: bool = False) -> Dynamics:
         ratio = _ratio(speed, eps * noise)
         return Stationary(ratio / precision, np.maximum(4 * ratio / speed - 1, 1.0))
 
+    def along(noise: np.ndarray, own: np.ndarray) -> np.ndarray:
+        return (noise + 2 * own) / 3
+
     return Dynamics(
         step,
         init=init,
         stats=stats,
         noises=2,
         stationary=None if corrected else stationary,
-        by_elements=True,
+        along=along,
         covariance="diag" if corrected else None,
     )
 

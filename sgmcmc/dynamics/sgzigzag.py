@@ -23,6 +23,11 @@ of the chain is the same to a few percent of the error. For a V that is much lar
 near 1 + h sqrt(V/(2 pi)) times the posterior's. The autocorrelation time is 2 E|grad| / precision / h iterations, by
 the Poisson equation of the process in continuous time.
 
+Elements whose noise is correlated turn together. For large noise of covariance V_ij this makes E v_i v_j near
+h V_ij sqrt(pi/2) / (sqrt(V_ii) + sqrt(V_jj)), from the rates at which v_i v_j changes, and the correlation of theta_i
+and theta_j is as large. So along a direction with the noise V, where that of the elements is V_1 on average, the
+variance is near 1 + h (sqrt(V_1/(2 pi)) + sqrt(pi/8) (V - V_1)/sqrt(V_1)).
+
 Sticky (Bierkens, Grazzi, van der Meulen & Schauer 2023): an element that reaches 0 stays there for a time Exp(kappa),
 and goes on with the same velocity. With kappa = w/(1 - w) times the slab's density at 0, the prior has an atom of
 1 - w at 0, and is else the slab.
@@ -75,13 +80,18 @@ def sgzigzag(kappa: np.ndarray | None = None) -> Dynamics:
         variance = np.where(h <= LONGEST, _ratio(h, np.sqrt(eps * noise)) / precision, np.inf)
         return Stationary(variance, np.maximum(np.sqrt(8 / np.pi * (1 + noise / precision)) / h, 1.0))
 
+    def along(noise: np.ndarray, own: np.ndarray) -> np.ndarray:
+        root = np.sqrt(own / (2 * np.pi))
+        joint = np.divide(noise - own, 4 * root, out=np.zeros_like(own), where=root > 0)
+        return 2 * np.pi * np.maximum(root + joint, 0.0) ** 2
+
     return Dynamics(
         step,
         init=init,
         drift=drift,
         noises=1 if kappa is None else 3,
         stationary=stationary if kappa is None else None,
-        by_elements=True,
+        along=along,
         momentum=True,
     )
 

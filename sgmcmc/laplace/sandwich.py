@@ -110,7 +110,7 @@ def tuned_to(
     alone = directions(np.eye(posterior.size), UNKNOWN * inverse @ of_one @ inverse)
     drawn, chosen, pays = drawn.chosen(dynamics, alone, min(tolerance, MOST))
     wanted = target.half @ target.half
-    injected = wanted - chosen.stepsize / 4 * (wanted + drawn.noise(of_one))
+    injected = wanted - chosen.stepsize / 4 * (wanted + drawn.share() * of_one)
     noise, _ = _half((injected + injected.T) / 2)
     ones = np.ones(posterior.size)
     return Tuning(chosen.stepsize, chosen.error, chosen.iterations, pays, target.sds, ones, {}), noise

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from sgmcmc.core.types import Dynamics
+
+Along = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""See `Dynamics.along`."""
 
 SMALLEST, LARGEST = 1e-8, 4.0  # stepsizes relative to the fastest direction
 GRID, BISECTIONS = 120, 20
@@ -17,13 +21,19 @@ class Directions(NamedTuple):
     """The precision and the noise in D independent directions.
 
     The directions are the columns of `vectors`, [D, D]. If the dynamics mixes them, each
-    may have the error of the worst.
+    may have the error of the worst. `slowing` is the noise on which the autocorrelation
+    depends, if that is another.
     """
 
     precision: np.ndarray
     noise: np.ndarray
     vectors: np.ndarray
     mixed: bool = False
+    slowing: np.ndarray | None = None
+
+    def scaled(self, factor: float) -> Directions:
+        """With noise so many times as large."""
+        return self._replace(noise=factor * self.noise, slowing=None if self.slowing is None else factor * self.slowing)
 
 
 class Predicted(NamedTuple):
@@ -39,7 +49,7 @@ class Predicted(NamedTuple):
         return float(np.abs(self.ratios - 1).max())
 
 
-def directions(precision: np.ndarray, noise: np.ndarray, by_elements: bool = False) -> Directions:
+def directions(precision: np.ndarray, noise: np.ndarray, along: Along | None = None, heat: float = 1.0) -> Directions:
     """The directions, from the matrices in the coordinates of the chain.
 
     If the posterior is white in these, the directions are the eigenvectors of the
@@ -47,20 +57,30 @@ def directions(precision: np.ndarray, noise: np.ndarray, by_elements: bool = Fal
     the noise V is replaced by the smallest c H that is at least V in all directions, so
     that the prediction is a bound.
 
-    With a dynamics `by_elements` the variances of the elements count twice beside V, to
-    the first order of the stepsize: see `dynamics/barker.py`. Where the posterior is not
-    white, the largest sum of precision and noise then bounds the error everywhere.
+    With `along` of the dynamics the prediction is to the first order in the stepsize, with
+    noise that counts `heat` times; where the posterior is not white, the directions have
+    the largest noise of all.
     """
-    if by_elements:
-        noise = (noise + 2 * np.diag(np.diag(noise))) / 3
     values, vectors = np.linalg.eigh(precision)
-    if values.max() < (1 + 1e-3) * values.min():
-        of_noise, vectors = np.linalg.eigh(noise)
-        return Directions(np.einsum("ji,jk,ki->i", vectors, precision, vectors), np.maximum(of_noise, 0.0), vectors)
-    if by_elements:
-        return Directions(values, np.full_like(values, np.linalg.eigvalsh(noise)[-1]), vectors, mixed=True)
+    white = values.max() < (1 + 1e-3) * values.min()
+    of_noise, axes = np.linalg.eigh(noise)
+    of_noise = np.maximum(of_noise, 0.0)
+    if along is not None:
+        own = np.diag(noise) @ axes**2
+        seen = heat * along(of_noise, own)
+        if not white:
+            largest, typical = (np.full_like(values, x) for x in (seen.max(), own.mean()))
+            return Directions(values, largest, vectors, True, typical)
+        return Directions(_along(precision, axes), seen, axes, slowing=own)
+    if white:
+        return Directions(_along(precision, axes), of_noise, axes)
     half = vectors / np.sqrt(values)
     return Directions(values, max(np.linalg.eigvalsh(half.T @ noise @ half)[-1], 0.0) * values, vectors)
+
+
+def _along(matrix: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    """Its values along these axes, [D]."""
+    return np.einsum("ji,jk,ki->i", axes, matrix, axes)
 
 
 def predicted(dynamics: Dynamics, where: Directions, stepsize: float) -> Predicted:
@@ -70,6 +90,8 @@ def predicted(dynamics: Dynamics, where: Directions, stepsize: float) -> Predict
     ratios = np.sqrt(stationary.variance * where.precision)
     if where.mixed:
         ratios = np.full_like(ratios, ratios[np.abs(ratios - 1).argmax()])
+    if where.slowing is not None:
+        stationary = dynamics.stationary(stepsize, where.precision, where.slowing)
     return Predicted(stepsize, ratios, float(stationary.iterations.max()))
 
 

@@ -45,19 +45,18 @@ class Drawn(NamedTuple):
     probabilities: np.ndarray | None = None  # of the observations, [N], if they are not equal
     any_size: bool = False  # whether the size is to be found
     fixed: float = FIXED  # what an iteration costs beside its gradients, in gradients
-    heat: float = 1.0  # how many times the variance of the noise counts
 
-    def noise(self, of_one: np.ndarray, size: int | None = None) -> np.ndarray:
-        """The covariance for minibatches of this size, as it counts, from that for one observation with replacement."""
+    def share(self, size: int | None = None) -> float:
+        """The noise of minibatches of this size, over that for one observation with replacement."""
         n = size or self.size
         left = (self.n_data - n) / max(self.n_data - 1, 1) if self.without_replacement else 1.0
-        return of_one * self.heat * left / n
+        return left / n
 
     def chosen(self, dynamics: Dynamics, alone: Directions, tolerance: float) -> tuple[Drawn, Predicted, int]:
         """Those of the size that is used, what is predicted for them, and the size that pays."""
 
         def at(size: int) -> Directions:
-            return alone._replace(noise=self.noise(alone.noise, size))
+            return alone.scaled(self.share(size))
 
         if self.any_size:
             found = self._replace(size=cheapest(dynamics, at, self.n_data, self.fixed, tolerance))
@@ -77,11 +76,12 @@ def tuned(
     tolerance: float,
     seed: int,
     own_reference: bool = False,
+    heat: float = 1.0,
 ) -> Tuning:
     """The tuning of chains in the coordinates of `root`, where the posterior is white in those of `white`.
 
     The noise is evaluated at draws that are wider by the tolerance, as those of the
-    chain may be.
+    chain may be. It counts `heat` times where elements do not move in proportion to it.
     """
     of_one, of_weighted = noise_of_one(
         posterior, terms, mode, white, 1 + tolerance, seed, drawn.probabilities, own_reference
@@ -91,19 +91,19 @@ def tuned(
     in_root = change.T @ change
 
     def seen(noise: np.ndarray) -> Directions:
-        return directions(in_root, change.T @ noise @ change, dynamics.by_elements)
+        return directions(in_root, change.T @ noise @ change, dynamics.along, heat)
 
     alone = seen(of_one)
     weighted = alone if of_weighted is None else seen(of_weighted)
     drawn, chosen, pays = drawn.chosen(dynamics, alone, tolerance)
-    where = alone._replace(noise=drawn.noise(alone.noise))
+    where = alone.scaled(drawn.share())
     return Tuning(
         chosen.stepsize,
         chosen.error,
         chosen.iterations,
         pays,
         *_of_elements(root, where, chosen),
-        gains(dynamics, chosen, where, weighted._replace(noise=drawn.heat * weighted.noise / drawn.size), tolerance),
+        gains(dynamics, chosen, where, weighted.scaled(1 / drawn.size), tolerance),
     )
 
 

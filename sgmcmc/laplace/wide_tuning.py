@@ -70,7 +70,9 @@ def noise_of_elements(
     return Noise(factor * elements, factor * directions)
 
 
-def tuned_wide(curvature: Wide, noise: Noise, dynamics: Dynamics, drawn: Drawn, tolerance: float) -> Tuning:
+def tuned_wide(
+    curvature: Wide, noise: Noise, dynamics: Dynamics, drawn: Drawn, tolerance: float, heat: float = 1.0
+) -> Tuning:
     """The tuning of chains in the coordinates of this curvature.
 
     The prediction is for the elements, and for the directions of the curvature. It treats each as an independent
@@ -79,15 +81,19 @@ def tuned_wide(curvature: Wide, noise: Noise, dynamics: Dynamics, drawn: Drawn, 
     stepsize by quantiles of their noise.
     """
     shares = curvature.vectors**2
-    if dynamics.by_elements:  # as in `directions`
-        noise = noise._replace(directions=(noise.directions + 2 * noise.elements @ shares) / 3)
-    most = max(noise.elements.max(), noise.directions.max(initial=0.0))
-    of_quantiles = np.quantile(noise.elements, np.linspace(0, 1, QUANTILES))
+    slowing = None
+    if dynamics.along is not None:  # as in `directions`
+        slowing = _with_largest(noise.elements)
+        noise = Noise(
+            heat * dynamics.along(noise.elements, noise.elements),
+            heat * dynamics.along(noise.directions, noise.elements @ shares),
+        )
     precision = np.append(np.ones(QUANTILES), [1.0, curvature.low, curvature.high])
-    typical = Directions(precision, np.append(of_quantiles, [most, most, most]), np.empty((0, 0)))
+    all_noise = np.append(noise.elements, noise.directions)
+    typical = Directions(precision, _with_largest(noise.elements, all_noise.max()), np.empty((0, 0)), slowing=slowing)
     drawn, chosen, pays = drawn.chosen(dynamics, typical, tolerance)
 
-    of_all = drawn.noise(np.append(noise.elements, noise.directions))
+    of_all = drawn.share() * all_noise
     where = Directions(np.ones_like(of_all), of_all, np.empty((0, 0)))
     of_elements, of_directions = np.split(predicted(dynamics, where, chosen.stepsize).ratios, [len(noise.elements)])
     # The variance of an element is that of its direction, but for its parts along the directions of the curvature.
@@ -95,3 +101,9 @@ def tuned_wide(curvature: Wide, noise: Noise, dynamics: Dynamics, drawn: Drawn, 
     of_chain = of_elements**2 * (1 - shares.sum(axis=1)) + shares @ (of_directions**2 / curvature.values)
     found = np.sqrt(of_chain / of_posterior)
     return Tuning(chosen.stepsize, chosen.error, chosen.iterations, pays, found * curvature.sds, found, {})
+
+
+def _with_largest(noise: np.ndarray, largest: float | None = None) -> np.ndarray:
+    """Quantiles, and the largest three times."""
+    most = noise.max() if largest is None else largest
+    return np.append(np.quantile(noise, np.linspace(0, 1, QUANTILES)), [most] * 3)

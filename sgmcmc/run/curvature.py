@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sgmcmc.run.product import ProductSampler
 
 
-FARTHER = 3.0  # E z^4 of a standard normal: how much more noise there is where it counts, if it grows with the distance
+FARTHER = 3.0  # E z^4 of a standard normal: how much more noise counts, at most, if it grows with the distance
 CLOSE, STEPS = 0.1, 8  # posterior sds from the mode, in all directions together, and Newton steps to there
 
 
@@ -113,7 +113,17 @@ class Curvature:
             preconditioner[coordinates.NOISE] = tf.constant(noise, model.dtype)
         else:
             tuning = tuned(
-                posterior, at, white, root, of_terms, dynamics, drawn, self.tolerance, seed, gradient.own_reference
+                posterior,
+                at,
+                white,
+                root,
+                of_terms,
+                dynamics,
+                drawn,
+                self.tolerance,
+                seed,
+                gradient.own_reference,
+                FARTHER if gradient.centred else 1.0,
             )
         return Found(preconditioner, of_minibatch, self._told(sampler, posterior, mode, white, tuning))
 
@@ -130,7 +140,8 @@ class Curvature:
             return Found(preconditioner, of_minibatch, {})
         drawn, centred = _drawn(sampler, posterior, of_minibatch), sampler.gradient.centred
         noise = noise_of_elements(posterior, centred, at, there, 1 + self.tolerance, seed, drawn.probabilities)
-        tuning = tuned_wide(there, noise, next(iter(sampler.dynamics.values())), drawn, self.tolerance)
+        dynamics, heat = next(iter(sampler.dynamics.values())), FARTHER if centred else 1.0
+        tuning = tuned_wide(there, noise, dynamics, drawn, self.tolerance, heat)
         return Found(preconditioner, of_minibatch, self._told(sampler, posterior, mode, white, tuning))
 
     def _told(
@@ -182,7 +193,6 @@ def _drawn(sampler: ProductSampler, posterior: Posterior, of_minibatch: Tree) ->
         probabilities_of(of_minibatch),
         sampler.of_size is not None,
         beside_gradients(posterior.size, sampler.touched),
-        FARTHER if sampler.gradient.centred and next(iter(sampler.dynamics.values())).by_elements else 1.0,
     )
 
 

@@ -217,7 +217,7 @@ def test_directions_have_the_covariance_or_a_bound_of_it(white):
     eps, precision = 1e-4, np.eye(3) if white else H
     S = precision + NOISE
     X = solve_continuous_lyapunov(precision, S / 2 + np.diag(np.diag(S)))
-    where = directions(precision, NOISE, by_elements=True)
+    where = directions(precision, NOISE, barker().along)
     told = barker().stationary(eps, where.precision, where.noise).variance * where.precision - 1
     exact = np.einsum("ji,jk,ki->i", where.vectors, X, where.vectors) * where.precision * eps
     if white:

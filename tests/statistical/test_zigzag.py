@@ -13,6 +13,7 @@ from sgmcmc import controlVariates, sgzigzag
 from sgmcmc.core.types import Given
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgzigzag import sgzigzag as dynamics_of
+from sgmcmc.laplace.stepsize import directions
 from sgmcmc.minibatch.uniform import with_replacement
 from tests.statistical.laws import GaussianMean, accept, chains, moments_z, reject, scaled_noise, simulate, z_score
 
@@ -119,6 +120,31 @@ def test_a_chain_settles_where_its_law_is():
     reject("the posterior", scores(dynamics_of(), 1 / few.a))
     reject("sgld", scores(sgld()))
     reject("noise * sqrt(2)", scores(scaled_noise(dynamics_of(), 2**0.5)))
+
+
+@pytest.mark.parametrize("correlation", [0.95, -0.5])
+def test_elements_whose_noise_is_correlated_are_too(correlation):
+    """White coordinates, noise that is 20 times as large as the precision: the variances along the two diagonals are
+    6% too large, and more or less by what the correlation of the noise does. Less than 1 counts as 1."""
+    h, size = 0.03, 20_000
+    noise = 20 * np.array([[1, correlation], [correlation, 1]])
+    where = directions(np.eye(2), noise, dynamics_of().along)
+    told = dynamics_of().stationary(h**2, where.precision, where.noise).variance
+    rng, root = np.random.default_rng(1), np.linalg.cholesky(noise)
+    theta, z = (tf.constant(rng.normal(size=(size, 2))) for _ in range(2))
+    eps = tf.constant(h**2, tf.float64)
+    step = tf.function(lambda theta, memory, z, g: dynamics_of().step(theta, memory, Given(eps, z, g)))
+    memory, total, count = dynamics_of().init(theta, Given(eps, z)), 0.0, 0
+    for t in range(2000):
+        at = dynamics_of().drift(theta, memory)
+        error = tf.random.stateless_normal([size, 2], [t, 1], dtype=tf.float64) @ root.T
+        theta, memory = step(at, memory, tf.random.stateless_normal([size, 2], [t, 2], dtype=tf.float64), error - at)
+        if t >= 400:
+            total, count = total + np.cov(theta.numpy().T), count + 1
+    found = np.diag(where.vectors.T @ (total / count) @ where.vectors)
+    apart = abs(told[1] - told[0])
+    assert apart > 0.05
+    np.testing.assert_allclose(np.maximum(found, 1), told, atol=0.15 * apart)
 
 
 # --- atoms at 0 -------------------------------------------------------------------------------------------------------
