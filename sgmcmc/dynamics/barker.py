@@ -59,6 +59,7 @@ def barker(corrected: bool = False) -> Dynamics:
         move = tf.where(uniform(second) < tf.sigmoid(alpha * z * given.gradient), z, -z)
         smooth = tf.minimum(alpha, STEEPEST)
         slope = smooth * (1.0 - tf.tanh(0.5 * smooth * z * given.gradient) ** 2)
+        move = tf.where(tf.math.is_nan(given.gradient), given.gradient, move)  # which a comparison would hide
         return theta + move, {"variance_ratio": 1.0 + tf.reduce_mean(first**2 * (1.0 - slope))}
 
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:

@@ -73,6 +73,7 @@ def sgzigzag(kappa: np.ndarray | None = None) -> Dynamics:
                 theta - memory["ahead"], v, tau, h, *(exponential(z) / tf.constant(kappa, z.dtype) for z in stays)
             )
         v = tf.where(turns, -v, v)
+        theta = tf.where(tf.math.is_nan(given.gradient), given.gradient, theta)  # which a comparison would hide
         return theta, {"velocity": v, "ahead": ahead(theta, v, h)}
 
     def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:

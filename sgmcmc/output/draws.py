@@ -72,8 +72,9 @@ class Draws(dict[str, Any]):
 
         - "lp": the log posterior up to a constant, summed over all N observations, as
           the iteration estimated it from its minibatch. It belongs to the position
-          where the last gradient was taken: for SGHMC the draw itself, for all other
-          samplers the position one iteration earlier.
+          where the last gradient was taken: for SGHMC the draw itself, for UBU and
+          zig-zag half a step before it, and for all other samplers the position one
+          iteration earlier.
         - "kinetic_temperature" [P], for samplers with momentum: the mean of
           momentum^2 / stepsize over the elements. It is near 1 in a well-tuned chain,
           for SGHMC near 1 / (1 - alpha/2).

@@ -436,6 +436,18 @@ def test_nothing_moves_without_noise_and_gradient(name, arrays):
     close(moved, theta)
 
 
+@pytest.mark.parametrize("dynamics", ALL.values(), ids=ALL)
+def test_a_gradient_that_is_nan_is_not_hidden(dynamics):
+    """After two steps, since some move by the last momentum."""
+    theta, momentum, grad, noise = np.random.default_rng(0).normal(size=(4, 2))
+    grad[0], memory = np.nan, started(dynamics, theta, momentum)
+    for _ in range(2):
+        if dynamics.drift:
+            theta = dynamics.drift(tensor(theta), {key: tensor(x) for key, x in memory.items()}).numpy()
+        theta, memory = make_step(dynamics, theta, memory, grad, noise)
+    assert np.isnan(theta[0])
+
+
 def test_friction_alone_slows_sghmc_geometrically(arrays):
     theta, nu, zero = arrays[0], arrays[1], 0 * arrays[0]
     dynamics, memory = sghmc(ALPHA, 5), {"momentum": nu}
