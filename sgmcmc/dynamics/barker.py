@@ -1,4 +1,4 @@
-"""Stochastic gradient Barker dynamics (Mauri & Zanella 2024, algorithm 1).
+"""Stochastic gradient Barker dynamics (Mauri & Zanella 2024).
 
 The noise of SGLD, whose sign depends on the gradient:
 
