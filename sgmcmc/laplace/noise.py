@@ -9,13 +9,15 @@ C the covariance of the terms over all observations, the noise has the covarianc
 
     1/n (sum_i t_i t_i^T / p_i - s s^T)        drawn with replacement by probabilities p_i, with s the sum of all t_i
 
-averaged over the draws, in the whitened coordinates. If there are many observations,
-each draw has a random subset of its own.
+averaged over the draws, in the whitened coordinates. Where few observations make most of the noise, its kurtosis
+matters too, at a draw E t_i^4 / (E t_i^2)^2 in each element with one observation. If there are many observations, each
+draw has a random subset of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -32,6 +34,18 @@ DRAWS = 16
 WEIGHED = 500  # elements; for more of them, what weights would gain is not computed
 FEWEST, MOST, SHARE = 2000, 10_000, 32  # observations of each draw: at least, at most, and in between N / SHARE
 
+
+class Noise(NamedTuple):
+    """Of minibatches of one observation: its covariance, and that with weights in proportion to |t_i|, [D, D] both.
+
+    The second is None for more than WEIGHED elements. `kurtosis` is that of its elements, [D].
+    """
+
+    covariance: np.ndarray
+    weighted: np.ndarray | None
+    kurtosis: np.ndarray
+
+
 Terms = Callable[[Tree, Tree], Tree]
 """(params, data) -> {name: [n, *shape]}: each observation's term in the gradient."""
 
@@ -45,10 +59,8 @@ def noise_of_one(
     seed: int,
     probabilities: np.ndarray | None = None,
     own_reference: bool = False,
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """The covariance for minibatches of one observation, and that with weights in proportion to |t_i|, [D, D] both.
-
-    The second is None for more than WEIGHED elements.
+) -> Noise:
+    """The noise of minibatches of one observation.
 
     The draws are those of the approximation, `sd` times as far from its centre.
 
@@ -69,12 +81,13 @@ def noise_of_one(
             tf.cast(tf.matmul(t, weights[:, None] * t, transpose_a=True), tf.float64),
             tf.cast(tf.matmul(t, t / tf.maximum(sizes, tiny), transpose_a=True) if few else [[0.0]], tf.float64),
             tf.cast(tf.reduce_sum(sizes), tf.float64),
+            tf.reduce_sum(tf.cast(weights[:, None], tf.float64) ** 3 * tf.cast(t, tf.float64) ** 4, axis=0),
         ]
 
     rng, programs = np.random.default_rng(seed), dict[int, Compiled]()
     z = rng.normal(size=(DRAWS, d))
     z /= np.sqrt((z**2).mean(axis=0))  # exact second moments despite few draws, since the noise depends mostly on them
-    total, preferred = np.zeros((d, d)), np.zeros((d, d))
+    total, preferred, large, square = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d), np.zeros(d)
     for draw, theta in enumerate(centre + white.to_theta(sd * z)):
         some = some_of(posterior.model.data, size, seed + draw)
         # The probabilities of these observations, relative to 1/N.
@@ -85,11 +98,15 @@ def noise_of_one(
         )
         weights = [(1 / p).astype(posterior.model.dtype.as_numpy_dtype)]
         of_some = FullPass(some, moments, max(16, BLOCK // d), programs)
-        first, second, weighted, sizes = of_some.summed(
+        first, second, weighted, sizes, power = of_some.summed(
             [tf.constant(theta, posterior.model.dtype), root], of_each=weights
         )
         posterior.passes.count("terms", some.size)
         mean = 0.0 if own_reference else np.outer(first, first) / some.size**2
         total += second / some.size - mean
         preferred += sizes * weighted / some.size**2 - mean
-    return n_data**2 * total / DRAWS, n_data**2 * preferred / DRAWS if few else None
+        squares = np.maximum(np.diag(second), np.finfo(float).tiny)
+        large += power / squares
+        square += squares / some.size
+    weighted = n_data**2 * preferred / DRAWS if few else None
+    return Noise(n_data**2 * total / DRAWS, weighted, large / square)

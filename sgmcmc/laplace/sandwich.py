@@ -104,7 +104,7 @@ def tuned_to(
     The stepsize is the largest at which sds stay within the tolerance if Q takes the noise of the gradients away up to
     a part that is UNKNOWN, and nothing for the length of the steps, which is exact only for a normal posterior.
     """
-    of_one, _ = noise_of_one(posterior, terms, mode, target.root, 1.0, seed, drawn.probabilities)
+    of_one = noise_of_one(posterior, terms, mode, target.root, 1.0, seed, drawn.probabilities).covariance
     inverse = target.inverse_half
     of_one = inverse @ of_one @ inverse  # from the coordinates in which the sandwich is white to those of the chain
     alone = directions(np.eye(posterior.size), UNKNOWN * inverse @ of_one @ inverse)

@@ -13,6 +13,7 @@ Along = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """See `Dynamics.along`."""
 
 SMALLEST, LARGEST = 1e-8, 4.0  # stepsizes relative to the fastest direction
+JUMPS = np.pi / 2  # times the size, how much noise counts for zig-zag if it is rare and large; for Barker's it is 1
 GRID, BISECTIONS = 120, 20
 AIM = 0.8  # of the tolerance: the rest allows for the error of the normal approximation
 
@@ -22,7 +23,9 @@ class Directions(NamedTuple):
 
     The directions are the columns of `vectors`, [D, D]. If the dynamics mixes them, each
     may have the error of the worst. `slowing` is the noise on which the autocorrelation
-    depends, if that is another.
+    depends, if that is another. `jumps` are the squares of the size that the noise has
+    where there is much of it, if the variance depends on that too: it falls as the square
+    of the size of minibatches.
     """
 
     precision: np.ndarray
@@ -30,10 +33,15 @@ class Directions(NamedTuple):
     vectors: np.ndarray
     mixed: bool = False
     slowing: np.ndarray | None = None
+    jumps: np.ndarray | None = None
 
     def scaled(self, factor: float) -> Directions:
         """With noise so many times as large."""
-        return self._replace(noise=factor * self.noise, slowing=None if self.slowing is None else factor * self.slowing)
+        return self._replace(
+            noise=factor * self.noise,
+            slowing=None if self.slowing is None else factor * self.slowing,
+            jumps=None if self.jumps is None else factor**2 * self.jumps,
+        )
 
 
 class Predicted(NamedTuple):
@@ -49,7 +57,13 @@ class Predicted(NamedTuple):
         return float(np.abs(self.ratios - 1).max())
 
 
-def directions(precision: np.ndarray, noise: np.ndarray, along: Along | None = None, heat: float = 1.0) -> Directions:
+def directions(
+    precision: np.ndarray,
+    noise: np.ndarray,
+    along: Along | None = None,
+    heat: float = 1.0,
+    kurtosis: np.ndarray | None = None,
+) -> Directions:
     """The directions, from the matrices in the coordinates of the chain.
 
     If the posterior is white in these, the directions are the eigenvectors of the
@@ -58,20 +72,25 @@ def directions(precision: np.ndarray, noise: np.ndarray, along: Along | None = N
     that the prediction is a bound.
 
     With `along` of the dynamics the prediction is to the first order in the stepsize, with
-    noise that counts `heat` times; where the posterior is not white, the directions have
-    the largest noise of all.
+    noise that counts `heat` times, and with jumps by the `kurtosis` of the elements in
+    white coordinates. Where the posterior is not white, the directions have the largest
+    noise of all.
     """
     values, vectors = np.linalg.eigh(precision)
     white = values.max() < (1 + 1e-3) * values.min()
     of_noise, axes = np.linalg.eigh(noise)
     of_noise = np.maximum(of_noise, 0.0)
     if along is not None:
-        own = np.diag(noise) @ axes**2
+        of_elements, jumps = np.maximum(np.diag(noise), 0.0), None
+        own = of_elements @ axes**2
         seen = heat * along(of_noise, own)
-        if not white:
-            largest, typical = (np.full_like(values, x) for x in (seen.max(), own.mean()))
-            return Directions(values, largest, vectors, True, typical)
-        return Directions(_along(precision, axes), seen, axes, slowing=own)
+        if kurtosis is not None:
+            jumps = (of_elements * kurtosis) @ axes**2
+        if white:
+            return Directions(_along(precision, axes), seen, axes, slowing=own, jumps=jumps)
+        most = None if kurtosis is None else np.full_like(values, of_elements.max() * kurtosis.max())
+        typical = np.full_like(values, own.mean())
+        return Directions(values, np.full_like(values, seen.max()), vectors, True, typical, most)
     if white:
         return Directions(_along(precision, axes), of_noise, axes)
     half = vectors / np.sqrt(values)
@@ -86,7 +105,8 @@ def _along(matrix: np.ndarray, axes: np.ndarray) -> np.ndarray:
 def predicted(dynamics: Dynamics, where: Directions, stepsize: float) -> Predicted:
     """The prediction for this stepsize."""
     assert dynamics.stationary is not None
-    stationary = dynamics.stationary(stepsize, where.precision, where.noise)
+    noise = where.noise if where.jumps is None else np.maximum(where.noise, JUMPS * where.jumps)
+    stationary = dynamics.stationary(stepsize, where.precision, noise)
     ratios = np.sqrt(stationary.variance * where.precision)
     if where.mixed:
         ratios = np.full_like(ratios, ratios[np.abs(ratios - 1).argmax()])

@@ -83,18 +83,16 @@ def tuned(
     The noise is evaluated at draws that are wider by the tolerance, as those of the
     chain may be. It counts `heat` times where elements do not move in proportion to it.
     """
-    of_one, of_weighted = noise_of_one(
-        posterior, terms, mode, white, 1 + tolerance, seed, drawn.probabilities, own_reference
-    )
+    noise = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, drawn.probabilities, own_reference)
     # From the coordinates in which the posterior is white, with the unit matrix as precision, to those of the chain.
     change = _solved(white.root, root.root)
     in_root = change.T @ change
 
-    def seen(noise: np.ndarray) -> Directions:
-        return directions(in_root, change.T @ noise @ change, dynamics.along, heat)
+    def seen(covariance: np.ndarray, kurtosis: np.ndarray | None = None) -> Directions:
+        return directions(in_root, change.T @ covariance @ change, dynamics.along, heat, kurtosis)
 
-    alone = seen(of_one)
-    weighted = alone if of_weighted is None else seen(of_weighted)
+    alone = seen(noise.covariance, noise.kurtosis)
+    weighted = alone if noise.weighted is None else seen(noise.weighted)
     drawn, chosen, pays = drawn.chosen(dynamics, alone, tolerance)
     where = alone.scaled(drawn.share())
     return Tuning(
