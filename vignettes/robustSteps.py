@@ -93,9 +93,10 @@ print(pd.concat(posteriors).round(4))
 # The stepsizes that are found
 # ----------------------------
 # Three cases: control variates, plain gradients, and plain gradients of the data with
-# heavier tails. In each, both samplers find a stepsize. That of `barker` is 2.5 to 5
-# times smaller, since the error of its variance is three times as large where both are
-# small, and more if the noise grows with the distance from the mode. This is the price.
+# heavier tails. In each, both samplers find a stepsize. That of `barker` is smaller: the
+# error of its variance is three times as large where both are small, and what noise does
+# is not told by its variance, if it grows with the distance from the mode or if few
+# observations make most of it, as with the heavier tails. This is the price.
 
 CASES = {
     "control variates": ("log-normal", controlVariates()),
@@ -144,12 +145,13 @@ for case in CASES:
             "iterations per draw": told["iterations"],
         } | compared(out, case)
 automatic = pd.DataFrame.from_dict(rows, orient="index")
-print(automatic.round(4).to_string())
+print(automatic.to_string(float_format="{:.3g}".format))
 
 # %%
 # With control variates the runs are long enough to see that standard deviations are at
 # most 6% off; the ``tolerance`` is 5%, for a normal posterior. Plain gradients need
-# thousands of iterations for an independent draw, so there much of it is chance.
+# thousands of iterations for an independent draw, so there much of it is chance, and
+# the last run is far too short.
 
 # %%
 # Ten times that

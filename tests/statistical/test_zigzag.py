@@ -128,7 +128,7 @@ def test_a_chain_settles_where_its_law_is():
 
 def test_the_stepsize_is_for_noise_as_it_is(monkeypatch):
     """Ten observations of different precisions, control variates, minibatches of one: the sd stays within 5%. It would
-    not if noise that grows with the distance counted as if it were the same everywhere. Rare noise is in test_barker."""
+    not if noise that grows with the distance counted as if it were the same everywhere. For rare noise see barker."""
     precisions = np.arange(1.0, 11.0) ** 2 / 38.5
     size, total = len(precisions), precisions.sum()
 
