@@ -93,10 +93,10 @@ print(pd.concat(posteriors).round(4))
 # The stepsizes that are found
 # ----------------------------
 # Three cases: control variates, plain gradients, and plain gradients of the data with
-# heavier tails. In each, both samplers find a stepsize. That of `barker` is smaller: the
-# error of its variance is three times as large where both are small, and what noise does
-# is not told by its variance, if it grows with the distance from the mode or if few
-# observations make most of it, as with the heavier tails. This is the price.
+# heavier tails. In each, both samplers find a stepsize. That of `barker` is smaller,
+# since the error of its variance is three times as large where both are small. It is
+# smaller still if noise grows with the distance from the mode, or if few observations
+# make most of it, as with the heavier tails. This is the price.
 
 CASES = {
     "control variates": ("log-normal", controlVariates()),

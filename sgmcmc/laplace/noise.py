@@ -108,5 +108,5 @@ def noise_of_one(
         squares = np.maximum(np.diag(second), np.finfo(float).tiny)
         large += power / squares
         square += squares / some.size
-    weighted = n_data**2 * preferred / DRAWS if few else None
-    return Noise(n_data**2 * total / DRAWS, weighted, large / square)
+    by_size = n_data**2 * preferred / DRAWS if few else None
+    return Noise(n_data**2 * total / DRAWS, by_size, large / square)
