@@ -177,7 +177,7 @@ def test_elements_whose_noise_is_correlated_are_too(correlation):
 
 # --- atoms at 0 -------------------------------------------------------------------------------------------------------
 
-N, W, SD = 60, np.array([0.3, 0.6]), 0.8
+N, W, SD = 60, np.array([0.65, 0.45]), 0.8
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(N, 2)) @ np.array([[1.0, 0.6], [0.0, 0.8]]) / 6
 Y = X @ [0.0, 0.9] + RNG.normal(size=N)
@@ -205,21 +205,21 @@ def models():
 
 def test_probabilities_of_inclusion_are_those_of_all_models():
     """Two correlated coefficients, both uncertain. The step is a tenth of an sd, with half of the data and control
-    variates: its error is below what 2,500 chains can see, 1% of a probability."""
+    variates: its error is below what 500 chains can see, 2% of a probability."""
     exact = models()
     joint = {key: weight for key, (weight, *_) in exact.items()}
     assert all(0.08 < weight < 0.7 for weight in joint.values())
-    square = sum(w * (m[-1] ** 2 + c[-1, -1]) for included, (w, m, c) in exact.items() if included[1])
+    mean = sum(w * m[-1] for included, (w, m, c) in exact.items() if included[1])
 
     def scores(**changes):
         given = {"inclusion": {"beta": W}, "slab": {"beta": norm.pdf(0, scale=SD)}} | changes
         out = sgzigzag(
             log_lik, {"x": X, "y": Y}, {"beta": np.zeros(2)}, 0.06**2, log_prior, N // 2, 1400, seed=1, burnIn=400,
-            thin=20, nChains=2500, starts=0.3, gradient=controlVariates(), dtype="float64", verbose=False, **given,
+            thin=20, nChains=500, starts=0.3, gradient=controlVariates(), dtype="float64", verbose=False, **given,
         )  # fmt: skip
         beta = out["beta"]
         found = {str(k): z_score(((beta != 0) == k).all(axis=2).mean(axis=1), joint[k]) for k in joint}
-        return found | {"second moment": z_score((beta[..., 1] ** 2).mean(axis=1), square)}
+        return found | {"mean": z_score(beta[..., 1].mean(axis=1), mean)}
 
     accept("inclusion", scores())
     reject("slab * sqrt(2)", scores(slab={"beta": 2**0.5 * norm.pdf(0, scale=SD)}))
