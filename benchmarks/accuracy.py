@@ -25,7 +25,7 @@ import numpy as np
 from accuracy_problems import ALL, Case, cases, laplace
 from accuracy_report import KEPT, OURS, PLAIN, report
 from automatic import CHAINS, Problem, Reference, in_order
-from harness import BLACKJAX, HERE, SGMCMCJAX, interpreter, machine, quiet_environment
+from harness import BLACKJAX, HERE, SGMCMCJAX, interpreter, machine, quiet_environment, read, write
 
 import sgmcmc
 from sgmcmc.output._diagnostics import diagnostics
@@ -160,7 +160,7 @@ def measure(name: str, case: Case, samplers: list[str]) -> None:
         for row, measured in rows.items():
             short = {key: value for key, value in measured.items() if key != "ratios"}
             print(f"{name}, {row}: {json.dumps(short)}", flush=True)
-        kept = read()  # again: another run may measure other problems meanwhile
+        kept = read(KEPT)  # again: another run may measure other problems meanwhile
         found = kept.setdefault(name, {"rows": {}})
         found |= {
             "title": case.problem.title,
@@ -170,22 +170,7 @@ def measure(name: str, case: Case, samplers: list[str]) -> None:
             "parameters": len(truth.mean),
         }
         found["rows"] |= {row: measured | ran for row, measured in rows.items()}
-        write(kept)
-
-
-def read() -> dict[str, Any]:
-    """What was measured so far."""
-    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
-
-
-def write(kept: dict[str, Any]) -> None:
-    """A line for each run."""
-    parts = []
-    for name, problem in sorted(kept.items(), key=lambda item: ALL.index(item[0])):
-        rows = ",\n".join(f"  {json.dumps(label)}: {json.dumps(row)}" for label, row in problem["rows"].items())
-        told = json.dumps({key: value for key, value in problem.items() if key != "rows"})
-        parts.append(f'{json.dumps(name)}: {told[:-1]}, "rows": {{\n{rows}}}}}')
-    KEPT.write_text("{" + ",\n".join(parts) + "}\n")
+        write(KEPT, dict(sorted(kept.items(), key=lambda item: ALL.index(item[0]))))
 
 
 def main() -> None:
@@ -198,7 +183,7 @@ def main() -> None:
     for name, case in cases(arguments.covertype, arguments.cache).items():
         if not arguments.only or name in arguments.only.split(","):
             measure(name, case, arguments.samplers.split(";"))
-    report(read())
+    report(read(KEPT))
 
 
 if __name__ == "__main__":

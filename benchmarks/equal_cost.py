@@ -28,12 +28,13 @@ import tensorflow as tf
 from accuracy_problems import COVERTYPE_DRAWS, cached, mixture, of_covertype, of_mixture
 from automatic import CHAINS, Problem, Reference, flattened, in_order, problems, reference
 from equal_cost_full import FULL
-from harness import HERE, number
+from harness import HERE, number, read, write
 
 import sgmcmc
 from sgmcmc.output._diagnostics import diagnostics
 
-KEPT, TEXT, REFERENCES = HERE / "equal_cost.json", HERE / "EQUAL_COST.md", HERE / "reference"
+KEPT, COVERAGE = HERE / "equal_cost.json", HERE / "equal_cost_coverage.json"
+TEXT, REFERENCES = HERE / "EQUAL_COST.md", HERE / "reference"
 CV = {"gradient": sgmcmc.controlVariates()}
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "sgld": ("sgld", {}),
@@ -133,12 +134,17 @@ def of_draws(x: np.ndarray) -> dict[str, float]:
     return {"ess": float(np.min(told["ess_bulk"])), "r_hat": float(np.max(told["r_hat"]))}
 
 
+def gradients_of(label: str, problem: Problem) -> int:
+    """Those of single observations in an iteration of all chains; control variates evaluate each twice."""
+    leaps, evaluations = OURS[label][1].get("L", 1), 2 if "cv" in label else 1
+    return evaluations * leaps * problem.minibatchSize * CHAINS
+
+
 def ours(label: str, problem: Problem, truth: Reference, budget: float) -> dict[str, Any]:
     """A run of sgmcmc that finds everything itself."""
     name, options = OURS[label]
-    leaps = options.get("L", 5) if "hmc" in name else 1
-    evaluations = 2 if "cv" in label else 1
-    iterations = int(budget / (evaluations * leaps * problem.minibatchSize * CHAINS))
+    of_iteration = gradients_of(label, problem)
+    iterations = int(budget / of_iteration)
     started = time.process_time()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -155,7 +161,7 @@ def ours(label: str, problem: Problem, truth: Reference, budget: float) -> dict[
     return against(truth, table["mean"].to_numpy(), table["sd"].to_numpy()) | {
         "ess": float(table["ess_bulk"].min()),
         "r_hat": float(table["r_hat"].max()),
-        "gradients": evaluations * leaps * iterations * problem.minibatchSize * CHAINS,
+        "gradients": of_iteration * iterations,
         "seconds": seconds,
         "expected": float(out.settings["expected"]["error"]),
         "warnings": [str(one.message) for one in said],
@@ -171,24 +177,6 @@ def full(label: str, problem: Problem, truth: Reference, budget: float) -> dict[
     measured = {} if found.draws is None else of_draws(found.draws)
     measured |= {"gradients": found.passes * n_data, "seconds": seconds, "warnings": []}
     return against(truth, found.mean, found.sd) | measured
-
-
-def read() -> dict[str, Any]:
-    """What was measured so far."""
-    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
-
-
-def write(kept: dict[str, Any]) -> None:
-    """A line for each row."""
-    parts = []
-    for name, problem in kept.items():
-        if name == "coverage":
-            parts.append(f"{json.dumps(name)}: {json.dumps(problem)}")
-            continue
-        rows = ",\n".join(f"  {json.dumps(label)}: {json.dumps(row)}" for label, row in problem["rows"].items())
-        told = json.dumps({key: value for key, value in problem.items() if key != "rows"})
-        parts.append(f'{json.dumps(name)}: {told[:-1]}, "rows": {{\n{rows}}}}}')
-    KEPT.write_text("{" + ",\n".join(parts) + "}\n")
 
 
 INTRO = """# What every method gives at equal cost
@@ -221,10 +209,10 @@ What the tables show:
 """
 
 
-def report(kept: dict[str, Any]) -> None:
+def report() -> None:
     """The tables."""
     parts = [INTRO.strip()]
-    for problem in (problem for name, problem in kept.items() if name != "coverage"):
+    for problem in read(KEPT).values():
         title = f"{problem['title'][0].upper()}{problem['title'][1:]}"
         size = f", worth {number(problem['size'])} draws" if problem["size"] else ""
         lines = [
@@ -245,8 +233,8 @@ def report(kept: dict[str, Any]) -> None:
             )  # fmt: skip
             lines.append("| " + " | ".join(cells) + " |")
         parts.append("\n".join(lines))
-    if "coverage" in kept:
-        parts.append(of_coverage(kept["coverage"]))
+    if coverage := read(COVERAGE):
+        parts.append(of_coverage(coverage))
     TEXT.write_text("\n\n".join(parts) + "\n")
 
 
@@ -282,7 +270,7 @@ def main() -> None:
         if arguments.only and name not in arguments.only.split(","):
             continue
         problem, _, told = case
-        truth, kept = published(name, case), read()
+        truth, kept = published(name, case), read(KEPT)
         found = kept.setdefault(name, {"rows": {}})
         size = float(truth.size) if np.isfinite(truth.size) else None
         found |= {"title": problem.title, "told": told, "n": problem.minibatchSize, "size": size}
@@ -291,8 +279,8 @@ def main() -> None:
             measure = ours if label in OURS else full
             found["rows"][label] = measure(label, problem, truth, BUDGET.get(name, USUAL))
             print(name, label, json.dumps(found["rows"][label]), flush=True)
-            write(kept)
-    report(read())
+            write(KEPT, kept)
+    report()
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from automatic import CHAINS, Problem, flattened, logistic, normal_prior, poisson
-from equal_cost import METHODS, OURS, read, report, write
+from equal_cost import COVERAGE, METHODS, OURS, gradients_of, report
 from equal_cost_full import FULL
+from harness import read, write
 
 import sgmcmc
 
@@ -55,8 +56,7 @@ def interval(label: str, problem: Problem, seed: int) -> tuple[np.ndarray, np.nd
         draws = found.draws.reshape(-1, found.draws.shape[-1])
     else:
         name, options = OURS[label]
-        leaps, evaluations = options.get("L", 5) if "hmc" in name else 1, 2 if "cv" in label else 1
-        iterations = GRADIENTS // (leaps * evaluations * problem.minibatchSize * CHAINS)
+        iterations = GRADIENTS // gradients_of(label, problem)
         out = getattr(sgmcmc, name)(
             problem.logLik, problem.dataset, problem.params, logPrior=problem.logPrior, nChains=CHAINS, seed=seed,
             minibatchSize=problem.minibatchSize, nIters=iterations, burnIn=iterations // 10, verbose=False, **options,
@@ -93,12 +93,12 @@ def main() -> None:
         for label in arguments.methods.split(";"):
             found = covered(label, simulated, arguments.data_sets)
             print(name, label, found, flush=True)
-            kept = read()
-            of_problem = kept.setdefault("coverage", {}).setdefault(name, {"rows": {}})
+            kept = read(COVERAGE)
+            of_problem = kept.setdefault(name, {"rows": {}})
             of_problem |= {"title": simulated(np.random.default_rng(0))[0].title, "data sets": arguments.data_sets}
             of_problem["rows"][label] = found
-            write(kept)
-    report(read())
+            write(COVERAGE, kept)
+    report()
 
 
 if __name__ == "__main__":

@@ -164,6 +164,21 @@ def render(section: Section) -> str:
     return "\n".join(lines) + "\n"
 
 
+def read(file: Path) -> dict[str, Any]:
+    """What was measured so far."""
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def write(file: Path, kept: Mapping[str, Any]) -> None:
+    """Problems with their rows, a line for each row."""
+    parts = []
+    for name, problem in kept.items():
+        rows = ",\n".join(f"  {json.dumps(label)}: {json.dumps(row)}" for label, row in problem["rows"].items())
+        told = json.dumps({key: value for key, value in problem.items() if key != "rows"})
+        parts.append(f'{json.dumps(name)}: {told[:-1]}, "rows": {{\n{rows}}}}}')
+    file.write_text("{" + ",\n".join(parts) + "}\n")
+
+
 def number(x: float) -> str:
     """Three significant digits."""
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"

@@ -78,23 +78,23 @@ def directions(
     """
     values, vectors = np.linalg.eigh(precision)
     white = values.max() < (1 + 1e-3) * values.min()
+    if along is None and not white:
+        half = vectors / np.sqrt(values)
+        return Directions(values, max(np.linalg.eigvalsh(half.T @ noise @ half)[-1], 0.0) * values, vectors)
     of_noise, axes = np.linalg.eigh(noise)
     of_noise = np.maximum(of_noise, 0.0)
-    if along is not None:
-        of_elements, jumps = np.maximum(np.diag(noise), 0.0), None
-        own = of_elements @ axes**2
-        seen = heat * along(of_noise, own)
-        if kurtosis is not None:
-            jumps = (of_elements * kurtosis) @ axes**2
-        if white:
-            return Directions(_along(precision, axes), seen, axes, slowing=own, jumps=jumps)
-        most = None if kurtosis is None else np.full_like(values, of_elements.max() * kurtosis.max())
-        typical = np.full_like(values, own.mean())
-        return Directions(values, np.full_like(values, seen.max()), vectors, True, typical, most)
-    if white:
+    if along is None:
         return Directions(_along(precision, axes), of_noise, axes)
-    half = vectors / np.sqrt(values)
-    return Directions(values, max(np.linalg.eigvalsh(half.T @ noise @ half)[-1], 0.0) * values, vectors)
+    of_elements, jumps = np.maximum(np.diag(noise), 0.0), None
+    own = of_elements @ axes**2
+    seen = heat * along(of_noise, own)
+    if kurtosis is not None:
+        jumps = (of_elements * kurtosis) @ axes**2
+    if white:
+        return Directions(_along(precision, axes), seen, axes, slowing=own, jumps=jumps)
+    most = None if kurtosis is None else np.full_like(values, of_elements.max() * kurtosis.max())
+    typical = np.full_like(values, own.mean())
+    return Directions(values, np.full_like(values, seen.max()), vectors, True, typical, most)
 
 
 def _along(matrix: np.ndarray, axes: np.ndarray) -> np.ndarray:

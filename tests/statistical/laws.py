@@ -34,6 +34,7 @@ import tensorflow as tf
 from scipy.linalg import solve_discrete_lyapunov
 from scipy.stats import norm, skew
 
+from sgmcmc import controlVariates, initSess
 from sgmcmc.core.random import Stream
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.types import Dynamics, Given, Gradient, Memory, Minibatch, Mode, Supplied, Tree
@@ -229,6 +230,39 @@ def half_of_ubu(eps: float, alpha: float) -> Linear:
     of_theta = 2 / G * (0.5 - 2 * (1 - eta) / G + (1 - eta**2) / (2 * G))
     both = (1 - eta) ** 2 / G
     return Linear(np.array([[1, (1 - eta) / G], [0, eta]]), eps * np.array([[of_theta, both], [both, 1 - eta**2]]))
+
+
+def settled(kernel: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, float, float, float]:
+    """The stationary density of a chain on a grid, and the mean, variance and integrated autocorrelation time of theta.
+
+    `kernel` has the probabilities from a place, in rows, to a place, in columns.
+    """
+    size = len(theta)
+    uniform = np.full(size, 1 / size)
+    density = np.linalg.solve((np.eye(size) - kernel + uniform).T, uniform)
+    mean = density @ theta
+    centred = theta - mean
+    sums = np.linalg.solve(np.eye(size) - kernel + density, centred)  # of the expectations at all lags
+    variance = density @ centred**2
+    return density, mean, variance, 2 * (density * centred) @ sums / variance - 1
+
+
+def found_for(setup: Callable, precisions: np.ndarray) -> tuple[float, list[Callable]]:
+    """The stepsize "auto" for observations of these precisions and a mode at 0, and the noises of the gradient there.
+
+    Control variates, and minibatches of one observation: each noise is as likely as the others, and grows with theta.
+    """
+    size, total = len(precisions), precisions.sum()
+
+    def log_lik(params: Tree, dataset: Tree) -> tf.Tensor:
+        return -0.5 * tf.reduce_sum(dataset["precision"] * params["theta"] ** 2)
+
+    sampler = setup(
+        log_lik, {"precision": precisions}, {"theta": 0.1}, minibatchSize=1, subsampling="withReplacement",
+        gradient=controlVariates(), preconditioner=None, dtype="float64", seed=1,
+    )  # fmt: skip
+    initSess(sampler, verbose=False)
+    return sampler.stepsize["theta"], [lambda x, h=h: -(size * h - total) * x for h in precisions]
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

@@ -21,9 +21,11 @@ from tests.statistical.laws import (
     GaussianMean,
     accept,
     chains,
+    found_for,
     moments_z,
     reject,
     scaled_noise,
+    settled,
     sgld_variance,
     simulate,
     z_score,
@@ -99,15 +101,9 @@ def law(eps, precision, noises, weights, width=9.0, size=1201):
     at = [v(x) if callable(v) else v for v in noises]
     forwards = sum(w * expit(step * (v - precision * x)) for v, w in zip(at, weights, strict=True))
     kernel = norm.pdf(step, scale=np.sqrt(eps)) * forwards
-    kernel /= kernel.sum(axis=0)
-    uniform = np.full(size, 1 / size)
-    density = np.linalg.solve(np.eye(size) - kernel + uniform[:, None], uniform)
+    density, *found = settled((kernel / kernel.sum(axis=0)).T, x)
     assert abs(density[0]) + abs(density[-1]) < 1e-9
-    mean = density @ x
-    centred = x - mean
-    sums = np.linalg.solve(np.eye(size) - kernel.T + density, centred)  # of the expectations at all lags
-    variance = density @ centred**2
-    return mean, variance, 2 * (density * centred) @ sums / variance - 1
+    return found
 
 
 @pytest.mark.parametrize(("speed", "heat"), [(0.05, 0.0), (0.05, 0.1), (0.1, 0.0), (0.3, 1.0), (2.0, 0.0), (1.0, 5.0)])
@@ -165,18 +161,9 @@ def test_the_stepsize_is_for_noise_as_it_is(precisions, monkeypatch):
     if noise counted as if it were the same everywhere, and normal where one of 20 observations makes all of it."""
     size, total = len(precisions), precisions.sum()
 
-    def log_lik(params, dataset):
-        return -0.5 * tf.reduce_sum(dataset["precision"] * params["theta"] ** 2)
-
     def error():
-        sampler = sgmcmc.barkerSetup(
-            log_lik, {"precision": precisions}, {"theta": 0.1}, minibatchSize=1, subsampling="withReplacement",
-            gradient=sgmcmc.controlVariates(), preconditioner=None, dtype="float64", seed=1,
-        )  # fmt: skip
-        sgmcmc.initSess(sampler, verbose=False)
-        noises = [lambda x, h=h: -(size * h - total) * x for h in precisions]
-        weights = np.full(size, 1 / size)
-        return (total * law(sampler.stepsize["theta"], total, noises, weights, 30.0, 3001)[1]) ** 0.5 - 1
+        eps, noises = found_for(sgmcmc.barkerSetup, precisions)
+        return (total * law(eps, total, noises, np.full(size, 1 / size), 30.0, 3001)[1]) ** 0.5 - 1
 
     assert 0 < error() < 0.05
     monkeypatch.setattr(curvature, "FARTHER", 1.0)

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from scipy.stats import multivariate_normal, norm
 
-from sgmcmc import controlVariates, initSess, sgzigzag, sgzigzagSetup
+from sgmcmc import controlVariates, sgzigzag, sgzigzagSetup
 from sgmcmc.core.types import Given
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgzigzag import sgzigzag as dynamics_of
@@ -17,7 +17,18 @@ from sgmcmc.laplace import stepsize
 from sgmcmc.laplace.stepsize import directions
 from sgmcmc.minibatch.uniform import with_replacement
 from sgmcmc.run import curvature
-from tests.statistical.laws import GaussianMean, accept, chains, moments_z, reject, scaled_noise, simulate, z_score
+from tests.statistical.laws import (
+    GaussianMean,
+    accept,
+    chains,
+    found_for,
+    moments_z,
+    reject,
+    scaled_noise,
+    settled,
+    simulate,
+    z_score,
+)
 
 # --- one step ---------------------------------------------------------------------------------------------------------
 
@@ -77,16 +88,11 @@ def law(h, precision, noises, weights, width=8.0, parts=6):
         for shift, turned in zip(shifts, np.abs(np.diff(later)).T, strict=True):
             kernel[number, here, 1 - number, np.clip(here + shift, 0, n - 1)] += turned
         kernel[number, here, number, np.clip(here + v * parts, 0, n - 1)] += np.exp(-rates * h) @ weights
-    kernel, theta = kernel.reshape(2 * n, 2 * n), np.tile(x, 2)
+    kernel = kernel.reshape(2 * n, 2 * n)
     np.testing.assert_allclose(kernel.sum(axis=1), 1, rtol=1e-9)
-    uniform = np.full(2 * n, 0.5 / n)
-    density = np.linalg.solve((np.eye(2 * n) - kernel + uniform).T, uniform)
+    density, *found = settled(kernel, np.tile(x, 2))
     assert density[0] + density[n - 1] < 1e-9
-    mean = density @ theta
-    centred = theta - mean
-    sums = np.linalg.solve(np.eye(2 * n) - kernel + density, centred)  # of the expectations at all lags
-    variance = density @ centred**2
-    return mean, variance, 2 * (density * centred) @ sums / variance - 1
+    return found
 
 
 def of_normal(variance):
@@ -132,17 +138,9 @@ def test_the_stepsize_is_for_noise_as_it_is(monkeypatch):
     precisions = np.arange(1.0, 11.0) ** 2 / 38.5
     size, total = len(precisions), precisions.sum()
 
-    def log_lik(params, dataset):
-        return -0.5 * tf.reduce_sum(dataset["precision"] * params["theta"] ** 2)
-
     def error():
-        sampler = sgzigzagSetup(
-            log_lik, {"precision": precisions}, {"theta": 0.1}, minibatchSize=1, subsampling="withReplacement",
-            gradient=controlVariates(), preconditioner=None, dtype="float64", seed=1,
-        )  # fmt: skip
-        initSess(sampler, verbose=False)
-        noises = [lambda x, h=h: -(size * h - total) * x for h in precisions]
-        return (total * law(sampler.stepsize["theta"] ** 0.5, total, noises, np.full(size, 1 / size))[1]) ** 0.5 - 1
+        eps, noises = found_for(sgzigzagSetup, precisions)
+        return (total * law(eps**0.5, total, noises, np.full(size, 1 / size))[1]) ** 0.5 - 1
 
     assert 0 < error() < 0.05
     monkeypatch.setattr(curvature, "FARTHER", 1.0)
