@@ -42,6 +42,7 @@ class Problem:
     minibatchSize: int = 100
     nIters: int = 20_000
     options: dict[str, Any] = field(default_factory=dict)
+    outputs: Callable[[np.ndarray], np.ndarray] | None = None  # what is compared, of all elements in order of name
 
 
 class Reference(NamedTuple):
@@ -236,6 +237,7 @@ class Flat(NamedTuple):
     mode: np.ndarray
     covariance: np.ndarray  # the inverse of the curvature there
     logarithm: np.ndarray  # which elements are logarithms of those of the parameters
+    outputs: Callable[[np.ndarray], np.ndarray] | None  # as of the problem
 
 
 def flattened(problem: Problem) -> Flat:
@@ -286,7 +288,7 @@ def flattened(problem: Problem) -> Flat:
         ).x
         covariance = np.linalg.inv(-hessian(tf.constant(at)).numpy())
         at = at - covariance @ minus(at)[1]
-    return Flat(log_density, at, covariance, logarithm)
+    return Flat(log_density, at, covariance, logarithm, problem.outputs)
 
 
 def reference(problem: Problem, draws: int = DRAWS) -> Reference:

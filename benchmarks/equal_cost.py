@@ -17,24 +17,21 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
-import scipy.integrate
-import tensorflow as tf
-from accuracy_problems import COVERTYPE_DRAWS, cached, mixture, of_covertype, of_mixture
-from automatic import CHAINS, Problem, Reference, flattened, in_order, problems, reference
+from automatic import CHAINS, Problem, Reference, flattened, in_order
 from equal_cost_full import FULL
+from equal_cost_problems import cases, published
 from harness import HERE, number, read, write
 
 import sgmcmc
 from sgmcmc.output._diagnostics import diagnostics
 
 KEPT, COVERAGE = HERE / "equal_cost.json", HERE / "equal_cost_coverage.json"
-TEXT, REFERENCES = HERE / "EQUAL_COST.md", HERE / "reference"
+TEXT = HERE / "EQUAL_COST.md"
 CV = {"gradient": sgmcmc.controlVariates()}
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "sgld": ("sgld", {}),
@@ -60,63 +57,6 @@ BUDGET = {  # in gradients of single observations
 USUAL = 40e6
 
 
-def heavy_tails() -> Problem:
-    """A hundred means with a prior of Student's t with three degrees of freedom, ten observations of each."""
-    rng = np.random.default_rng(7)
-    mean = rng.standard_t(3, size=100)
-    group = np.repeat(np.arange(100), 10)
-
-    def log_lik(params: dict, dataset: dict) -> tf.Tensor:
-        residual = dataset["y"] - tf.linalg.matvec(dataset["indicator"], params["mean"])
-        return -0.5 * tf.reduce_sum(residual**2) / 25
-
-    def log_prior(params: dict) -> tf.Tensor:
-        return -2.0 * tf.reduce_sum(tf.math.log1p(params["mean"] ** 2 / 3))
-
-    data = {"y": mean[group] + 5 * rng.normal(size=1000), "indicator": np.eye(100)[group]}
-    return Problem("heavy tails: 100 means with a t prior", log_lik, data, {"mean": np.zeros(100)}, log_prior)
-
-
-def of_heavy_tails(problem: Problem) -> Reference:
-    """Each mean by quadrature."""
-    grid, sums = np.linspace(-60, 60, 48_001), problem.dataset["indicator"].T @ problem.dataset["y"]
-    log_p = sums[:, None] * grid / 25 - 10 * grid**2 / 50 - 2 * np.log1p(grid**2 / 3)
-    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-    p /= scipy.integrate.trapezoid(p, grid)[:, None]
-    mean = scipy.integrate.trapezoid(p * grid, grid)
-    sd = np.sqrt(scipy.integrate.trapezoid(p * (grid - mean[:, None]) ** 2, grid))
-    return Reference(mean, sd, 0 * mean, 0 * sd, np.inf)
-
-
-def cases(covertype: str | None) -> dict[str, tuple[Problem, Callable[[], Reference], str]]:
-    """The problems, how their references are found, and the same in words."""
-    bundled = problems()
-    sampled = "importance sampling from a t distribution around the mode, on all data"
-    found = {
-        name: (bundled[name], lambda name=name: reference(bundled[name]), sampled)
-        for name in ("poisson", "rare", "scale", "hierarchical", "large")
-    }
-    two, tails = mixture(), heavy_tails()
-    found["mixture"] = (two, lambda: of_mixture(two), "adaptive importance sampling, of both modes")
-    found["tails"] = (tails, lambda: of_heavy_tails(tails), "quadrature of each element")
-    if covertype:
-        forest = of_covertype(covertype)
-        found["covertype"] = (forest, lambda: cached(forest, None), sampled + f", {COVERTYPE_DRAWS} draws")
-    return found
-
-
-def published(name: str, case: tuple[Problem, Callable[[], Reference], str]) -> Reference:
-    """The reference from its file, which is made if there is none."""
-    file = REFERENCES / f"{name}.npz"
-    if not file.exists():
-        REFERENCES.mkdir(exist_ok=True)
-        problem, find, told = case
-        elements = [f"{key}[{i}]" for key in sorted(problem.params) for i in range(np.size(problem.params[key]))]
-        np.savez(file, **find()._asdict(), elements=elements, title=problem.title, found_by=told)
-    with np.load(file) as stored:
-        return Reference(**{field: stored[field] for field in Reference._fields})
-
-
 def against(truth: Reference, mean: np.ndarray, sd: np.ndarray) -> dict[str, Any]:
     """Errors of all elements: the largest, and the root of the mean square."""
     shift, ratio = (mean - truth.mean) / truth.sd, sd / truth.sd - 1
@@ -132,6 +72,12 @@ def of_draws(x: np.ndarray) -> dict[str, float]:
     """The smallest effective sample size and the largest R-hat, of draws [C, T, D]."""
     told = diagnostics(np.moveaxis(x, 2, 0))
     return {"ess": float(np.min(told["ess_bulk"])), "r_hat": float(np.max(told["r_hat"]))}
+
+
+def flat_draws(out: sgmcmc.Draws, problem: Problem) -> np.ndarray:
+    """The draws [C, T, D] of all elements, in order of name."""
+    of_each = [np.reshape(out[name], (*out[name].shape[:2], -1)) for name in sorted(problem.params)]
+    return np.concatenate(of_each, axis=2)
 
 
 def gradients_of(label: str, problem: Problem) -> int:
@@ -157,10 +103,14 @@ def ours(label: str, problem: Problem, truth: Reference, budget: float) -> dict[
         except (ValueError, sgmcmc.DivergenceError, sgmcmc.ModeSearchError) as error:
             return {"failed": f"{type(error).__name__}: {str(error)[:100]}"}
     seconds = time.process_time() - started
-    table = in_order(out.summary(), problem)
-    return against(truth, table["mean"].to_numpy(), table["sd"].to_numpy()) | {
-        "ess": float(table["ess_bulk"].min()),
-        "r_hat": float(table["r_hat"].max()),
+    if problem.outputs is None:
+        table = in_order(out.summary(), problem)
+        measured = against(truth, table["mean"].to_numpy(), table["sd"].to_numpy())
+        measured |= {"ess": float(table["ess_bulk"].min()), "r_hat": float(table["r_hat"].max())}
+    else:
+        x = problem.outputs(flat_draws(out, problem))
+        measured = against(truth, x.mean(axis=(0, 1)), x.std(axis=(0, 1))) | of_draws(x)
+    return measured | {
         "gradients": of_iteration * iterations,
         "seconds": seconds,
         "expected": float(out.settings["expected"]["error"]),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from automatic import CHAINS, Problem, flattened, logistic, normal_prior, poisson
-from equal_cost import COVERAGE, METHODS, OURS, gradients_of, report
+from equal_cost import COVERAGE, METHODS, OURS, flat_draws, gradients_of, report
 from equal_cost_full import FULL
 from harness import read, write
 
@@ -61,7 +61,7 @@ def interval(label: str, problem: Problem, seed: int) -> tuple[np.ndarray, np.nd
             problem.logLik, problem.dataset, problem.params, logPrior=problem.logPrior, nChains=CHAINS, seed=seed,
             minibatchSize=problem.minibatchSize, nIters=iterations, burnIn=iterations // 10, verbose=False, **options,
         )  # fmt: skip
-        draws = np.hstack([np.reshape(out[key], (-1, np.size(x))) for key, x in sorted(problem.params.items())])
+        draws = flat_draws(out, problem).reshape(-1, sum(np.size(x) for x in problem.params.values()))
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return low, high
 

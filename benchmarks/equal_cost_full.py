@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
-from automatic import CHAINS, Flat
+from automatic import CHAINS, DRAWS, Flat
 
 WARM_UP = 100
 GUESSED = 7  # gradients of an iteration of NUTS in white coordinates
@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 def laplace(flat: Flat, passes: int, seed: int) -> Found:
     """The normal approximation; of a parameter with a logarithm the log-normal one."""
-    return _moments(flat, flat.mode, np.sqrt(np.diag(flat.covariance)), SEARCH)
+    return _moments(flat, flat.mode, flat.covariance, SEARCH)
 
 
 def advi(flat: Flat, passes: int, seed: int) -> Found:
@@ -56,7 +56,8 @@ def advi(flat: Flat, passes: int, seed: int) -> Found:
         step()
         if k >= steps // SHARE:
             averages += np.stack([mean.numpy(), log_sd.numpy()]) / (steps - steps // SHARE)
-    return _moments(flat, flat.mode + unit * averages[0], unit.numpy() * np.exp(averages[1]), steps * SAMPLES)
+    sd = unit.numpy() * np.exp(averages[1])
+    return _moments(flat, flat.mode + unit.numpy() * averages[0], np.diag(sd**2), steps * SAMPLES)
 
 
 def nuts(flat: Flat, passes: int, seed: int) -> Found:
@@ -107,11 +108,17 @@ def _sampled(
     u, costs = run(tf.constant(start))
     theta = flat.mode + u.numpy()[warm_up:] @ np.linalg.cholesky(flat.covariance).T
     draws = np.moveaxis(np.where(flat.logarithm, np.exp(theta), theta), 0, 1)
+    if flat.outputs is not None:
+        draws = flat.outputs(draws)
     return Found(draws, draws.mean(axis=(0, 1)), draws.std(axis=(0, 1)), float(costs.numpy().sum()))
 
 
-def _moments(flat: Flat, mean: np.ndarray, sd: np.ndarray, passes: float) -> Found:
-    """Of normals, or log-normals."""
+def _moments(flat: Flat, mean: np.ndarray, covariance: np.ndarray, passes: float) -> Found:
+    """Of normals, or log-normals; of outputs by draws."""
+    if flat.outputs is not None:
+        outputs = flat.outputs(np.random.default_rng(0).multivariate_normal(mean, covariance, DRAWS))
+        return Found(None, outputs.mean(axis=0), outputs.std(axis=0), passes)
+    sd = np.sqrt(np.diag(covariance))
     of_exponential = np.exp(mean + sd**2 / 2), np.exp(mean + sd**2 / 2) * np.sqrt(np.expm1(sd**2))
     pairs = zip((mean, sd), of_exponential, strict=True)
     mean, sd = (np.where(flat.logarithm, exponential, plain) for plain, exponential in pairs)

@@ -13,7 +13,7 @@ from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.stepsize import Directions, Predicted, directions, largest
 from sgmcmc.laplace.whitening import Whitening
 
-PAYS = 1.8  # a doubled minibatch pays if it makes the stepsize this many times as large
+PAYS = 1.8  # a doubled minibatch pays if an independent draw takes this many times fewer iterations
 
 
 class Tuning(NamedTuple):
@@ -107,19 +107,19 @@ def tuned(
 
 def _that_pays(dynamics: Dynamics, at: Sizes, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
     """The size that pays: n, halved as long as twice as many do not, or doubled as long as they do."""
-    size, stepsize = n, chosen.stepsize
+    size, iterations = n, chosen.iterations
     while size > 1:
         smaller = size // 2
-        there = largest(dynamics, at(smaller), tolerance).stepsize
-        if stepsize >= PAYS * there:
+        there = largest(dynamics, at(smaller), tolerance).iterations
+        if there >= PAYS * iterations:
             break
-        size, stepsize = smaller, there
+        size, iterations = smaller, there
     while size < n_data:
         larger = min(2 * size, n_data)
-        there = largest(dynamics, at(larger), tolerance).stepsize
-        if there < PAYS * stepsize:
+        there = largest(dynamics, at(larger), tolerance).iterations
+        if iterations < PAYS * there:
             break
-        size, stepsize = larger, there
+        size, iterations = larger, there
     return size
 
 

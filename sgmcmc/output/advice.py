@@ -26,7 +26,7 @@ def advice(settings: Mapping[str, Any]) -> list[str]:
         if (enough := size_that_does(n, pays)) is not None:
             sentences.append(f"More than minibatchSize={enough} observations hardly make a draw cheaper.")
         elif pays > n:
-            sentences.append(f"Up to minibatchSize={pays} the stepsize grows almost in proportion.")
+            sentences.append(f"Up to minibatchSize={pays} a draw takes fewer iterations, almost in proportion.")
     if (gain := gains.get("momentum", 0.0)) > WORTH:
         sentences.append(f"Momentum, such as sghmc with L=20, would make a draw cost {gain:.1f} times fewer gradients.")
     if (gain := gains.get("noMomentum", 0.0)) > WORTH:

@@ -138,7 +138,7 @@ def warn_of_length(settings: Mapping[str, Any]) -> None:
     if iterations < FEW * expected["iterations"]:
         more = ""
         if expected["minibatchSize"] > settings["minibatchSize"]:
-            more = f", or minibatchSize up to {expected['minibatchSize']}, which allows a larger stepsize"
+            more = f", or minibatchSize up to {expected['minibatchSize']}, with which a draw takes fewer iterations"
         n = iterations / expected["iterations"]
         warn_user(
             f"this run is worth {f'about {n:.0f}' if n >= 1 else 'less than one'} independent draws in its slowest "

@@ -11,7 +11,7 @@ import tensorflow as tf
 from sgmcmc.core import coordinates, random
 from sgmcmc.core.coordinates import DENSE, DIAGONAL, LOW_RANK
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.types import Mode, Tree
+from sgmcmc.core.types import Dynamics, Mode, Tree
 from sgmcmc.core.warn import warn_user
 from sgmcmc.laplace.alternatives import beside_gradients
 from sgmcmc.laplace.importance import importance
@@ -105,7 +105,7 @@ class Curvature:
         of_minibatch = minibatch.prepare(weights)
         if self.tolerance is None:
             return Found(preconditioner, of_minibatch, {})
-        drawn, dynamics = _drawn(sampler, posterior, of_minibatch), next(iter(sampler.dynamics.values()))
+        drawn, (dynamics, heat) = _drawn(sampler, posterior, of_minibatch), _moved(sampler)
         if self.to_sandwich:
             target = sandwich(posterior, at, white, seed)
             require_informed(sampler.name, posterior, at, white, target)
@@ -123,7 +123,7 @@ class Curvature:
                 self.tolerance,
                 seed,
                 gradient.own_reference,
-                FARTHER if gradient.centred else 1.0,
+                heat,
             )
         return Found(preconditioner, of_minibatch, self._told(sampler, posterior, mode, white, tuning))
 
@@ -138,9 +138,10 @@ class Curvature:
         of_minibatch = sampler.minibatch.prepare(None)
         if self.tolerance is None:
             return Found(preconditioner, of_minibatch, {})
-        drawn, centred = _drawn(sampler, posterior, of_minibatch), sampler.gradient.centred
-        noise = noise_of_elements(posterior, centred, at, there, 1 + self.tolerance, seed, drawn.probabilities)
-        dynamics, heat = next(iter(sampler.dynamics.values())), FARTHER if centred else 1.0
+        drawn, (dynamics, heat) = _drawn(sampler, posterior, of_minibatch), _moved(sampler)
+        noise = noise_of_elements(
+            posterior, sampler.gradient.centred, at, there, 1 + self.tolerance, seed, drawn.probabilities
+        )
         tuning = tuned_wide(there, noise, dynamics, drawn, self.tolerance, heat)
         return Found(preconditioner, of_minibatch, self._told(sampler, posterior, mode, white, tuning))
 
@@ -196,6 +197,11 @@ def _drawn(sampler: ProductSampler, posterior: Posterior, of_minibatch: Tree) ->
     )
 
 
+def _moved(sampler: ProductSampler) -> tuple[Dynamics, float]:
+    """The dynamics, which are of all parameters, and how much more than at the mode the noise may count."""
+    return next(iter(sampler.dynamics.values())), FARTHER if sampler.gradient.centred else 1.0
+
+
 def _warn_of_tuning(of: str, tuning: Tuning, tolerance: float, minibatch_size: int) -> None:
     if tuning.error > tolerance:
         warn_user(
@@ -205,8 +211,8 @@ def _warn_of_tuning(of: str, tuning: Tuning, tolerance: float, minibatch_size: i
         )
     if (enough := size_that_does(minibatch_size, tuning.minibatch_size)) is not None:
         warn_user(
-            f"minibatches of {of} have {minibatch_size} observations, more than make the stepsize larger: with "
-            f"minibatchSize={enough}, an iteration costs less and moves about as far."
+            f"minibatches of {of} have {minibatch_size} observations, more than pay: with minibatchSize={enough}, "
+            "a draw takes fewer gradients of single observations."
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sgmcmc import Draws, preferential, sghmc, sghmccv, sgld, sgldcv
+from sgmcmc import Draws, controlVariates, preferential, sghmc, sghmccv, sgld, sgldcv, sgzigzag
 
 N, D = 20_000, 5
 COMMON: dict[str, Any] = {"minibatchSize": 100, "nIters": 1, "seed": 1, "verbose": False}
@@ -67,7 +67,15 @@ def test_a_minibatch_of_another_size_is_advised() -> None:
         begun(sgldcv, "normal", minibatchSize=10_000).settings["advice"]
     )
     pays = begun(sgldcv, "rare", minibatchSize=5).settings
-    assert f"Up to minibatchSize={pays['expected']['minibatchSize']} the stepsize" in " ".join(pays["advice"])
+    assert f"Up to minibatchSize={pays['expected']['minibatchSize']} a draw" in " ".join(pays["advice"])
+
+
+def test_a_larger_stepsize_that_saves_few_iterations_is_not_advised() -> None:
+    """The stepsize of zig-zag is a squared length, so twice as large it may save only sqrt(2) of the iterations."""
+    few, more = (begun(sgzigzag, "normal", minibatchSize=n, gradient=controlVariates()).settings for n in (50, 100))
+    assert more["stepsize"]["beta"] > 2 * few["stepsize"]["beta"]
+    assert few["expected"]["iterations"] < 1.7 * more["expected"]["iterations"]
+    assert few["expected"]["minibatchSize"] == 50
 
 
 def test_where_nothing_is_expected_nothing_is_advised(tmp_path: Path) -> None:
