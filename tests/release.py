@@ -1,4 +1,4 @@
-"""Tests that repeat what others see, with a further sampler, model or page, are left to `make check-all`.
+"""Tests that see little which others do not, or take long for it, are left to `make check-all`.
 
 They are listed in release.txt, where a * stands for every test of a file. They run with --release, or if they, or their
 files, are named.

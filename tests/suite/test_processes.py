@@ -283,9 +283,11 @@ def test_the_quick_tests_and_those_that_are_left_out_are_there() -> None:
     done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     collected = [line for line in done.stdout.splitlines() if "::" in line]
     assert not [line for line in release.listed() if not any(release.is_listed(test, {line}) for test in collected)]
-    assert 0 < sum(release.is_listed(test, release.listed()) for test in collected) < len(collected) / 10
-    quick = (ROOT / "tests" / "quick.txt").read_text(encoding="utf-8").splitlines()
-    assert not [line for line in quick if not any(test.startswith(line) for test in collected)]
+    left_out = {test for test in collected if release.is_listed(test, release.listed())}
+    assert 0 < len(left_out) < len(collected) / 8
+    quick = set((ROOT / "tests" / "quick.txt").read_text(encoding="utf-8").splitlines())
+    known = {name for test in collected for name in (test, test.partition("[")[0], test.partition("::")[0])}
+    assert quick <= known - left_out
 
 
 @pytest.mark.parametrize(
