@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import scipy.integrate
 import tensorflow as tf
 import tensorflow_probability as tfp
-from accuracy_problems import COVERTYPE_DRAWS, cached, mixture, of_covertype, of_mixture
+from accuracy_problems import COVERTYPE_DRAWS, Case, cached, mixture, of_covertype, of_mixture
 from automatic import Problem, Reference, flattened, normal_prior, problems, reference
 from harness import HERE
 
@@ -66,7 +64,7 @@ def network() -> Problem:
         return -0.5 * tf.reduce_sum((dataset["y"] - function(params, dataset["x"])) ** 2) / NOISE**2
 
     def outputs(theta: np.ndarray) -> np.ndarray:
-        b1, b2, w1, w2 = np.split(theta, np.cumsum([HIDDEN, 1, HIDDEN]), axis=-1)
+        b1, b2, w1, w2 = np.split(theta.astype(float), np.cumsum([HIDDEN, 1, HIDDEN]), axis=-1)
         return function({"b1": b1, "b2": b2[..., 0], "w1": w1, "w2": w2}, tf.constant(AT)).numpy()
 
     params = {"w1": rng.normal(size=HIDDEN), "b1": rng.normal(size=HIDDEN), "w2": np.zeros(HIDDEN), "b2": 0.0}
@@ -76,7 +74,7 @@ def network() -> Problem:
     )  # fmt: skip
 
 
-def of_network(problem: Problem, chains: int = 64, iterations: int = 4000) -> Reference:
+def of_network(problem: Problem, chains: int = 32, iterations: int = 2000) -> Reference:
     """By NUTS on all data, from as many draws of the prior as there are chains."""
     flat = flattened(problem)
     start = tf.constant(np.random.default_rng(0).normal(size=(chains, len(flat.mode))))
@@ -97,32 +95,33 @@ def of_network(problem: Problem, chains: int = 64, iterations: int = 4000) -> Re
     return Reference(found.mean(axis=(0, 1)), sd, told["mcse_mean"] / sd, told["mcse_sd"] / sd, told["ess_bulk"].min())
 
 
-def cases(covertype: str | None) -> dict[str, tuple[Problem, Callable[[], Reference], str]]:
-    """The problems, how their references are found, and the same in words."""
+def cases(covertype: str | None) -> dict[str, Case]:
+    """The problems and how their references are found."""
     bundled = problems()
     sampled = "importance sampling from a t distribution around the mode, on all data"
     found = {
-        name: (bundled[name], lambda name=name: reference(bundled[name]), sampled)
+        name: Case(bundled[name], lambda name=name: reference(bundled[name]), sampled)
         for name in ("poisson", "rare", "scale", "hierarchical", "large")
     }
-    two, tails = mixture(), heavy_tails()
-    found["mixture"] = (two, lambda: of_mixture(two), "adaptive importance sampling, of both modes")
-    found["tails"] = (tails, lambda: of_heavy_tails(tails), "quadrature of each element")
-    of_weights = network()
-    found["network"] = (of_weights, lambda: of_network(of_weights), "NUTS on all data, 64 chains from the prior")
+    two, tails, weights = mixture(), heavy_tails(), network()
+    found["mixture"] = Case(two, lambda: of_mixture(two), "adaptive importance sampling, of both modes")
+    found["tails"] = Case(tails, lambda: of_heavy_tails(tails), "quadrature of each element")
+    found["network"] = Case(weights, lambda: of_network(weights), "NUTS on all data, 32 chains from draws of the prior")
     if covertype:
         forest = of_covertype(covertype)
-        found["covertype"] = (forest, lambda: cached(forest, None), sampled + f", {COVERTYPE_DRAWS} draws")
+        found["covertype"] = Case(forest, lambda: cached(forest, None), sampled + f", {COVERTYPE_DRAWS} draws")
     return found
 
 
-def published(name: str, case: tuple[Problem, Callable[[], Reference], str]) -> Reference:
+def published(name: str, case: Case) -> Reference:
     """The reference from its file, which is made if there is none."""
     file = REFERENCES / f"{name}.npz"
     if not file.exists():
         REFERENCES.mkdir(exist_ok=True)
-        problem, find, told = case
+        problem, found = case.problem, case.reference()
         elements = [f"{key}[{i}]" for key in sorted(problem.params) for i in range(np.size(problem.params[key]))]
-        np.savez(file, **find()._asdict(), elements=elements, title=problem.title, found_by=told)
+        if problem.outputs is not None:
+            elements = [f"output[{i}]" for i in range(len(found.mean))]
+        np.savez(file, **found._asdict(), elements=elements, title=problem.title, found_by=case.told)
     with np.load(file) as stored:
         return Reference(**{field: stored[field] for field in Reference._fields})
