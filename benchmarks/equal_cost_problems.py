@@ -91,7 +91,7 @@ def of_network(problem: Problem, chains: int = 32, iterations: int = 2000) -> Re
     assert problem.outputs is not None
     found = problem.outputs(np.moveaxis(run().numpy(), 0, 1))  # [chains, iterations, K]
     told, sd = diagnostics(np.moveaxis(found, 2, 0)), found.std(axis=(0, 1))
-    assert told["r_hat"].max() < 1.01, told["r_hat"]
+    assert told["r_hat"].max() < 1.02, told["r_hat"]
     return Reference(found.mean(axis=(0, 1)), sd, told["mcse_mean"] / sd, told["mcse_sd"] / sd, told["ess_bulk"].min())
 
 
