@@ -1,6 +1,6 @@
 """How often the 95% intervals of each method of equal_cost.py cover, over simulated data sets; see EQUAL_COST.md.
 
-    python benchmarks/equal_cost_coverage.py [--data-sets 200] [--methods "sgldcv;Laplace"]
+    python benchmarks/equal_cost_coverage.py [--data-sets 200] [--only rare] [--methods "sgldcv;Laplace"]
 
 The parameters of each data set are drawn from the prior, so exact intervals cover 95% of them. All data sets have the
 same shapes, so that nothing is compiled again. Intervals are the quantiles of the draws, for Laplace and ADVI those of
@@ -85,11 +85,13 @@ def covered(label: str, simulated: Any, data_sets: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data-sets", type=int, default=200)
+    parser.add_argument("--only", default=",".join(SIMULATED), help="models, separated by commas")
     parser.add_argument("--methods", default=";".join(label for label in METHODS if label not in ("NUTS", "MALA")))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     tf.get_logger().setLevel("ERROR")
-    for name, simulated in SIMULATED.items():
+    for name in arguments.only.split(","):
+        simulated = SIMULATED[name]
         for label in arguments.methods.split(";"):
             found = covered(label, simulated, arguments.data_sets)
             print(name, label, found, flush=True)

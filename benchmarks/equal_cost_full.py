@@ -7,15 +7,16 @@ which the posterior is white, and ADVI starts with the mode and the conditional 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 from automatic import CHAINS, DRAWS, Flat
 
-WARM_UP = 100
-GUESSED = 7  # gradients of an iteration of NUTS in white coordinates
+WARM_UP, FEWEST = 100, 10
+GUESSED, DEPTH = 7, 8  # gradients of an iteration of NUTS in white coordinates; the largest depth of its trees
+LONGEST, PIECES = 2**DEPTH - 1, 10  # gradients; how many pieces a run has at least
 SAMPLES, RATE = 10, 0.02  # of ADVI: draws for a gradient; Adam's learning rate, in conditional standard deviations
 SEARCH = 10  # passes
 SHARE = 2  # of its iterations, the last half is averaged
@@ -61,19 +62,20 @@ def advi(flat: Flat, passes: int, seed: int) -> Found:
 
 
 def nuts(flat: Flat, passes: int, seed: int) -> Found:
-    """The No-U-Turn sampler, with a warm-up of the step size that counts."""
-    kernel = tfp.mcmc.NoUTurnSampler(_white(flat), step_size=tf.constant(0.5, tf.float64), max_tree_depth=8)
-    iterations = passes // (CHAINS * GUESSED)
-    warm_up = min(WARM_UP, iterations // 3)
+    """The No-U-Turn sampler, with a warm-up of the step size, which counts, if there are iterations for one."""
+    kernel = tfp.mcmc.NoUTurnSampler(_white(flat), step_size=tf.constant(0.5, tf.float64), max_tree_depth=DEPTH)
+    warm_up = min(WARM_UP, passes // (CHAINS * GUESSED) // 3)
+    if warm_up < FEWEST:  # a step size from fewer is worse than the guess
+        return _sampled(flat, kernel, passes, 0, seed, lambda told: told.leapfrogs_taken)
     adapted = tfp.mcmc.DualAveragingStepSizeAdaptation(kernel, warm_up, target_accept_prob=0.8)
-    return _sampled(flat, adapted, iterations, warm_up, seed, lambda told: told.inner_results.leapfrogs_taken)
+    return _sampled(flat, adapted, passes, warm_up, seed, lambda told: told.inner_results.leapfrogs_taken)
 
 
 def mala(flat: Flat, passes: int, seed: int) -> Found:
     """The Metropolis-adjusted Langevin algorithm, with the step of Roberts and Rosenthal (1998)."""
     size = tf.constant(1.65**2 * len(flat.mode) ** (-1 / 3), tf.float64)
     kernel = tfp.mcmc.MetropolisAdjustedLangevinAlgorithm(_white(flat), step_size=size)
-    return _sampled(flat, kernel, passes // CHAINS, 0, seed, lambda told: tf.ones([CHAINS], tf.int32))
+    return _sampled(flat, kernel, passes, 0, seed, lambda told: tf.ones([CHAINS], tf.int32))
 
 
 FULL: dict[str, Callable[[Flat, int, int], Found]] = {
@@ -94,23 +96,29 @@ def _white(flat: Flat) -> Callable:
 
 
 def _sampled(
-    flat: Flat, kernel: tfp.mcmc.TransitionKernel, iterations: int, warm_up: int, seed: int, cost: Callable
+    flat: Flat, kernel: tfp.mcmc.TransitionKernel, passes: int, warm_up: int, seed: int, cost: Callable
 ) -> Found:
-    """Four chains of so many iterations from draws of the normal approximation."""
+    """Four chains from draws of the normal approximation, a piece at a time until the passes are used up."""
+    length = max(passes // (CHAINS * LONGEST * PIECES), 2)
 
     @tf.function(jit_compile=True)
-    def run(start: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def piece(start: tf.Tensor, told: Any, number: tf.Tensor) -> Any:
         return tfp.mcmc.sample_chain(
-            max(iterations, 8), start, kernel=kernel, trace_fn=lambda _, told: cost(told), seed=[seed, 0]
-        )
+            length, start, previous_kernel_results=told, kernel=kernel, trace_fn=lambda _, told: cost(told),
+            seed=tf.stack([seed, number]), return_final_kernel_results=True,
+        )  # fmt: skip
 
-    start = np.random.default_rng(seed).normal(size=(CHAINS, len(flat.mode)))
-    u, costs = run(tf.constant(start))
-    theta = flat.mode + u.numpy()[warm_up:] @ np.linalg.cholesky(flat.covariance).T
+    state = tf.constant(np.random.default_rng(seed).normal(size=(CHAINS, len(flat.mode))))
+    told, pieces, spent = kernel.bootstrap_results(state), [], 0
+    while spent < passes:
+        u, costs, told = piece(state, told, tf.constant(len(pieces)))
+        state, spent = u[-1], spent + int(costs.numpy().sum())
+        pieces.append(u.numpy())
+    theta = flat.mode + np.concatenate(pieces)[warm_up:] @ np.linalg.cholesky(flat.covariance).T
     draws = np.moveaxis(np.where(flat.logarithm, np.exp(theta), theta), 0, 1)
     if flat.outputs is not None:
         draws = flat.outputs(draws)
-    return Found(draws, draws.mean(axis=(0, 1)), draws.std(axis=(0, 1)), float(costs.numpy().sum()))
+    return Found(draws, draws.mean(axis=(0, 1)), draws.std(axis=(0, 1)), spent)
 
 
 def _moments(flat: Flat, mean: np.ndarray, covariance: np.ndarray, passes: float) -> Found:
