@@ -22,7 +22,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
-from automatic import CHAINS, Problem, Reference, flattened, in_order
+from automatic import CHAINS, Problem, Reference, flattened
 from equal_cost_full import FULL
 from equal_cost_problems import cases, published
 from harness import HERE, number, read, write
@@ -87,7 +87,7 @@ def of_draws(x: np.ndarray) -> dict[str, float]:
 def flat_draws(out: sgmcmc.Draws, problem: Problem) -> np.ndarray:
     """The draws [C, T, D] of all elements, in order of name."""
     of_each = [np.reshape(out[name], (*out[name].shape[:2], -1)) for name in sorted(problem.params)]
-    return np.concatenate(of_each, axis=2)
+    return np.concatenate(of_each, axis=2).astype(float)
 
 
 def gradients_of(label: str, problem: Problem) -> int:
@@ -133,18 +133,18 @@ def ours(label: str, problem: Problem, truth: Reference, budget: float) -> dict[
         except (ValueError, sgmcmc.DivergenceError, sgmcmc.ModeSearchError) as error:
             return {"failed": f"{type(error).__name__}: {str(error)[:100]}"}
     seconds = time.process_time() - started
-    if problem.outputs is None:
-        table = in_order(out.summary(), problem)
-        measured = against(truth, table["mean"].to_numpy(), table["sd"].to_numpy())
-        measured |= {"ess": float(table["ess_bulk"].min()), "r_hat": float(table["r_hat"].max())}
-    else:
-        x = problem.outputs(flat_draws(out, problem))
-        measured = against(truth, x.mean(axis=(0, 1)), x.std(axis=(0, 1))) | of_draws(x)
-    return measured | {
-        "gradients": spent + of_iteration * iterations,
-        "seconds": seconds,
-        "warnings": [str(one.message) for one in said],
-    }
+    x = flat_draws(out, problem)
+    if problem.outputs is not None:
+        x = problem.outputs(x)
+    return (
+        against(truth, x.mean(axis=(0, 1)), x.std(axis=(0, 1)))
+        | of_draws(x)
+        | {
+            "gradients": spent + of_iteration * iterations,
+            "seconds": seconds,
+            "warnings": [str(one.message) for one in said],
+        }
+    )
 
 
 def full(label: str, problem: Problem, truth: Reference, budget: float) -> dict[str, Any]:

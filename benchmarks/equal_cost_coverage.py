@@ -53,7 +53,7 @@ def interval(label: str, problem: Problem, seed: int) -> tuple[np.ndarray, np.nd
         found = FULL[label](flattened(problem), GRADIENTS // 1000, seed)
         if found.draws is None:
             return found.mean - NORMAL * found.sd, found.mean + NORMAL * found.sd
-        draws = found.draws.reshape(-1, found.draws.shape[-1])
+        draws = found.draws
     else:
         name, options = OURS[label]
         iterations = GRADIENTS // gradients_of(label, problem)
@@ -61,8 +61,8 @@ def interval(label: str, problem: Problem, seed: int) -> tuple[np.ndarray, np.nd
             problem.logLik, problem.dataset, problem.params, logPrior=problem.logPrior, nChains=CHAINS, seed=seed,
             minibatchSize=problem.minibatchSize, nIters=iterations, burnIn=iterations // 10, verbose=False, **options,
         )  # fmt: skip
-        draws = flat_draws(out, problem).reshape(-1, sum(np.size(x) for x in problem.params.values()))
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        draws = flat_draws(out, problem)
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=(0, 1))
     return low, high
 
 

@@ -64,7 +64,7 @@ def network() -> Problem:
         return -0.5 * tf.reduce_sum((dataset["y"] - function(params, dataset["x"])) ** 2) / NOISE**2
 
     def outputs(theta: np.ndarray) -> np.ndarray:
-        b1, b2, w1, w2 = np.split(theta.astype(float), np.cumsum([HIDDEN, 1, HIDDEN]), axis=-1)
+        b1, b2, w1, w2 = np.split(theta, np.cumsum([HIDDEN, 1, HIDDEN]), axis=-1)
         return function({"b1": b1, "b2": b2[..., 0], "w1": w1, "w2": w2}, tf.constant(AT)).numpy()
 
     params = {"w1": rng.normal(size=HIDDEN), "b1": rng.normal(size=HIDDEN), "w2": np.zeros(HIDDEN), "b2": 0.0}
