@@ -192,6 +192,8 @@ What the tables show:
   by NUTS, from at most some hundred effective draws. Standard deviations of the samplers are too large, by 12% to 22%;
   `baoab` and `ubu` warn of it. `checkTemperature` measures at one trained network, and the noise differs between them.
   Laplace, ADVI, and MALA in the coordinates of one mode fail.
+- Over 200 data sets 95% intervals of the samplers cover 95% to 97% of the truths, as those of Laplace do, except for
+  `barker` with rare categories, which has too few draws (92%). Those of ADVI cover 91%, and 82% of the worst element.
 """
 
 
@@ -237,7 +239,9 @@ def of_coverage(kept: dict[str, Any]) -> str:
         "## Coverage of 95% intervals\n",
         "Parameters are drawn from the prior, and data given these, so exact intervals cover 95%. Each method has 1.6 "
         f"million gradients for each of {problems[0]['data sets']} data sets. In brackets the element that is covered "
-        "least; of five elements with exact intervals that is about 93%.\n",
+        "least; of five elements with exact intervals that is about 93%. Quantiles of few effective draws are narrow: "
+        "with rare categories a run of `barker` is worth some 13 and warns of that, and its intervals are 8% narrower "
+        "than with 16 times as many gradients (mean over 16 data sets).\n",
         "| method | " + " | ".join(problem["title"] for problem in problems) + " |",
         "|---|" + "---:|" * len(problems),
     ]

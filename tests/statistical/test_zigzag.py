@@ -221,4 +221,3 @@ def test_probabilities_of_inclusion_are_those_of_all_models():
 
     accept("inclusion", scores())
     reject("slab * sqrt(2)", scores(slab={"beta": 2**0.5 * norm.pdf(0, scale=SD)}))
-    reject("inclusion of the other", scores(inclusion={"beta": W[::-1]}))
