@@ -58,7 +58,7 @@ CATALOGUE = (
     Entry("ubu", 1e-4, {"alpha": 0.1}, ("alpha",)),
     Entry("badodab", 1e-4, {"a": 0.1}, ("a",)),
     Entry("barker", 1e-3, {"covariance": "diag"}, ("covariance",)),
-    Entry("sgzigzag", 1e-4, {}, ("inclusion", "slab")),
+    Entry("sgzigzag", 1e-4, {}, ("inclusion",)),
     Entry("samadams", 1e-5, {"alpha": 0.1}, ("alpha", "beta", "m", "M", "r", "s", "scale")),
     Entry("psgld", 1e-5, {"delta": 0.1}, ("beta", "delta", "adapt")),
     Entry("sample", 1e-3, {"dynamics": leimkuhler_matthews()}),

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgmcmc.dataset.entry import described, numeric
-from sgmcmc.samplers._checks import FRACTION, POSITIVE, Rule
+from sgmcmc.samplers._checks import FRACTION
 from sgmcmc.samplers._choices import Choices
+from sgmcmc.samplers._slab import density_at_zero
 
 
 class Spike(NamedTuple):
-    """The prior probabilities that elements are not 0, and the densities of the slab at 0, {name: [*shape]}."""
+    """The prior probabilities that elements are not 0, and the densities at 0 of the slab, {name: [*shape]}."""
 
     inclusion: Mapping[str, np.ndarray]
     slab: Mapping[str, np.ndarray]
@@ -23,32 +24,26 @@ class Spike(NamedTuple):
         return {name: w / (1 - w) * self.slab[name] for name, w in self.inclusion.items()}
 
     def told(self) -> dict[str, Any]:
-        """As settings."""
-        return {key: {name: x.tolist() for name, x in of.items()} for key, of in self._asdict().items()}
+        """As a setting."""
+        return {"inclusion": {name: w.tolist() for name, w in self.inclusion.items()}}
 
 
-def checked_spike(choices: Choices, inclusion: Any, slab: Any) -> Spike | None:
-    """The arguments `inclusion` and `slab`, or None without them.
+def checked_spike(choices: Choices, inclusion: Any) -> Spike | None:
+    """The argument `inclusion` with the slab that `logPrior` says, or None without it.
 
     Raises
     ------
     ValueError
-        If they do not fit each other, the parameters or the other arguments.
+        If it does not fit the parameters, the prior or the other arguments.
     """
-    if inclusion is None and slab is None:
+    if inclusion is None:
         return None
     names = sorted(choices.start)
-    for argument, value in (("inclusion", inclusion), ("slab", slab)):
-        if not isinstance(value, Mapping) or not value or not set(value) <= set(names):
-            must = f"be a dict with some of {names}, since inclusion and slab are given together"
-            raise choices.refuse(argument, must, described(value))
-    if set(inclusion) != set(slab):
-        raise choices.refuse("slab", f"have the keys of inclusion, {sorted(inclusion)}", f"keys {sorted(slab)}")
+    if not isinstance(inclusion, Mapping) or not inclusion or not set(inclusion) <= set(names):
+        raise choices.refuse("inclusion", f"be None or a dict with some of {names}", described(inclusion))
     _require_plain(choices, set(inclusion))
-    return Spike(
-        {name: _of_elements(choices, f"inclusion[{name!r}]", name, inclusion[name], FRACTION) for name in inclusion},
-        {name: _of_elements(choices, f"slab[{name!r}]", name, slab[name], POSITIVE) for name in slab},
-    )
+    each = {name: _of_elements(choices, name, w) for name, w in inclusion.items()}
+    return Spike(each, {name: density_at_zero(choices, name) for name in each})
 
 
 def _require_plain(choices: Choices, names: set[str]) -> None:
@@ -65,12 +60,13 @@ def _require_plain(choices: Choices, names: set[str]) -> None:
         raise choices.refuse("gibbs", f"leave {sorted(moved)} alone, which inclusion names", sorted(moved))
 
 
-def _of_elements(choices: Choices, label: str, name: str, value: Any, rule: Rule) -> np.ndarray:
-    """A number for all elements or an array for each, in the shape of the parameter."""
-    array, shape = numeric(label, choices.sampler, value).astype(np.float64), choices.start[name].shape
+def _of_elements(choices: Choices, name: str, value: Any) -> np.ndarray:
+    """A probability for all elements or an array for each, in the shape of the parameter."""
+    label, shape = f"inclusion[{name!r}]", choices.start[name].shape
+    array = numeric(label, choices.sampler, value).astype(np.float64)
     if array.shape not in ((), shape):
         raise choices.refuse(label, f"be a number or have the shape of the parameter, {shape}", f"shape {array.shape}")
-    allowed, must = rule
+    allowed, must = FRACTION
     if bad := [x for x in array.flat if not (np.isfinite(x) and allowed(x))]:
         raise choices.refuse(label, f"be {must}, or an array of such", bad[0])
     return np.broadcast_to(array, shape).copy()

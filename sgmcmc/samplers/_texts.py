@@ -117,12 +117,8 @@ keeps the standard deviations within `tolerance`, as for `sgld`, with h at most 
     "inclusion": (
         "dict of str to float or array_like, optional",
         """For some of `params`, the prior probability that an element is not 0: a number for all of its elements or an
-array for each. The stepsize must be given then, without a preconditioner.""",
-    ),
-    "slab": (
-        "dict of str to float or array_like, optional",
-        """The density at 0 of the prior of elements that are not 0, for the parameters in `inclusion`: for a normal
-prior with standard deviation s, ``1 / (s * sqrt(2 * pi))``. `logPrior` is the log density of this prior.""",
+array for each. `logPrior` is then the log density of those that are not 0, which must be independent. The stepsize must
+be given, without a preconditioner.""",
     ),
     "betaHat": (
         '{"zero", "fisher"}, default "zero"',

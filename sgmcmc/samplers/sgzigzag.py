@@ -31,7 +31,6 @@ def sgzigzag(
     seed: int | None = None,
     *,
     inclusion: Mapping[str, Any] | None = None,
-    slab: Mapping[str, Any] | None = None,
     gradient: Estimator | None = None,
     **options: Unpack[Options],
 ) -> Draws:
@@ -50,10 +49,12 @@ def sgzigzag(
     noise of variance v that is large, the variance of the draws is too large by ``sqrt(stepsize v / (2 pi))`` of it.
     Noise that is skewed moves the mean.
 
-    **Variable selection.** With `inclusion` and `slab` the elements of some parameters have a prior with an atom at 0:
-    each is 0 with the probability ``1 - inclusion``, and else has the distribution of `logPrior`, the slab, whose
-    density at 0 is `slab`. An element that reaches 0 stays there for a random time (Bierkens et al. [2]_), with draws
-    that are exactly 0. So ``(out["beta"] != 0).mean(axis=0)`` are the posterior probabilities of inclusion.
+    **Variable selection.** With `inclusion` the elements of some parameters have a prior with an atom at 0: each is 0
+    with the probability ``1 - inclusion``, and else has the distribution of `logPrior`, the slab. An element that
+    reaches 0 stays there for a random time (Bierkens et al. [2]_), with draws that are exactly 0. So
+    ``(out["beta"] != 0).mean(axis=0)`` are the posterior probabilities of inclusion. The time depends on the density of
+    the slab at 0, which is found from `logPrior` by integration, and must be the same whatever the other elements and
+    parameters are.
 
     References
     ----------
@@ -76,7 +77,6 @@ def sgzigzagSetup(
     seed: int | None = None,
     *,
     inclusion: Mapping[str, Any] | None = None,
-    slab: Mapping[str, Any] | None = None,
     gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
@@ -84,9 +84,9 @@ def sgzigzagSetup(
     choices = Choices(
         "sgzigzag", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
-    spike = checked_spike(choices, inclusion, slab)
+    spike = checked_spike(choices, inclusion)
     if not spike:
-        return set_up(choices, sgzigzag_dynamics(), gradient, {"inclusion": None, "slab": None})
+        return set_up(choices, sgzigzag_dynamics(), gradient, {"inclusion": None})
     rates = spike.rates()
     dynamics = {name: sgzigzag_dynamics(rates.get(name)) for name in choices.start}
     return set_up(choices, dynamics, gradient, spike.told())

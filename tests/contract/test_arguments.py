@@ -36,7 +36,7 @@ GOOD = {
 }
 MODE = {"optStepsize": 1e-4}
 
-SPIKE = {"inclusion": {"theta": 0.5}, "slab": {"theta": 0.4}}
+SPIKE = {"inclusion": {"theta": 0.5}}
 
 BAD: list[tuple[str, str, dict[str, Any], str]] = [
     # function, what is bad, arguments, the sentence
@@ -268,16 +268,17 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
      "stepsize of barker must be a number with covariance='diag', since what the noise does between elements is not"),
     ("barker", "exploring", {"stepsize": sgmcmc.cyclical(1e-3, 10, explorationFraction=0.5)},
      "stepsize of barker must have explorationFraction=0 for a sampler that does not climb without noise"),
-    ("sgzigzag", "inclusion alone", {"inclusion": {"theta": 0.5}},
-     "slab of sgzigzag must be a dict with some of ['theta'], since inclusion and slab are given together; got None."),
-    ("sgzigzag", "inclusion of another", SPIKE | {"inclusion": {"beta": 0.5}},
-     "inclusion of sgzigzag must be a dict with some of ['theta']"),
-    ("sgzigzag", "inclusion 1", SPIKE | {"inclusion": {"theta": 1.0}},
+    ("sgzigzag", "inclusion of all", {"inclusion": 0.5},
+     "inclusion of sgzigzag must be None or a dict with some of ['theta']; got"),
+    ("sgzigzag", "inclusion of another", {"inclusion": {"beta": 0.5}},
+     "inclusion of sgzigzag must be None or a dict with some of ['theta']"),
+    ("sgzigzag", "inclusion 1", {"inclusion": {"theta": 1.0}},
      "inclusion['theta'] of sgzigzag must be a number between 0 and 1, or an array of such; got 1.0."),
-    ("sgzigzag", "slab of another shape", SPIKE | {"slab": {"theta": [1.0, 1.0]}},
-     "slab['theta'] of sgzigzag must be a number or have the shape of the parameter, (); got shape (2,)."),
-    ("sgzigzag", "slab 0", SPIKE | {"slab": {"theta": 0.0}},
-     "slab['theta'] of sgzigzag must be a positive number, or an array of such; got 0.0."),
+    ("sgzigzag", "inclusion of another shape", {"inclusion": {"theta": [0.5, 0.5]}},
+     "inclusion['theta'] of sgzigzag must be a number or have the shape of the parameter, (); got shape (2,)."),
+    ("sgzigzag", "inclusion, no logPrior", SPIKE,
+     "logPrior of sgzigzag must be a log density of 'theta', which inclusion names, that is finite at 0 and has an "
+     "integral; got None."),
     ("sgzigzag", "inclusion, no stepsize", SPIKE | {"stepsize": "auto"},
      "stepsize of sgzigzag must be a number with inclusion, for which 'auto' knows no mode; got 'auto'."),
     ("sgzigzag", "inclusion, preconditioner", SPIKE | {"preconditioner": "dense"},

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import tensorflow as tf
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import multivariate_normal
 
 from sgmcmc import controlVariates, sgzigzag, sgzigzagSetup
 from sgmcmc.core.types import Given
@@ -17,6 +17,7 @@ from sgmcmc.laplace import stepsize
 from sgmcmc.laplace.stepsize import directions
 from sgmcmc.minibatch.uniform import with_replacement
 from sgmcmc.run import curvature
+from sgmcmc.samplers._spike import Spike
 from tests.statistical.laws import (
     GaussianMean,
     accept,
@@ -201,7 +202,7 @@ def models():
     return {included: (weight / total, *rest) for included, (weight, *rest) in found.items()}
 
 
-def test_probabilities_of_inclusion_are_those_of_all_models():
+def test_probabilities_of_inclusion_are_those_of_all_models(monkeypatch):
     """Two correlated coefficients, both uncertain. The step is a tenth of an sd, with half of the data and control
     variates: its error is below what 1,200 chains can see, 1% of a probability."""
     exact = models()
@@ -209,15 +210,17 @@ def test_probabilities_of_inclusion_are_those_of_all_models():
     assert all(0.08 < weight < 0.7 for weight in joint.values())
     mean = sum(w * m[-1] for included, (w, m, c) in exact.items() if included[1])
 
-    def scores(**changes):
-        given = {"inclusion": {"beta": W}, "slab": {"beta": norm.pdf(0, scale=SD)}} | changes
+    def scores():
         out = sgzigzag(
             log_lik, {"x": X, "y": Y}, {"beta": np.zeros(2)}, 0.06**2, log_prior, N // 2, 1400, seed=1, burnIn=400,
-            thin=20, nChains=1200, starts=0.3, gradient=controlVariates(), dtype="float64", verbose=False, **given,
+            thin=20, nChains=1200, starts=0.3, gradient=controlVariates(), dtype="float64", verbose=False,
+            inclusion={"beta": W},
         )  # fmt: skip
         beta = out["beta"]
         found = {str(k): z_score(((beta != 0) == k).all(axis=2).mean(axis=1), joint[k]) for k in joint}
         return found | {"mean": z_score(beta[..., 1].mean(axis=1), mean)}
 
     accept("inclusion", scores())
-    reject("slab * sqrt(2)", scores(slab={"beta": 2**0.5 * norm.pdf(0, scale=SD)}))
+    rates = Spike.rates
+    monkeypatch.setattr(Spike, "rates", lambda spike: {name: 2**0.5 * each for name, each in rates(spike).items()})
+    reject("slab * sqrt(2)", scores())
