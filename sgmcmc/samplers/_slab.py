@@ -18,6 +18,7 @@ import tensorflow as tf
 from sgmcmc.core.chains import mapped
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.types import Tree
+from sgmcmc.model import Model
 from sgmcmc.samplers._choices import Choices
 
 FIRST, LAST, STEP = -25.0, 25.0, 0.02  # of u
@@ -39,8 +40,8 @@ def density_at_zero(choices: Choices, name: str) -> np.ndarray:
     ValueError
         If `logPrior` has no such density, or it depends on other elements or parameters.
     """
-    others = {other: theta for other, theta in choices.start.items() if other != name}
-    slopes, shape = _slopes(choices, name), choices.start[name].shape
+    shape, others = choices.start[name].shape, {key: x for key, x in choices.start.items() if key != name}
+    slopes = _slopes(choices.model, name, shape, others)
     left = _integrals(lambda x: -slopes(-x, others), shape)
     right = _integrals(lambda x: slopes(x, others), shape)
     total, moment = np.add(left, right)
@@ -53,16 +54,14 @@ def density_at_zero(choices: Choices, name: str) -> np.ndarray:
     return 1 / total
 
 
-def _slopes(choices: Choices, name: str) -> Slopes:
+def _slopes(model: Model, name: str, shape: tuple[int, ...], others: Tree) -> Slopes:
     """The gradient of the log prior at some x, [M, *shape], given the other parameters."""
-    model = choices.model
-    specs = {other: tf.TensorSpec(theta.shape, model.dtype) for other, theta in choices.start.items()}
-    x = tf.TensorSpec([None, *specs.pop(name).shape], model.dtype)
 
     def gradients(x: tf.Tensor, others: Tree) -> tf.Tensor:
         return mapped(lambda one: model.prior_gradient({**others, name: one})[name], x)
 
-    traced = trace(gradients, x, specs)
+    specs = {key: tf.TensorSpec(np.shape(theta), model.dtype) for key, theta in others.items()}
+    traced = trace(gradients, tf.TensorSpec([None, *shape], model.dtype), specs)
 
     def slopes(x: np.ndarray, others: Tree) -> np.ndarray:
         given = tf.nest.map_structure(lambda each: tf.constant(each, model.dtype), (x, others))
@@ -71,25 +70,26 @@ def _slopes(choices: Choices, name: str) -> Slopes:
     return slopes
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _integrals(slope: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Those of exp(F(x)) and of x exp(F(x)) from 0 on, of each element; NaN where there is none."""
-    u = np.arange(FIRST, LAST, STEP).reshape(-1, *[1] * len(shape))
+
+    def by_u(x: np.ndarray) -> np.ndarray:
+        return slope(np.broadcast_to(x, (len(x), *shape))) * x
+
+    grid = np.exp(np.arange(FIRST, LAST, STEP)).reshape(-1, *[1] * len(shape))
+    F, last = np.zeros(shape), by_u(grid[:1])[0]
+    total, moment = np.where(np.abs(last) > FLAT, np.nan, grid[0]), np.zeros(shape)
     at_once = max(1, AT_ONCE // int(np.prod(shape)))
-    total, moment = np.full(shape, np.exp(FIRST)), np.zeros(shape)
-    F, by_u = np.zeros((2, *shape))
-    for block in np.split(u, range(at_once, len(u), at_once)):
-        x = np.exp(block)
-        with np.errstate(over="ignore", invalid="ignore"):
-            each = np.concatenate([by_u[None], slope(np.broadcast_to(x, (len(block), *shape))) * x])
-            path = np.concatenate([F[None], F + np.cumsum(STEP * (each[1:] + each[:-1]) / 2, axis=0)])
-            ended = np.logical_or.accumulate(~np.isfinite(path[1:]), axis=0)
-            total[(ended & (path[:-1] > NOWHERE)).any(axis=0)] = np.nan
-            density = np.where(ended, 0.0, np.exp(path[1:]))
-            total += (STEP * density * x).sum(axis=0)
-            moment += (STEP * density * x**2).sum(axis=0)
-        if block[0] == FIRST:
-            total[np.abs(each[1]) > FLAT] = np.nan
-        F, by_u = np.where(ended[-1], -np.inf, path[-1]), each[-1]
+    for x in np.split(grid[1:], range(at_once, len(grid), at_once)):
+        each = np.concatenate([last[None], by_u(x)])
+        path = np.concatenate([F[None], F + np.cumsum(STEP * (each[1:] + each[:-1]) / 2, axis=0)])
+        ended = np.logical_or.accumulate(~np.isfinite(path[1:]), axis=0)
+        total[(ended & (path[:-1] > NOWHERE)).any(axis=0)] = np.nan
+        density = np.where(ended, 0.0, np.exp(path[1:]))
+        total += (STEP * density * x).sum(axis=0)
+        moment += (STEP * density * x**2).sum(axis=0)
+        F, last = np.where(ended[-1], -np.inf, path[-1]), each[-1]
     total[~(np.log(LEFT_OUT * total) > F + LAST)] = np.nan
     return total, moment
 
