@@ -7,14 +7,18 @@ N observations, not means, without the normalising constant.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 
 import tensorflow as tf
 
 from sgmcmc.core.chains import mapped
+from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.types import Batch, RowGradient, Tree
 from sgmcmc.dataset.data import Data
+
+FORWARD = 4  # a derivative of all terms along one element costs about as much as that many gradients of single terms
 
 LogLik = Callable[[Tree, Tree], tf.Tensor]
 LogPrior = Callable[[Tree], tf.Tensor]
@@ -140,7 +144,30 @@ class Model:
         def of_term(row: Tree) -> Tree:
             return self.log_lik_gradient(params, {name: entry[None] for name, entry in row.items()})
 
+        size = sum(math.prod(theta.shape) for theta in params.values())
+        n_terms = next(iter(data.values())).shape[0]
+        if self._returns is Returns.TERMS and n_terms is not None and FORWARD * size <= n_terms:
+            return mapped(of_term, data, with_loop=lambda: self._term_gradients_forward(params, data))
         return mapped(of_term, data)
+
+    def _term_gradients_forward(self, params: Tree, data: Tree) -> Tree:
+        """The same, element by element of the parameters, for all observations at once."""
+        elements = numbered({name: tuple(theta.shape) for name, theta in params.items()})
+        theta = tf.concat([tf.reshape(params[name], [-1]) for name in elements], axis=0)
+        ones = tf.ones([next(iter(data.values())).shape[0]], theta.dtype)
+
+        def along(direction: tf.Tensor) -> tf.Tensor:
+            # The gradient is linear in the weights of the terms, so its own derivative by them is that of the terms.
+            with tf.GradientTape(watch_accessed_variables=False) as outer:
+                outer.watch(ones)
+                gradient = _gradient(
+                    lambda: tf.reduce_sum(ones * self.log_lik_terms(split(theta, elements), data)), {"": theta}
+                )[""]
+                change = tf.reduce_sum(gradient * direction)
+            return outer.gradient(change, ones, unconnected_gradients="zero")
+
+        columns = tf.map_fn(along, tf.eye(theta.shape[0], dtype=theta.dtype))  # [D, n]
+        return split(tf.transpose(columns), elements)
 
     def rows(self, params: Tree, data: Tree) -> dict[str, tf.Tensor]:
         """Which rows of which parameters `log_lik` gathers for `data`, with repeats, [k].

@@ -1,4 +1,4 @@
-"""Functions of one chain, mapped over the chain axis."""
+"""Functions of one chain or one observation, mapped over an axis of all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+
+from sgmcmc.core.xla import loops
 
 
 def over_chains(fn: Callable, n_chains: int) -> Callable:
@@ -45,14 +47,43 @@ def finite_chains(tree: Any) -> tf.Tensor:
     return tf.reduce_all(tf.stack(each), axis=0)
 
 
-def mapped(fn: Callable, elements: Any) -> Any:
-    """tf.vectorized_map without its unavoidable warnings of retracing."""
+def mapped(fn: Callable, elements: Any, with_loop: Callable[[], Any] | None = None) -> Any:
+    """`fn` of each of `elements`, along the first axis of all tensors in them.
+
+    All at once by tf.vectorized_map, which cannot map a loop. If `fn` contains one, the result is `with_loop()`, by
+    default that of tf.map_fn, which takes the elements one by one.
+    """
+    specs: list[tf.TensorSpec] = []
+    structure: Any = None
+
+    def flat(element: Any) -> list[tf.Tensor]:
+        nonlocal structure
+        structure = fn(element)
+        return [tf.convert_to_tensor(x) for x in tf.nest.flatten(structure)]
+
+    def without_loop(element: Any) -> list[tf.Tensor]:
+        with loops() as found:
+            result = flat(element)
+        if found():
+            specs.extend(tf.TensorSpec(x.shape, x.dtype) for x in result)
+            raise _LoopError
+        return result
+
     logger = logging.getLogger("tensorflow")
     logger.addFilter(_is_no_retracing)
     try:
-        return tf.vectorized_map(fn, elements)
+        result = tf.vectorized_map(without_loop, elements, warn=False)
+    except _LoopError:
+        if with_loop is not None:
+            return with_loop()
+        result = tf.map_fn(flat, elements, fn_output_signature=specs) if specs else []
     finally:
         logger.removeFilter(_is_no_retracing)
+    return tf.nest.pack_sequence_as(structure, result)
+
+
+class _LoopError(Exception):
+    """The function has a loop, which tf.vectorized_map cannot map."""
 
 
 def _is_no_retracing(record: logging.LogRecord) -> bool:

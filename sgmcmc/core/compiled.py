@@ -69,8 +69,7 @@ class Compiled:
             program = self.traced(tensors, jit_compile=False)
             results = program(*tensors)  # an error of the model, not of XLA, is raised again here
             warn_user(
-                "XLA cannot compile a function of yours, such as logLik, so the plain TensorFlow graph is used, which "
-                f"is slower. XLA's reason: {_first_line(error)}"
+                f"XLA cannot compile a function of yours, such as logLik, so it runs more slowly. {_reason(error)}"
             )
         self._program = program
         return results
@@ -93,5 +92,12 @@ class Compiled:
         return program
 
 
-def _first_line(error: tf.errors.OpError) -> str:
-    return next((line.strip() for line in str(error.message).splitlines() if line.strip()), type(error).__name__)
+def _reason(error: tf.errors.OpError) -> str:
+    """Why XLA cannot compile a program, and what to do if that is known."""
+    if "fixed tensor list size" in str(error.message):
+        return (
+            "XLA must know how often a loop runs at most to differentiate it: give tf.while_loop a constant "
+            "maximum_iterations, or use tf.scan, or loop over a tf.range of constants."
+        )
+    lines = (line.strip() for line in str(error.message).splitlines())
+    return f"XLA's reason: {next(filter(None, lines), type(error).__name__)}"

@@ -5,13 +5,16 @@ Each has a test in tests/core/test_xla.py, which fails if TensorFlow has changed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
 
 from sgmcmc.core.types import Tree
 
+LOOPS = ("While", "StatelessWhile")
+CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "Case", "StatelessCase")
 CONVOLUTIONS = ("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 
 
@@ -25,6 +28,23 @@ def is_slower(graph: Any) -> bool:
     definition = graph.as_graph_def()
     functions = [function.node_def for function in definition.library.function]
     return any(node.op in CONVOLUTIONS for nodes in (definition.node, *functions) for node in nodes)
+
+
+@contextmanager
+def loops() -> Iterator[Callable[[], bool]]:
+    """Whether the operations that a block adds to the graph contain a loop, also in functions that they call."""
+    graph = tf.compat.v1.get_default_graph()
+    before = len(graph.get_operations())
+    yield lambda: _any_loop(graph, graph.get_operations()[before:])
+
+
+def _any_loop(graph: Any, operations: Sequence[Any]) -> bool:
+    if any(op.type in LOOPS for op in operations):
+        return True
+    attributes = [a for op in operations if op.type in CALLS for a in op.node_def.attr.values()]
+    called = {f.name for a in attributes for f in ([a.func] if a.HasField("func") else a.list.func)}
+    graphs = [graph._get_function(name).graph for name in called]
+    return any(_any_loop(graph, graph.get_operations()) for graph in graphs)
 
 
 def runtime(concrete: Any) -> Any:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.parameters import joined, numbered, split
 from sgmcmc.core.types import Tree
+from sgmcmc.core.xla import loops
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.laplace.passes import Passes
@@ -210,17 +211,24 @@ def _first(density: Callable, theta: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _second(density: Callable, theta: tf.Tensor) -> list[tf.Tensor]:
-    with tf.GradientTape(watch_accessed_variables=False) as outer:
+    with tf.GradientTape(watch_accessed_variables=False) as outer, loops() as found:
         outer.watch(theta)
         gradient = _gradient(density, theta)
+    if found():  # which the Jacobian could not map
+        return _double(tf.map_fn(lambda e: _along(density, theta, e), tf.eye(theta.shape[0], dtype=theta.dtype)))
     return _double(outer.jacobian(gradient, theta, unconnected_gradients="zero"))
 
 
 def _directed(density: Callable, theta: tf.Tensor, vector: tf.Tensor) -> list[tf.Tensor]:
+    return _double(_along(density, theta, vector))
+
+
+def _along(density: Callable, theta: tf.Tensor, vector: tf.Tensor) -> tf.Tensor:
+    """The Hessian times a vector."""
     with tf.GradientTape(watch_accessed_variables=False) as outer:
         outer.watch(theta)
         along = tf.reduce_sum(_gradient(density, theta) * vector)
-    return _double(outer.gradient(along, theta, unconnected_gradients="zero"))
+    return outer.gradient(along, theta, unconnected_gradients="zero")
 
 
 def _gradient(density: Callable, theta: tf.Tensor) -> tf.Tensor:
