@@ -153,20 +153,17 @@ class Model:
     def _term_gradients_forward(self, params: Tree, data: Tree) -> Tree:
         """The same, element by element of the parameters, for all observations at once."""
         elements = numbered({name: tuple(theta.shape) for name, theta in params.items()})
-        theta = tf.concat([tf.reshape(params[name], [-1]) for name in elements], axis=0)
-        ones = tf.ones([next(iter(data.values())).shape[0]], theta.dtype)
+        ones = tf.ones([next(iter(data.values())).shape[0]], self.dtype)
 
         def along(direction: tf.Tensor) -> tf.Tensor:
             # The gradient is linear in the weights of the terms, so its own derivative by them is that of the terms.
             with tf.GradientTape(watch_accessed_variables=False) as outer:
                 outer.watch(ones)
-                gradient = _gradient(
-                    lambda: tf.reduce_sum(ones * self.log_lik_terms(split(theta, elements), data)), {"": theta}
-                )[""]
-                change = tf.reduce_sum(gradient * direction)
+                gradient = _gradient(lambda: tf.reduce_sum(ones * self.log_lik_terms(params, data)), params)
+                change = tf.add_n([tf.reduce_sum(gradient[k] * d) for k, d in split(direction, elements).items()])
             return outer.gradient(change, ones, unconnected_gradients="zero")
 
-        columns = tf.map_fn(along, tf.eye(theta.shape[0], dtype=theta.dtype))  # [D, n]
+        columns = tf.map_fn(along, tf.eye(sum(e.size for e in elements.values()), dtype=self.dtype))  # [D, n]
         return split(tf.transpose(columns), elements)
 
     def rows(self, params: Tree, data: Tree) -> dict[str, tf.Tensor]:

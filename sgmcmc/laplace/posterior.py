@@ -215,20 +215,16 @@ def _second(density: Callable, theta: tf.Tensor) -> list[tf.Tensor]:
         outer.watch(theta)
         gradient = _gradient(density, theta)
     if found():  # which the Jacobian could not map
-        return _double(tf.map_fn(lambda e: _along(density, theta, e), tf.eye(theta.shape[0], dtype=theta.dtype)))
+        basis = tf.eye(theta.shape[0], dtype=theta.dtype)
+        return tf.map_fn(lambda e: _directed(density, theta, e), basis, fn_output_signature=[tf.float64])
     return _double(outer.jacobian(gradient, theta, unconnected_gradients="zero"))
 
 
 def _directed(density: Callable, theta: tf.Tensor, vector: tf.Tensor) -> list[tf.Tensor]:
-    return _double(_along(density, theta, vector))
-
-
-def _along(density: Callable, theta: tf.Tensor, vector: tf.Tensor) -> tf.Tensor:
-    """The Hessian times a vector."""
     with tf.GradientTape(watch_accessed_variables=False) as outer:
         outer.watch(theta)
         along = tf.reduce_sum(_gradient(density, theta) * vector)
-    return outer.gradient(along, theta, unconnected_gradients="zero")
+    return _double(outer.gradient(along, theta, unconnected_gradients="zero"))
 
 
 def _gradient(density: Callable, theta: tf.Tensor) -> tf.Tensor:

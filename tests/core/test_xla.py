@@ -144,3 +144,19 @@ def test_a_convolution_is_found_in_a_loop(convolves: bool) -> None:
 
     traced = trace(loop, tf.TensorSpec([2, 5, 5, 3]), tf.TensorSpec([3, 3, 3, 3]), jit_compile=True)
     assert xla.is_slower(traced.graph) == convolves
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+@pytest.mark.parametrize("has_loop", [False, True])
+def test_a_loop_is_found_also_in_a_function_that_is_called(is_called: bool, has_loop: bool) -> None:
+    def added(x: tf.Tensor) -> tf.Tensor:
+        return tf.foldl(tf.add, x) if has_loop else tf.reduce_sum(x)
+
+    def looked_at(x: tf.Tensor) -> tf.Tensor:
+        before = tf.foldl(tf.add, x)  # not in the block
+        with xla.loops() as found:
+            result = tf.function(added)(x) if is_called else added(x)
+        assert found() == has_loop
+        return before + result
+
+    assert tf.function(looked_at, autograph=False)(tf.constant([1.0, 2.0])).numpy() == 6.0
