@@ -147,7 +147,7 @@ class Model:
         size = sum(math.prod(theta.shape) for theta in params.values())
         n_terms = next(iter(data.values())).shape[0]
         if self._returns is Returns.TERMS and n_terms is not None and FORWARD * size <= n_terms:
-            return mapped(of_term, data, with_loop=lambda: self._term_gradients_forward(params, data))
+            return mapped(of_term, data, otherwise=lambda: self._term_gradients_forward(params, data))
         return mapped(of_term, data)
 
     def _term_gradients_forward(self, params: Tree, data: Tree) -> Tree:

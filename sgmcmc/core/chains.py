@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sgmcmc.core.xla import loops
+from sgmcmc.core.xla import not_vectorizable
 
 
 def over_chains(fn: Callable, n_chains: int) -> Callable:
@@ -47,11 +47,11 @@ def finite_chains(tree: Any) -> tf.Tensor:
     return tf.reduce_all(tf.stack(each), axis=0)
 
 
-def mapped(fn: Callable, elements: Any, with_loop: Callable[[], Any] | None = None) -> Any:
+def mapped(fn: Callable, elements: Any, otherwise: Callable[[], Any] | None = None) -> Any:
     """`fn` of each of `elements`, along the first axis of all tensors in them.
 
-    All at once by tf.vectorized_map, which cannot map a loop. If `fn` contains one, the result is `with_loop()`, by
-    default that of tf.map_fn, which takes the elements one by one.
+    All at once by tf.vectorized_map, unless `fn` has a loop, or shapes that depend on values, as tf.boolean_mask has.
+    Then the result is `otherwise()`, by default that of tf.map_fn, which takes the elements one by one.
     """
     specs: list[tf.TensorSpec] = []
     structure: Any = None
@@ -61,29 +61,29 @@ def mapped(fn: Callable, elements: Any, with_loop: Callable[[], Any] | None = No
         structure = fn(element)
         return [tf.convert_to_tensor(x) for x in tf.nest.flatten(structure)]
 
-    def without_loop(element: Any) -> list[tf.Tensor]:
-        with loops() as found:
+    def vectorizable(element: Any) -> list[tf.Tensor]:
+        with not_vectorizable() as found:
             result = flat(element)
         if found():
             specs.extend(tf.TensorSpec(x.shape, x.dtype) for x in result)
-            raise _LoopError
+            raise _NotVectorizableError
         return result
 
     logger = logging.getLogger("tensorflow")
     logger.addFilter(_is_no_retracing)
     try:
-        result = tf.vectorized_map(without_loop, elements, warn=False)
-    except _LoopError:
-        if with_loop is not None:
-            return with_loop()
+        result = tf.vectorized_map(vectorizable, elements, warn=False)
+    except _NotVectorizableError:
+        if otherwise is not None:
+            return otherwise()
         result = tf.map_fn(flat, elements, fn_output_signature=specs) if specs else []
     finally:
         logger.removeFilter(_is_no_retracing)
     return tf.nest.pack_sequence_as(structure, result)
 
 
-class _LoopError(Exception):
-    """The function has a loop, which tf.vectorized_map cannot map."""
+class _NotVectorizableError(Exception):
+    """The function has operations that tf.vectorized_map cannot map."""
 
 
 def _is_no_retracing(record: logging.LogRecord) -> bool:

@@ -5,6 +5,7 @@ Each has a test in tests/core/test_xla.py, which fails if TensorFlow has changed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,10 @@ import tensorflow as tf
 
 from sgmcmc.core.types import Tree
 
-LOOPS = ("While", "StatelessWhile")
+# tf.vectorized_map cannot map loops, and maps shapes that depend on values wrongly, without an error under XLA.
+NOT_VECTORIZABLE = re.compile(
+    "(Stateless)?While|Where|Unique.*|DynamicPartition|ListDiff|SetSize|.*SetOperation|.*Ragged.*"
+)
 CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "Case", "StatelessCase")
 CONVOLUTIONS = ("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 
@@ -31,20 +35,20 @@ def is_slower(graph: Any) -> bool:
 
 
 @contextmanager
-def loops() -> Iterator[Callable[[], bool]]:
-    """Whether the operations that a block adds to the graph contain a loop, also in functions that they call."""
+def not_vectorizable() -> Iterator[Callable[[], bool]]:
+    """Whether the operations that a block adds, or functions that they call, are beyond tf.vectorized_map."""
     graph = tf.compat.v1.get_default_graph()
     before = len(graph.get_operations())
-    yield lambda: _any_loop(graph, graph.get_operations()[before:])
+    yield lambda: _any_not_vectorizable(graph, graph.get_operations()[before:])
 
 
-def _any_loop(graph: Any, operations: Sequence[Any]) -> bool:
-    if any(op.type in LOOPS for op in operations):
+def _any_not_vectorizable(graph: Any, operations: Sequence[Any]) -> bool:
+    if any(NOT_VECTORIZABLE.fullmatch(op.type) for op in operations):
         return True
     attributes = [a for op in operations if op.type in CALLS for a in op.node_def.attr.values()]
     called = {f.name for a in attributes for f in ([a.func] if a.HasField("func") else a.list.func)}
     graphs = [graph._get_function(name).graph for name in called]
-    return any(_any_loop(graph, graph.get_operations()) for graph in graphs)
+    return any(_any_not_vectorizable(graph, graph.get_operations()) for graph in graphs)
 
 
 def runtime(concrete: Any) -> Any:

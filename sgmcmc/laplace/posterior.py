@@ -11,7 +11,7 @@ import tensorflow as tf
 from sgmcmc.core.compiled import Compiled
 from sgmcmc.core.parameters import joined, numbered, split
 from sgmcmc.core.types import Tree
-from sgmcmc.core.xla import loops
+from sgmcmc.core.xla import not_vectorizable
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.laplace.passes import Passes
@@ -211,7 +211,7 @@ def _first(density: Callable, theta: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _second(density: Callable, theta: tf.Tensor) -> list[tf.Tensor]:
-    with tf.GradientTape(watch_accessed_variables=False) as outer, loops() as found:
+    with tf.GradientTape(watch_accessed_variables=False) as outer, not_vectorizable() as found:
         outer.watch(theta)
         gradient = _gradient(density, theta)
     if found():  # which the Jacobian could not map

@@ -139,18 +139,18 @@ def warn_of_length(settings: Mapping[str, Any]) -> None:
         more = ""
         if expected["minibatchSize"] > settings["minibatchSize"]:
             more = f", or minibatchSize up to {expected['minibatchSize']}, with which a draw takes fewer iterations"
-        n = iterations / expected["iterations"]
+        n = round(iterations / expected["iterations"])
+        worth = f"about {n} independent draw{'s' * (n > 1)}" if n else "less than one independent draw"
         warn_user(
-            f"this run is worth {f'about {n:.0f}' if n >= 1 else 'less than one'} independent draws in its slowest "
-            f"direction ({expected['iterations']:.0f} iterations for each); it should have at least {FEW}. Increase "
-            f"nIters{more}."
+            f"this run is worth {worth} in its slowest direction ({expected['iterations']:.0f} iterations for each); it "
+            f"should have at least {FEW}. Increase nIters{more}."
         )
 
 
 def warn_of_shape(draws: Draws) -> None:
     """Warn if a chain with stepsize="auto" is much wider or narrower than expected, and long."""
-    expected = draws.settings["expected"]
-    if _iterations(draws.settings) < 2 * FEW * expected["iterations"]:
+    expected, n_chains = draws.settings["expected"], draws.settings["nChains"] or 1
+    if len(draws.iterations) * draws.settings["thin"] * n_chains < 2 * FEW * _shortest(draws.settings):
         return
     late = draws[-min(len(draws.iterations), LONG) :]
     ratios = {}
@@ -173,12 +173,11 @@ def warn_of_autocorrelation(draws: Draws) -> None:
     for a draw, gives the number; its band is that of the chi-squared distribution, over
     all elements together.
     """
-    expected = draws.settings["expected"]
+    expected, per_draw, shortest = draws.settings["expected"], draws.settings["thin"], _shortest(draws.settings)
     if "exploring" in draws.groups.get("sample_stats", {}):
         return
     late = draws[-min(len(draws.iterations), LONG) :]
-    per_draw = draws.settings["thin"]
-    length = int(np.ceil(STRETCH * expected["iterations"] / per_draw))
+    length = int(np.ceil(STRETCH * shortest / per_draw))
     n_stretches = len(late.iterations) // max(length, 1)
     if n_stretches < BATCHES:
         return
@@ -192,7 +191,7 @@ def warn_of_autocorrelation(draws: Draws) -> None:
     degrees = (n_stretches - 1) * (draws.settings["nChains"] or 1)
     surely = {name: float(values.max()) / _chi_squared_bound(degrees) for name, values in needed.items()}
     name = max(surely, key=lambda name: surely[name])
-    if surely[name] > LONGER * expected["iterations"]:
+    if surely[name] > LONGER * shortest:
         about = float(needed[name].max())
         warn_user(
             f"{name!r} in this chain needs about {about:.0f} iterations for an independent draw, not the "
@@ -232,6 +231,11 @@ def _chi_squared_bound(degrees: int) -> float:
 def _iterations(settings: Mapping[str, Any]) -> int:
     """The number of iterations after the burn-in, over all chains."""
     return (settings["nIters"] - settings["burnIn"]) * (settings["nChains"] or 1)
+
+
+def _shortest(settings: Mapping[str, Any]) -> float:
+    """The fewest iterations for an independent draw that stored draws can show."""
+    return max(settings["expected"]["iterations"], settings["thin"])
 
 
 def _of_temperature(band: Band, name: str, thermostat: bool, settings: Mapping[str, Any]) -> str | None:

@@ -164,7 +164,7 @@ class Trial:
                 for name, g in of_data.items()
                 if isinstance(g, tf.IndexedSlices) and of_prior[name] is None
             }
-            seen.touched = sum(_touched(g) / (n if isinstance(g, tf.IndexedSlices) else 1) for g in of_data.values())
+            seen.touched = sum(_touched(g, params[name], n) for name, g in of_data.items())
             return {name: tf.zeros_like(params[name]) if g is None else dense(g) for name, g in of_data.items()}
 
         rows = self.data.layout.specs([n])
@@ -238,10 +238,12 @@ class _TraceLog:
         return all(result.dtype == dtype for result in self.results.values())
 
 
-def _touched(gradient: Any) -> int:
-    """The elements in a gradient of whole parameters, or of rows."""
-    values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-    return 0 if values is None else values.shape.num_elements()
+def _touched(gradient: Any, theta: tf.Tensor, n: int) -> float:
+    """The elements of theta on which the log likelihood of one of n observations depends, on average."""
+    if gradient is None:
+        return 0.0
+    in_rows = gradient.values.shape.num_elements() if isinstance(gradient, tf.IndexedSlices) else None
+    return theta.shape.num_elements() if in_rows is None else in_rows / n  # the number of rows may be unknown
 
 
 def remedy(error: str, dtype: tf.DType, data: Data) -> str:

@@ -324,7 +324,7 @@ def test_a_posterior_that_is_not_as_expected_is_said_to_be() -> None:
 
 def test_a_run_that_is_too_short_is_said_to_be() -> None:
     with pytest.warns(
-        UserWarning, match=r"this run is worth (about \d+|less than one) independent draws in its slowest direction"
+        UserWarning, match=r"this run is worth (about \d+|less than one) independent draws? in its slowest direction"
     ):
         sgmcmc.sgldcv(log_lik, DATASET, PARAMS, **ARGUMENTS, tolerance=0.005, nIters=1500, verbose=False)
 

@@ -138,3 +138,30 @@ def test_data_on_disk_and_of_ones_own_are_tried_as_they_come(tmp_path: Path) -> 
         session = sgmcmc.initSess(sampler)
         with pytest.raises(ValueError, match=refused(5, "5, which is in dataset['user']").replace("sgld", "sghmc")):
             sgmcmc.sgmcmcStep(sampler, session, nSteps=200)
+
+
+BETWEEN = {
+    "a reference level": lambda level: tf.concat([[0.0], level], axis=0),
+    "two parameters": lambda level: tf.concat([level[:2], level], axis=0)[:6],
+    "levels that sum to 0": lambda level: tf.concat([level, [-tf.reduce_sum(level)]], axis=0),
+    "a padded parameter": lambda level: tf.pad(level, [[1, 0]]),
+    "increments": lambda level: tf.cumsum(tf.concat([[0.0], level], axis=0)),
+}
+
+
+@pytest.mark.parametrize("call", ["one chain", "two chains", "auto"])
+@pytest.mark.parametrize("between", BETWEEN)
+def test_a_gather_from_what_is_made_of_parameters(between: str, call: str) -> None:
+    def by_gather(params: dict, dataset: dict) -> tf.Tensor:
+        return -0.5 * tf.reduce_sum((dataset["x"] - tf.gather(BETWEEN[between](params["level"]), dataset["user"])) ** 2)
+
+    def by_product(params: dict, dataset: dict) -> tf.Tensor:
+        means = tf.linalg.matvec(tf.one_hot(dataset["user"], 6), BETWEEN[between](params["level"]))
+        return -0.5 * tf.reduce_sum((dataset["x"] - means) ** 2)
+
+    data, start = {"x": np.tile(X, 5), "user": np.tile(USER, 5)}, {"level": np.zeros(5)}
+    options: dict[str, Any] = {"integers": ["user"], "nIters": 30, "seed": 1, "verbose": False, "minibatchSize": 20}
+    options |= {"logPrior": lambda params: -0.5 * tf.reduce_sum(params["level"] ** 2)}
+    options |= {"stepsize": "auto"} if call == "auto" else {"stepsize": 1e-3, "nChains": 2 if "two" in call else None}
+    found, exact = (sgmcmc.sgld(log_lik, data, start, **options) for log_lik in (by_gather, by_product))
+    np.testing.assert_allclose(found["level"], exact["level"], atol=1e-5)

@@ -1,4 +1,4 @@
-"""Models with loops give the draws of the same models with their loops unrolled, in every sampler."""
+"""Models with loops, or with shapes that depend on values, give the draws of the same models without them."""
 
 from __future__ import annotations
 
@@ -101,6 +101,33 @@ def test_a_loop_without_a_maximum_runs_and_a_warning_says_what_to_write(sequence
         out = sgld(without_maximum, sequences, PARAMS, **options)
     exact = sgld(unrolled, sequences, PARAMS, **options)
     np.testing.assert_allclose(out["mean"], exact["mean"], atol=1e-3)
+
+
+def halves(params, dataset):
+    """Squares that count double for some observations."""
+    squares = -0.5 * (dataset["y"][:, 0] - params["mean"][0]) ** 2
+    return tf.where(dataset["y"][:, 1] > 0, squares, 2 * squares)
+
+
+def masked(params, dataset):
+    squares, first = -0.5 * (dataset["y"][:, 0] - params["mean"][0]) ** 2, dataset["y"][:, 1] > 0
+    return tf.reduce_sum(tf.boolean_mask(squares, first)) + 2 * tf.reduce_sum(tf.boolean_mask(squares, ~first))
+
+
+def of_selected(params, dataset):
+    first = dataset["y"][:, 1] > 0
+    selected = [tf.gather(dataset["y"][:, 0], tf.where(where)[:, 0]) for where in (first, ~first)]
+    return sum(-0.5 * k * tf.reduce_sum((y - params["mean"][0]) ** 2) for k, y in enumerate(selected, 1))
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("logLik", [masked, of_selected])
+def test_a_mask_gives_the_draws_of_the_form_without_one(sequences, name, logLik):
+    """tf.vectorized_map makes wrong sums of them, without an error where XLA compiles."""
+    sampler, chosen = CALLS[name]
+    options = {"logPrior": logPrior, "nIters": 50, "minibatchSize": 100, "seed": 1, "verbose": False} | chosen
+    found, exact = (sampler(each, sequences, PARAMS, **options) for each in (logLik, halves))
+    np.testing.assert_allclose(found["mean"], exact["mean"], atol=1e-4)
 
 
 @pytest.mark.parametrize("n", [4 * FORWARD - 1, 4 * FORWARD])  # one by one, and along the four elements

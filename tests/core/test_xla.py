@@ -146,17 +146,32 @@ def test_a_convolution_is_found_in_a_loop(convolves: bool) -> None:
     assert xla.is_slower(traced.graph) == convolves
 
 
+SUMS = {
+    "a plain sum": (tf.reduce_sum, True),
+    "a loop": (lambda x: tf.foldl(tf.add, x), False),
+    "a mask": (lambda x: tf.reduce_sum(tf.boolean_mask(x, x > 0)), False),
+    "distinct numbers": (lambda x: tf.reduce_sum(tf.unique(x)[0]), False),
+}
+
+
 @pytest.mark.parametrize("is_called", [False, True])
-@pytest.mark.parametrize("has_loop", [False, True])
-def test_a_loop_is_found_also_in_a_function_that_is_called(is_called: bool, has_loop: bool) -> None:
-    def added(x: tf.Tensor) -> tf.Tensor:
-        return tf.foldl(tf.add, x) if has_loop else tf.reduce_sum(x)
+@pytest.mark.parametrize("name", SUMS)
+def test_what_vectorized_map_cannot_map_is_found_also_in_a_function_that_is_called(name: str, is_called: bool) -> None:
+    summed, vectorizable = SUMS[name]
 
     def looked_at(x: tf.Tensor) -> tf.Tensor:
         before = tf.foldl(tf.add, x)  # not in the block
-        with xla.loops() as found:
-            result = tf.function(added)(x) if is_called else added(x)
-        assert found() == has_loop
+        with xla.not_vectorizable() as found:
+            result = tf.function(summed)(x) if is_called else summed(x)
+        assert found() == (not vectorizable)
         return before + result
 
     assert tf.function(looked_at, autograph=False)(tf.constant([1.0, 2.0])).numpy() == 6.0
+
+
+def test_vectorized_map_still_makes_a_wrong_sum_of_a_mask() -> None:
+    def masked(rows: tf.Tensor) -> tf.Tensor:
+        return tf.vectorized_map(lambda row: tf.reduce_sum(tf.boolean_mask(row, row > 0)), rows, warn=False)
+
+    rows = tf.constant([[1.0, 2.0, -3.0], [1.0, -2.0, -3.0]])
+    assert tf.function(masked, jit_compile=True)(rows).numpy().tolist() != [3.0, 1.0]

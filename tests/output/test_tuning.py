@@ -17,6 +17,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc.output import tuning
+from sgmcmc.output.draws import Draws
 from sgmcmc.run import batch_means
 
 N, N_CHAINS = 200, 200
@@ -241,3 +242,36 @@ def test_a_large_diffusion_is_refused_or_warned_of(name: str) -> None:
             warnings.simplefilter("error")
             function(**given, a=0.1)
             function(**given)
+
+
+@pytest.mark.parametrize(("thin", "n_draws"), [(100, 200), (1000, 20), (25, 800), (1, 20_000)])
+@pytest.mark.parametrize("n_chains", [1, 4])
+def test_independent_draws_get_no_warning_however_they_are_thinned(thin: int, n_draws: int, n_chains: int) -> None:
+    """Of 200 elements and 3 seeds; each check warns falsely at most once in a million times."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for seed in range(3):
+            draws = _normal_draws(thin, np.random.default_rng(seed).normal(size=(n_chains, n_draws, 200)))
+            tuning.warn_of_shape(draws)
+            tuning.warn_of_autocorrelation(draws)
+
+
+@pytest.mark.parametrize("thin", [1, 100])
+def test_draws_that_hold_on_to_their_places_get_one_with_any_thinning(thin: int) -> None:
+    """Each place for ten draws: 10 `thin` iterations for an independent draw."""
+    slow = np.repeat(np.random.default_rng(0).normal(size=(2, 500, 3)), 10, axis=1)
+    with pytest.warns(UserWarning, match=r"needs about \d+ iterations for an independent draw, not the 1 expected"):
+        tuning.warn_of_autocorrelation(_normal_draws(thin, slow))
+
+
+def _normal_draws(thin: int, values: np.ndarray) -> Draws:
+    """With the expectations of one iteration for an independent draw, and a standard deviation of 1."""
+    n_chains, n_draws, size = values.shape
+    expected = {"iterations": 1.0, "sd": {"theta": [1.0] * size}}
+    settings = {"burnIn": 0, "thin": thin, "nIters": thin * n_draws, "nChains": n_chains, "expected": expected}
+    return Draws(
+        {"posterior": {"theta": values}},
+        nChains=n_chains,
+        iterations=range(thin, thin * n_draws + 1, thin),
+        settings=settings | {"stepsize": {"theta": 1.0}},
+    )
