@@ -142,8 +142,8 @@ def warn_of_length(settings: Mapping[str, Any]) -> None:
         n = round(iterations / expected["iterations"])
         worth = f"about {n} independent draw{'s' * (n > 1)}" if n else "less than one independent draw"
         warn_user(
-            f"this run is worth {worth} in its slowest direction ({expected['iterations']:.0f} iterations for each); it "
-            f"should have at least {FEW}. Increase nIters{more}."
+            f"this run is worth {worth} in its slowest direction ({expected['iterations']:.0f} iterations for each); "
+            f"it should have at least {FEW}. Increase nIters{more}."
         )
 
 
