@@ -6,9 +6,11 @@ N observations, not means, without the normalising constant.
 
 from __future__ import annotations
 
+import copy
 import enum
 import math
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -62,6 +64,8 @@ class Model:
         Parameters whose gradients are given as rows.
     gathered : frozenset of str, optional
         Those of which `log_lik` gathers as many rows for each observation, and nothing else is used.
+    shown : callable, optional
+        The parameters that a user knows, from those of the model.
     """
 
     def __init__(
@@ -73,17 +77,23 @@ class Model:
         dtype: tf.DType,
         by_rows: frozenset[str] = frozenset(),
         gathered: frozenset[str] = frozenset(),
+        shown: Callable[[Tree], Tree] = dict,
     ) -> None:
         self._log_lik, self._log_prior, self._returns = log_lik, log_prior, returns
-        self.data, self.dtype, self.by_rows, self.gathered = data, dtype, by_rows, gathered
+        self.data, self.dtype, self.by_rows, self.gathered, self.shown = data, dtype, by_rows, gathered, shown
 
     def giving_rows(self, of: frozenset[str]) -> Model:
         """The same model, with the gradients of these parameters as rows."""
-        return Model(self._log_lik, self._log_prior, self.data, self._returns, self.dtype, of, self.gathered)
+        return self._with(by_rows=of)
 
     def over(self, data: Data) -> Model:
         """The same model of these data."""
-        return Model(self._log_lik, self._log_prior, data, self._returns, self.dtype, self.by_rows, self.gathered)
+        return self._with(data=data)
+
+    def _with(self, **changes: Any) -> Model:
+        other = copy.copy(self)
+        vars(other).update(changes)
+        return other
 
     def log_density(self, params: Tree, batch: Batch) -> tf.Tensor:
         """The estimate log p(theta) + sum_{i in S} w_i log p(x_i | theta), a scalar."""

@@ -36,22 +36,24 @@ class DivergenceError(FloatingPointError):
         chain: int,
         parameter: str,
         of_density: bool,
+        because: str = "",
         draws: Any = None,
         stored: int = 0,
     ) -> None:
         self.iteration, self.chain, self.parameter = iteration, chain, parameter
         self.draws: Any = draws or {}
         # The arguments, not only the message, so that the error can be pickled.
-        self._arguments: tuple = (iteration, chain, parameter, of_density, self.draws, stored)
-        super().__init__(self._message(of_density, stored))
+        self._arguments: tuple = (iteration, chain, parameter, of_density, because, self.draws, stored)
+        super().__init__(self._message(of_density, because, stored))
 
-    def _message(self, of_density: bool, stored: int) -> str:
-        kept = f" (the {stored} draws made before are in the attribute draws)" if stored and self.draws else ""
+    def _message(self, of_density: bool, because: str, stored: int) -> str:
+        kept = ""
+        if stored and self.draws:
+            kept = f"the {stored} draws made before are" if stored > 1 else "the draw made before is"
+            kept = f" ({kept} in the attribute draws)"
         what, where = self._named(of_density)
-        return (
-            f"{what} of chain {self.chain} was NaN or infinite after iteration {self.iteration}{where}; try decreasing "
-            f"stepsize{kept}."
-        )
+        happened = f"{what} of chain {self.chain} was NaN or infinite after iteration {self.iteration}{where}"
+        return f"{happened}{kept}: {because}" if because else f"{happened}; try decreasing stepsize{kept}."
 
     def _named(self, of_density: bool) -> tuple[str, str]:
         if of_density:
@@ -83,12 +85,13 @@ class ModeSearchError(DivergenceError):
         As those of `DivergenceError`; the search is one chain, and has no draws.
     """
 
-    def _message(self, of_density: bool, stored: int) -> str:
+    def _message(self, of_density: bool, because: str, stored: int) -> str:
         what, where = self._named(of_density)
-        return (
-            f"the search for the mode diverged: {what} was NaN or infinite after minibatch {self.iteration}{where}. "
-            "Leave optStepsize out, for a search that needs no stepsize; or decrease it, or use optimizer='adam'."
+        happened = (
+            f"the search for the mode diverged: {what} was NaN or infinite after minibatch {self.iteration}{where}"
         )
+        advice = "Leave optStepsize out, for a search that needs no stepsize; or decrease it, or use optimizer='adam'."
+        return f"{happened}: {because}" if because else f"{happened}. {advice}"
 
 
 class NoRoomError(DivergenceError):
@@ -103,7 +106,7 @@ class NoRoomError(DivergenceError):
     """
 
     def __init__(self, room: int, iteration: int, chain: int, draws: Any = None, stored: int = 0) -> None:
-        super().__init__(iteration, chain, "weights", False, draws, stored)
+        super().__init__(iteration, chain, "weights", False, "", draws, stored)
         self.room, self._arguments = room, (room, iteration, chain, self.draws, stored)
         kept = f" The {stored} draws made before are in the attribute draws." if stored else ""
         self.args = (

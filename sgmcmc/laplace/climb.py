@@ -53,13 +53,14 @@ def require_density(posterior: Posterior, theta: np.ndarray) -> None:
     value, gradient = posterior.value_and_gradient(theta)
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         what = f"it is {value}" if not np.isfinite(value) else "its gradient is not finite"
+        because = posterior.explained(theta)
         raise ValueError(
             "params must be a point with a finite log posterior, for an automatic search for the mode; there "
-            f"{what}{_because(posterior, theta)}."
+            f"{what}{f': {because}' if because else f'{_nearby(posterior, theta)}.'}"
         )
 
 
-def _because(posterior: Posterior, theta: np.ndarray) -> str:
+def _nearby(posterior: Posterior, theta: np.ndarray) -> str:
     """Which parameters are at an end of their domain: the log posterior is finite a bit further on."""
     names = []
     for name, e in posterior.elements.items():

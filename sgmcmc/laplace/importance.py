@@ -59,8 +59,9 @@ def importance(
     sizes = rms(mode[None] + around)
     if not np.isfinite(sizes).all():
         where = "around the mode, at draws from a normal approximation" if centred else "at the mode"
+        because = next(filter(None, map(posterior.explained, mode[None] + around)), "their squares are too large.")
         raise ValueError(
             f"logLik must have finite gradients {where}, from which weights are computed; got "
-            f"{first_non_finite(sizes)}. For a parameter that must be positive, use its logarithm."
+            f"{first_non_finite(sizes)}: {because}"
         )
     return sizes if sizes.any() else np.ones_like(sizes)

@@ -50,6 +50,12 @@ Terms = Callable[[Tree, Tree], Tree]
 """(params, data) -> {name: [n, *shape]}: each observation's term in the gradient."""
 
 
+UNEXPLAINED = (
+    "their squares are too large for the number type: rescale the parameters, use dtype='float64', or give a number as "
+    "stepsize."
+)
+
+
 def noise_of_one(
     posterior: Posterior,
     terms: Terms,
@@ -102,6 +108,11 @@ def noise_of_one(
             [tf.constant(theta, posterior.model.dtype), root], of_each=weights
         )
         posterior.passes.count("terms", some.size)
+        if not np.isfinite(second).all():
+            raise ValueError(
+                "stepsize='auto' needs gradients of single observations that are finite around the mode, at draws from "
+                f"a normal approximation: {posterior.of(some).explained(theta) or UNEXPLAINED}"
+            )
         mean = 0.0 if own_reference else np.outer(first, first) / some.size**2
         total += second / some.size - mean
         preferred += sizes * weighted / some.size**2 - mean

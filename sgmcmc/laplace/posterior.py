@@ -16,6 +16,7 @@ from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.laplace.passes import Passes
 from sgmcmc.model import Model
+from sgmcmc.nonfinite import explained
 
 BLOCK = 2**22  # numbers in the largest array of a block
 MANY = 2000  # blocks, for which a program of its own for larger ones pays
@@ -90,7 +91,13 @@ class Posterior:
     def value_and_gradient(self, theta: np.ndarray, title: str = "", verbose: bool = False) -> tuple[float, np.ndarray]:
         """The log posterior and its gradient, [D]."""
         value, gradient = self._sum(_first, theta, title=title, verbose=verbose)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            self.passes.refused = theta
         return float(value), gradient
+
+    def explained(self, theta: np.ndarray) -> str:
+        """Why the log posterior or its gradient is not finite at theta; empty if it is."""
+        return explained(self.model, self.tree(theta), self.data)
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """The matrix of second derivatives, [D, D]."""

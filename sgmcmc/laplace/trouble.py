@@ -55,11 +55,35 @@ def warn_if_far(
         )
     elif far > too_far and not white.not_concave:
         warn_user(
-            f"the search for the mode of {of} stopped about {far:.2g} posterior standard deviations away from it; "
-            "search longer, with another optStepsize, or with optStepsize='auto'. If it already is 'auto', rounding "
-            "or a kink of the posterior may have stopped the search, or the observations that gave the curvature "
-            "were not typical."
+            f"the search for the mode of {of} stopped about {far:.2g} posterior standard deviations away from it"
+            f"{_why_not_further(posterior)}"
         )
+
+
+def require_finite(of: str, posterior: Posterior, theta: np.ndarray, gradient: np.ndarray) -> None:
+    """Refuse the end of a search at which the gradient is NaN or infinite.
+
+    Raises
+    ------
+    ValueError
+        Saying at which observation.
+    """
+    if not np.isfinite(gradient).all():
+        raise ValueError(
+            f"the search for the mode of {of} ended where the log posterior or its gradient is not finite: "
+            f"{posterior.explained(theta) or 'its terms are larger than the number type holds.'}"
+        )
+
+
+def _why_not_further(posterior: Posterior) -> str:
+    refused = posterior.passes.refused
+    if refused is not None and (because := posterior.explained(refused)):
+        return f", since the log posterior is not finite on the way: {because}"
+    return (
+        "; search longer, with another optStepsize, or with optStepsize='auto'. If it already is 'auto', rounding or a "
+        "kink of the posterior may have stopped the search, or the observations that gave the curvature were not "
+        "typical."
+    )
 
 
 def far_from(precision: np.ndarray) -> float:

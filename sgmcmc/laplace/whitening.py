@@ -49,6 +49,11 @@ class Whitening(NamedTuple):
         return x if self.vectors is None else x + ((x @ self.vectors) * self.stretch) @ self.vectors.T
 
 
+NOT_SMOOTH = (
+    "declare a parameter that must be positive, such as a scale, in transforms, or begin further inside of its domain."
+)
+
+
 def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float = FLOPS) -> np.ndarray:
     """-H at theta, [D, D].
 
@@ -66,8 +71,7 @@ def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float =
         named = ", ".join(f"{name!r} (at {value:.3g})" for name, value in at.items())
         raise ValueError(
             f"params must be where the log posterior has finite second derivatives; on the way to the mode those of "
-            f"{named} were NaN or infinite. For a parameter that must be positive, such as a scale, use its logarithm, "
-            "or begin further inside of its domain."
+            f"{named} were NaN or infinite: {some.explained(theta) or NOT_SMOOTH}"
         )
     return precision
 

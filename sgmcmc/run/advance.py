@@ -15,8 +15,13 @@ from sgmcmc.core.warn import warn_user
 from sgmcmc.run.loop import Loop, Outcome
 from sgmcmc.run.plan import Pace, Plan, Stretch
 
-Failure = Callable[[int, int, str, bool], DivergenceError]
-"""From the iteration, the chain, the parameter, and whether it is the density alone that is not finite."""
+Failure = Callable[[int, int, str, bool, Sequence[Tree]], DivergenceError]
+"""From the iteration, the chain, the parameter, whether the density alone is not finite, and the positions around."""
+
+
+def divergence(iteration: int, chain: int, parameter: str, of_density: bool, near: Sequence[Tree]) -> DivergenceError:
+    """The error of a chain of which no more is known."""
+    return DivergenceError(iteration, chain, parameter, of_density)
 
 
 class Storage(Protocol):
@@ -72,7 +77,7 @@ def stretches(
     plan: Plan,
     pace: Pace,
     done: int = 0,
-    failure: Failure | None = DivergenceError,
+    failure: Failure | None = divergence,
 ) -> Iterator[Made]:
     """Follow the plan from the state with these leaves, after `done` iterations.
 
@@ -103,7 +108,7 @@ def run(
     storage: Storage,
     progress: Watcher,
     done: int = 0,
-    failure: Failure = DivergenceError,
+    failure: Failure = divergence,
 ) -> list[tf.Tensor]:
     """Follow the plan, and return the leaves of the last state.
 
@@ -140,7 +145,11 @@ def _divergence(loop: Loop, before: list[tf.Tensor], stretch: Stretch, failure: 
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _is_finite(until(middle)) else (low, middle)
-    return high, failure(high, *_culprit(loop, until(high)))
+    outcome = until(high)
+    chain, parameter, of_density = _culprit(loop, outcome)
+    leaves = [until(low).leaves if low > stretch.begin else before, outcome.leaves]
+    near = [{name: theta[chain] for name, theta in loop.params_of_chains(each).items()} for each in leaves]
+    return high, failure(high, chain, parameter, of_density, near)
 
 
 def _is_finite(outcome: Outcome) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +18,10 @@ from sgmcmc.kernel.iterations import Iterations, constants
 from sgmcmc.kernel.product import Product, build, moving_by_rows
 from sgmcmc.laplace import search as automatic
 from sgmcmc.laplace.posterior import Posterior
-from sgmcmc.laplace.trouble import warn_if_far
+from sgmcmc.laplace.trouble import require_finite, warn_if_far
 from sgmcmc.minibatch.uniform import without_replacement
 from sgmcmc.model import Model
+from sgmcmc.nonfinite import explained_nearby
 from sgmcmc.run import advance
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Plan
@@ -67,11 +68,14 @@ def find_mode(
     posterior = _posterior(model, params)
     if isinstance(search, AutomaticSearch):
         found = automatic.find_mode(posterior, posterior.flat(params), random.child_seed(seed, Purpose.MODE), show)
+        require_finite(of, posterior, found.theta, found.gradient)
         warn_if_far(of, posterior, found.theta, found.gradient, found.precision, found.first_precision)
         return Mode(posterior.tree(found.theta), posterior.tree(found.gradient), found.precision)
     if search.n_iterations > 0:
         params = _climb(model, minibatch, search, params, random.child_seed(seed, Purpose.MODE), show)
-    return Mode(params, full_gradient(model, params, show, posterior)[1])
+    gradient = full_gradient(model, params, show, posterior)[1]
+    require_finite(of, posterior, posterior.flat(params), posterior.flat(gradient))
+    return Mode(params, gradient)
 
 
 def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, seed: int, verbose: bool) -> Tree:
@@ -87,8 +91,12 @@ def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, 
     state = kernel.init(given, {name: theta[None] for name, theta in start.items()})
     loop = Loop(Prepared(kernel, given, state, model.data), NOTHING)
     plan = Plan(search.n_iterations, thin=None)
+
+    def failure(iteration: int, chain: int, parameter: str, of_density: bool, near: Sequence[Tree]) -> ModeSearchError:
+        return ModeSearchError(iteration, chain, parameter, of_density, explained_nearby(model, near, "optStepsize"))
+
     with Progress(plan.n_iterations, "Finding the mode", "iteration", verbose) as progress:
-        leaves = advance.run(loop, loop.flatten(state), plan, Memory(0, {}, []), progress, failure=ModeSearchError)
+        leaves = advance.run(loop, loop.flatten(state), plan, Memory(0, {}, []), progress, failure=failure)
     return {name: tf.constant(theta[0]) for name, theta in loop.params_of_chains(leaves).items()}
 
 

@@ -72,6 +72,6 @@ def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree
     leaves = loop.flatten(prepared.state)
     storage = Memory(plan.n_rows, loop.row_specs, leaves)
     with Progress(plan.n_iterations, f"{sampler.name}, pilot chain", "iteration", verbose) as progress:
-        advance.run(loop, leaves, plan, storage, progress)
+        advance.run(loop, leaves, plan, storage, progress, failure=pilot.failure)
     of_chain = storage.result()["pilot"]["square"]
     return sizing.pilot.size / float(np.quantile(of_chain, QUANTILE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from sgmcmc.kernel.product import Product, build
 from sgmcmc.kernel.supplies import first_batch
 from sgmcmc.minibatch import adaptive
 from sgmcmc.model import Model
+from sgmcmc.nonfinite import explained_nearby
 from sgmcmc.output import tuning
 from sgmcmc.run.curvature import Curvature, with_wide
 from sgmcmc.run.gibbs import GibbsStep, then
@@ -102,6 +103,10 @@ class ProductSampler(Sampler):
             tuning.INDEPENDENT: self.minibatch.independent,
             **({tuning.VARIANCE: variances} if variances else {}),
         }
+
+    def explained(self, near: Sequence[Tree]) -> str:
+        """Why the log posterior is not finite at one of these positions."""
+        return explained_nearby(self.model, near)
 
     @property
     def n_stats(self) -> int:

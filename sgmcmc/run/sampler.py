@@ -193,9 +193,18 @@ class Sampler(ABC):
         z = split(stream.normal(tf.zeros([1], tf.uint32), tf.range(size), self.dtype)[0], elements)
         return {name: centre[name] + self.starts * z[name] for name in elements}
 
-    def failure(self, iteration: int, chain: int, parameter: str, of_density: bool) -> DivergenceError:
-        """The error for a state in which a parameter, or the density alone, is not finite, of the c-th chain here."""
-        return DivergenceError(iteration, self.chains[chain], parameter, of_density)
+    def failure(
+        self, iteration: int, chain: int, parameter: str, of_density: bool, near: Sequence[Tree]
+    ) -> DivergenceError:
+        """The error for a state in which a parameter, or the density alone, is not finite, of the c-th chain here.
+
+        `near` are its positions before and after.
+        """
+        return DivergenceError(iteration, self.chains[chain], parameter, of_density, self.explained(near))
+
+    def explained(self, near: Sequence[Tree]) -> str:
+        """Why the log posterior is not finite at one of these positions."""
+        return ""
 
     def of_chains(self, chains: range) -> Self:
         """The same sampler of some of its chains, by their numbers."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.run.advance import stretches
+from sgmcmc.run.advance import Failure, stretches
 from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.plan import Pace, Plan
@@ -35,6 +35,8 @@ class Session:
         One for each parameter; they are set to the position of that state.
     seen : Seen
         How they follow from the position.
+    failure : Failure
+        The error of a chain that diverges.
     iteration : int, default 0
         The number of iterations before that state.
     """
@@ -45,9 +47,10 @@ class Session:
         leaves: list[tf.Tensor],
         variables: Mapping[str, tf.Variable],
         seen: Seen,
+        failure: Failure,
         iteration: int = 0,
     ) -> None:
-        self._loop, self._seen = loop, seen
+        self._loop, self._seen, self._failure = loop, seen, failure
         self.variables, self.leaps = variables, loop.leaps
         self._pace = Pace(loop.feed.length, loop.shortest)
         self._pace.length = loop.feed.length
@@ -75,7 +78,8 @@ class Session:
         """
         with self._loop.alone:
             leaves, done = self._current(), self.iteration
-            for _, outcome in stretches(self._loop, leaves, Plan(done + n_steps, thin=None), self._pace, done):
+            plan = Plan(done + n_steps, thin=None)
+            for _, outcome in stretches(self._loop, leaves, plan, self._pace, done, self._failure):
                 leaves = outcome.leaves
             self._at = (list(leaves), done + n_steps, False)
             self._write()

@@ -171,7 +171,8 @@ class Choices(CommonChoices):
         gathered = trial.gathered - self.constraints.each.keys()  # the log determinant depends on all rows
         if self.constraints:
             log_lik, log_prior = constrained(log_lik, log_prior, self.constraints)
-        return Model(log_lik, log_prior, self.data, returns, self.float_type, gathered=gathered)
+        shown = self.constraints.forward
+        return Model(log_lik, log_prior, self.data, returns, self.float_type, gathered=gathered, shown=shown)
 
     @property
     def _power(self) -> float:

@@ -160,7 +160,7 @@ class Sgmcmc:
 
     def _begun(self, loop: Loop, leaves: list[tf.Tensor], iteration: int = 0) -> Session:
         seen = Seen(self._sampler.transforms, self._sampler.n_chains)
-        session = self.session = Session(loop, leaves, self.params, seen, iteration)
+        session = self.session = Session(loop, leaves, self.params, seen, self._sampler.failure, iteration)
         prepared = self._kept.prepared
         mode = prepared.mode if prepared else None
         if prepared is not None and prepared.tuning:

@@ -162,9 +162,11 @@ def tune(
     with workers_of(executor) as workers:
         judged = search(groups, _budget(nGradients, groups, eta), eta, seed, show, workers, per_job)
     if best(judged) is None:
+        because = groups[0].sampler.explained([dict(groups[0].sampler.start)])
         raise ValueError(
             "stepsize of tune must have a value at which the chain does not diverge; got "
-            f"{described([candidate['stepsize'] for candidate in candidates])}, at all of which it diverges."
+            f"{described([candidate['stepsize'] for candidate in candidates])}, at all of which it diverges"
+            f"{f': {because}' if because else '.'}"
         )
     scale = {"preconditioner": arguments["preconditioner"]} if "preconditioner" in arguments else {}
     return Tuned(sampler.__name__, candidates, judged, seed, scale)

@@ -249,3 +249,14 @@ def test_what_remembers_observations_is_refused(places):
         tune(sgmcmc.sgld, logLik, data, PARAMS, [1e-6, 1e-5], minibatchSize=40, seed=1, verbose=False)
     with pytest.raises(ValueError, match="executor of sgldcv must be None or an object with a method submit"):
         sgldcv(logLik, shards(PARTS, executors=["here"] * 2), PARAMS, **RUN)
+
+
+def test_an_observation_without_a_finite_term_is_found_there(places):
+    parts = [{name: x.copy() for name, x in part.items()} for part in PARTS]
+    parts[1]["x"][7] = 0.0
+
+    def of_logarithm(params, dataset):
+        return tf.reduce_sum(params["theta"] * tf.math.log(tf.abs(dataset["x"])) - params["theta"] ** 2)
+
+    with pytest.raises(ValueError, match=r"the log likelihood of observation 157 \(counted from 0\) is -inf at params"):
+        sgldcv(of_logarithm, shards(parts, executors=places), {"theta": 1.0}, verbose=False, seed=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -82,11 +83,13 @@ class MixtureSampler(Sampler):
         """One point, which shows what is stored of a state."""
         return [{name: tf.constant(x) for name, x in self.start.items()}]
 
-    def failure(self, iteration: int, chain: int, parameter: str, of_density: bool) -> DivergenceError:
+    def failure(
+        self, iteration: int, chain: int, parameter: str, of_density: bool, near: Sequence[Tree]
+    ) -> DivergenceError:
         """No room if the density is NaN; otherwise a divergence."""
         if of_density:
             return NoRoomError(self.start["log_theta"].shape[0], iteration, self.chains[chain])
-        return super().failure(iteration, chain, parameter, of_density)
+        return super().failure(iteration, chain, parameter, of_density, near)
 
 
 def observed(assignments: bool) -> Any:
