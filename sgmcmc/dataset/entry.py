@@ -24,6 +24,13 @@ def numeric(label: str, of: str, value: Any) -> np.ndarray:
             f"{label} of {of} must be an array without masked values; got {masked} masked. Leave these observations "
             "out, or replace the values by numbers with the method filled."
         )
+    dtype = getattr(value, "dtype", None)
+    if hasattr(value, "isna") and not isinstance(dtype, np.dtype) and (missing := np.asarray(value.isna())).any():
+        raise ValueError(
+            f"{label} of {of} must have no missing values; got {int(missing.sum())} in a column of type {dtype}, the "
+            f"first at index {int(np.argmax(missing))}. Leave such observations out, as frame.dropna() does, or fill "
+            "them in."
+        )
     try:
         array = np.asarray(value)
     except Exception as error:
@@ -107,6 +114,8 @@ def converted(of: str, name: str, value: Any, is_integer: bool, float_type: np.d
     with np.errstate(over="ignore"):
         as_float = array.astype(float_type, copy=False)
     if not np.isfinite(as_float).all():
-        raise ValueError(f"{label} of {of} must be finite in {float_type}; got {first_non_finite(as_float)}.")
+        missing = ", a missing value: leave such observations out, as frame.dropna() does, or fill them in"
+        more = missing if np.isnan(as_float).any() else ""
+        raise ValueError(f"{label} of {of} must be finite in {float_type}; got {first_non_finite(as_float)}{more}.")
     warn_of_rounded(label, of, array, as_float)
     return as_float

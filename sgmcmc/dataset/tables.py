@@ -31,8 +31,9 @@ def as_columns(of: str, dataset: Any, words: Collection[str] = ()) -> Any:
     ValueError
         Naming all columns that are neither numbers nor categories, and what would make them so.
     """
-    if isinstance(dataset, str | os.PathLike):
-        dataset = _read(of, dataset)
+    path = os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else None
+    if path is not None:
+        dataset = _read(of, path)
     elif type(dataset).__module__.partition(".")[0] == "pyarrow" and hasattr(dataset, "to_pandas"):
         dataset = dataset.to_pandas()
     elif hasattr(dataset, "columns") and hasattr(dataset, "to_pandas"):
@@ -51,7 +52,11 @@ def as_columns(of: str, dataset: Any, words: Collection[str] = ()) -> Any:
         raise ValueError(
             f"dataset of {of} must have columns of numbers or of categories; got {len(bad)} others. "
             + " ".join(list(bad.values())[:SHOWN])
-            + f" Or leave them out: frame.drop(columns={list(bad)[:SHOWN]})."
+            + (
+                f" Or leave them out: frame.drop(columns={list(bad)[:SHOWN]})."
+                if path is None
+                else f" fromParquet({path!r}) reads strings as categories, and leaves columns out."
+            )
         )
     return {name: dataset[name] for name in names}
 

@@ -7,6 +7,8 @@ with these weights are of no use (Yao, Vehtari, Simpson & Gelman 2018).
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import tensorflow as tf
 
@@ -28,7 +30,9 @@ def pareto_k(posterior: Posterior, mode: np.ndarray, white: Whitening, seed: int
     log_ratio = _log_densities(posterior, mode, mode + white.to_theta(z), verbose) + (z**2).sum(axis=1) / 2
     if np.isnan(log_ratio).any():
         return np.nan
-    return float(array_stats.psislw(log_ratio)[1])
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # of a tail of few draws, which k itself tells of
+        warnings.simplefilter("ignore")
+        return float(array_stats.psislw(log_ratio)[1])
 
 
 def _log_densities(posterior: Posterior, mode: np.ndarray, thetas: np.ndarray, verbose: bool) -> np.ndarray:

@@ -95,7 +95,9 @@ class Check:
             return problems
         ess = table[["ess_bulk", "ess_tail"]].min(axis=1)
         if (few := ess[~(ess >= self._wanted)].sort_values()).size:
-            problems.append(f"there are {few.iloc[0]:.0f} effective draws of {self._wanted:.0f} {_of(few)}")
+            found = f"{few.iloc[0]:.0f} effective draws of {self._wanted:.0f}"
+            unknown = "too few draws to estimate how many are effective"
+            problems.append(f"there are {unknown if few.isna().all() else found} {_of(few)}")
         return problems
 
     def _of_law(self) -> list[str]:

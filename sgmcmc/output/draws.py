@@ -215,6 +215,9 @@ class Draws(dict[str, Any]):
         chosen.comparison = self.comparison
         return chosen
 
+    def __missing__(self, name: Any) -> Any:
+        raise KeyError(f"draws have no {name!r}; there are {sorted(self)}")
+
     def __setitem__(self, name: str, array: Any) -> None:
         """Add or replace an array, which must have as many draws as the others."""
         array = array if hasattr(array, "shape") else np.asarray(array)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,10 +32,13 @@ class Joint:
     label : str
         For messages: what has to be such a distribution, and of which function.
     distribution : tfp.distributions.JointDistribution
+    advice : callable, optional
+        Makes of the text of an error what is to be added to it.
     """
 
     label: str
     distribution: Any
+    advice: Callable[[str], str] = lambda error: ""
 
     @cached_property
     def example(self) -> dict[str, np.ndarray]:
@@ -48,7 +51,7 @@ class Joint:
             return {name: np.asarray(x) for name, x in draw.items()}
 
         must = f"{self.label} must be a joint distribution with a name for each part that can be sampled"
-        result: dict[str, np.ndarray] = attempted(must, drawn)
+        result: dict[str, np.ndarray] = attempted(must, drawn, self.advice)
         return result
 
     @property

@@ -113,6 +113,13 @@ def gaussian(of: str, name: str, outputs: tf.Tensor, few: np.ndarray, every: np.
 
 
 LOSSES = {"categorical": categorical, "bernoulli": bernoulli, "gaussian": gaussian}
+SAME_AS = {  # losses of Keras, in small letters
+    "mse": "gaussian",
+    "meansquarederror": "gaussian",
+    "binarycrossentropy": "bernoulli",
+    "categoricalcrossentropy": "categorical",
+    "sparsecategoricalcrossentropy": "categorical",
+}
 
 
 def _logits(outputs: tf.Tensor) -> tf.Tensor:

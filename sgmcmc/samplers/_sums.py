@@ -22,7 +22,13 @@ AROUND = (0.0, 0.1, 1.0)
 Gradient = Callable[[Tree, Tree], Tree]
 NOT_A_SUM = (
     "whose gradient for some observations is not the sum of those for their halves. A prior belongs in logPrior; data "
-    "are taken from the argument dataset alone; and entries of shapes (n, 1) and (n,) together make a matrix [n, n]."
+    "are taken from the argument dataset alone; and entries of shapes (n, 1) and (n,) together make a matrix [n, n]. "
+    "Nor may the term of an observation use other observations: give lags of a series as further columns of dataset. A "
+    "Cox partial likelihood uses them too; a parametric or piecewise constant hazard does not."
+)
+A_MEAN = (
+    f"looks like a mean over the observations: its gradient does not change if each of {HALF} observations comes "
+    "twice. It must be their sum, as of tf.reduce_sum, or a vector with a term for each"
 )
 
 
@@ -101,8 +107,11 @@ def require_sum(name: str, sums: Sums | Told, of: str) -> None:
     ValueError
         If the gradient of some observations is not the sum of those of their halves.
     """
-    if not sums.add_up():
-        raise ValueError(f"logLik of {name} must be a sum over the observations, for {of}; got one {NOT_A_SUM}")
+    if sums.add_up():
+        return
+    if sums.are_means():
+        raise ValueError(f"logLik of {name} {A_MEAN}.")
+    raise ValueError(f"logLik of {name} must be a sum over the observations, for {of}; got one {NOT_A_SUM}")
 
 
 def warn_unless_sum(name: str, sums: Sums | Told) -> None:
@@ -111,10 +120,8 @@ def warn_unless_sum(name: str, sums: Sums | Told) -> None:
         return
     if sums.are_means():
         warn_user(
-            f"logLik of {name} looks like a mean over the observations: its gradient does not change if "
-            f"each of {HALF} observations comes twice. It must be their sum; otherwise the posterior is that of only "
-            "N/n observations, with n those of a minibatch, and its standard deviations are about sqrt(n) times too "
-            "large."
+            f"logLik of {name} {A_MEAN}; otherwise the posterior is that of only N/n observations, with n those of a "
+            "minibatch, and its standard deviations are about sqrt(n) times too large."
         )
     else:
         warn_user(f"logLik of {name} should be a sum over the observations; got one {NOT_A_SUM}")

@@ -34,6 +34,7 @@ PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 OTHER_NOISE = (
     "Draw them before the run, as an entry of dataset, or use tf.random.stateless_normal and similar functions."
 )
+PYTHONIC = "try decorating this function with @tf.function"  # what TensorFlow says of loops over tensors
 OTHER_TYPE = {"float32": "float64", "float64": "float32"}
 
 
@@ -177,7 +178,7 @@ class Trial:
             given = ", ".join(map(_described, inputs))
             raise ValueError(
                 f"{seen.at} of {self.sampler} must {self._must(seen.at, n)}; on {given} it raised "
-                f"{type(error).__name__}: {str(error).rstrip('.')}{remedy(str(error), self.dtype, self.data)}"
+                f"{_named(error)}{remedy(str(error), self.dtype, self.data)}"
             ) from error
         self._require_valid(seen)
         definition = concrete.graph.as_graph_def()
@@ -252,11 +253,21 @@ def remedy(error: str, dtype: tf.DType, data: Data) -> str:
         return f". Name entries of dataset that are indices in integers, such as integers={_whole_numbers(data)}."
     if "symbolic tf.Tensor" in error and "numpy" in error.lower():
         return ". Use TensorFlow's functions, such as tf.exp in place of np.exp."
+    if PYTHONIC in error:
+        return ". Decorate it with @tf.function, which turns loops and branches of Python into those of TensorFlow."
+    if "MatMul" in error and "must be rank 2 but is rank 1" in error:
+        return ". Multiply a matrix and a vector by tf.linalg.matvec(X, b); @ and tf.matmul multiply two matrices."
     other = OTHER_TYPE[dtype.name]
     if (other in error and dtype.name in error and "allowed values" not in error) or "a double tensor" in error:
-        choice = f", or use dtype={other!r}" if other == "float64" else ""
-        return f". Make constants of type {other} with tf.constant(..., tf.{dtype.name}){choice}."
+        choice = f", or use dtype={other!r} for all" if other == "float64" else ""
+        return f". A constant in it is {other}: make it {dtype.name}, by tf.constant(..., tf.{dtype.name}){choice}."
     return ""
+
+
+def _named(error: Exception) -> str:
+    """The type and text of an error, without TensorFlow's page on AutoGraph."""
+    text = str(error)
+    return f"{type(error).__name__}: {(text.partition('. ')[0] if PYTHONIC in text else text).rstrip('.')}"
 
 
 def _whole_numbers(data: Data) -> list[str]:

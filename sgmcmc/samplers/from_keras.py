@@ -21,7 +21,7 @@ from sgmcmc.dataset.tables import as_columns, is_categorical
 from sgmcmc.samplers._checks import POSITIVE, require_float_type, require_number, require_seed
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._keras import Weights, read
-from sgmcmc.samplers._losses import LOSSES, Loss, own
+from sgmcmc.samplers._losses import LOSSES, SAME_AS, Loss, own
 
 NAME = "fromKeras"
 ROWS = 3  # observations on which a model is tried
@@ -241,6 +241,7 @@ def fromKeras(
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"inputs of {NAME} must be a name in dataset or a list of them; got {inputs!r}.")
     dataset = as_columns(NAME, dataset)
+    _require_no_loss_of_keras(loss)
     if isinstance(loss, str) and loss in LOSSES:
         used = [("inputs", name) for name in names] + [("targets", targets)]
         if isinstance(dataset, Mapping) and _is_integers(dataset.get(targets)):
@@ -306,6 +307,18 @@ def _is_integers(entry: Any) -> bool:
 def _all(data: Data, rows: Tree, name: str) -> np.ndarray:
     """An entry of all observations in memory; of those elsewhere, some."""
     return data.arrays()[name] if isinstance(data, InMemory) else rows[name].numpy()
+
+
+def _require_no_loss_of_keras(loss: Any) -> None:
+    """Refuse a loss of Keras, by its name or itself, in favour of the distribution of which it is the log density."""
+    name = loss if isinstance(loss, str) else str(getattr(loss, "name", getattr(loss, "__name__", "")))
+    is_of_keras = isinstance(loss, str) or "keras" in getattr(loss, "__module__", type(loss).__module__)
+    same = SAME_AS.get(name.lower().replace("_", "")) if is_of_keras else None
+    if same is not None:
+        raise ValueError(
+            f"loss of {NAME} must be the distribution of an observation, not a loss of Keras, which is a mean over "
+            f"them; got {name!r}. Use loss={same!r}."
+        )
 
 
 def _log_prior(prior: Any, weights: Mapping[str, np.ndarray], loss: Loss) -> Callable[[Tree], tf.Tensor]:

@@ -16,6 +16,7 @@ from sgmcmc.dataset.some import some_rows
 from sgmcmc.samplers._checks import require_float_type
 from sgmcmc.samplers._dataset import checked_dataset
 from sgmcmc.samplers._joint import SAME, Joint, is_joint
+from sgmcmc.samplers._trial import remedy
 
 NAME = "fromTfp"
 MUST = f"model of {NAME} must be a function of a minibatch that returns a joint distribution, or yields its parts"
@@ -92,7 +93,7 @@ def fromTfp(
     data = checked_dataset(NAME, dataset, integers, np.dtype(float_type.as_numpy_dtype))
     if isinstance(observed, str) or not isinstance(observed, Collection) or not observed:
         raise ValueError(f"observed of {NAME} must be a list of at least one name; got {observed!r}.")
-    joints = [_joint(model, some_rows(data, n)) for n in (FEW, MORE)]
+    joints = [_joint(model, some_rows(data, n), lambda error: remedy(error, float_type, data)) for n in (FEW, MORE)]
     names, known = joints[0].names, set(data.layout.specs([1]))
     if unknown := sorted(set(observed) - (set(names) & known)):
         raise ValueError(
@@ -125,14 +126,14 @@ def fromTfp(
     }
 
 
-def _joint(model: Callable[[Tree], Any], rows: Tree) -> Joint:
-    made = attempted(f"{MUST}, in TensorFlow operations", lambda: model(dict(rows)))
+def _joint(model: Callable[[Tree], Any], rows: Tree, advice: Callable[[str], str] = lambda error: "") -> Joint:
+    made = attempted(f"{MUST}, in TensorFlow operations", lambda: model(dict(rows)), advice)
     if isinstance(made, GeneratorType):
         made.close()
         made = tfp().distributions.JointDistributionCoroutineAutoBatched(lambda: model(dict(rows)))
     if not is_joint(made):
         raise ValueError(f"{MUST}; got {type(made).__name__}.")
-    return Joint(f"model of {NAME}", made)
+    return Joint(f"model of {NAME}", made, advice)
 
 
 def _require_split(joints: Sequence[Joint], hidden: Sequence[str], observed: Sequence[str]) -> None:

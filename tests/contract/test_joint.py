@@ -239,3 +239,12 @@ def test_models_that_cannot_be_split_are_refused(model, observed, message):
 def test_priors_that_do_not_fit_are_refused(params, prior, message):
     with pytest.raises(ValueError, match=message):
         sgld(logLik, DATASET, params, logPrior=prior(), **RUN)
+
+
+def test_indices_that_are_floats_are_named() -> None:
+    def model(dataset):
+        effect = yield tfd.Sample(tfd.Normal(0.0, 1.0), 3, name="effect")
+        yield tfd.Normal(tf.gather(effect, dataset["group"]), 1.0, name="y")
+
+    with pytest.raises(ValueError, match=r"that are indices in integers, such as integers=\['group'\]"):
+        fromTfp(model, {"y": np.linspace(0.1, 1.0, 30), "group": np.arange(30) % 3}, observed=["y"])

@@ -568,7 +568,10 @@ def test_models_that_cannot_be_used_are_refused(case):
 
 
 ARGUMENTS = [
-    ({"loss": "mse"}, "loss of fromKeras must be one of 'categorical', 'bernoulli', 'gaussian', or a function"),
+    ({"loss": "normal"}, "loss of fromKeras must be one of 'categorical', 'bernoulli', 'gaussian', or a function"),
+    ({"loss": "mse"}, r"not a loss of Keras, which is a mean over them; got 'mse'\. Use loss='gaussian'\."),
+    ({"loss": keras.losses.BinaryCrossentropy(from_logits=True)}, "got 'binary_crossentropy'. Use loss='bernoulli'."),
+    ({"loss": keras.losses.sparse_categorical_crossentropy}, "Use loss='categorical'."),
     ({"loss": 3}, "loss of fromKeras must be .*; got 3"),
     ({"inputs": "images"}, r"inputs of fromKeras must be in dataset, \['X', 'y'\]; got 'images'"),
     ({"inputs": []}, r"inputs of fromKeras must be a name in dataset or a list of them; got \[\]"),

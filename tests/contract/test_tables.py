@@ -161,6 +161,10 @@ REFUSED = [
     (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), r"distinct names of its columns; got \['x', 'x'\]"),
     (TABLE.assign(carrier=TABLE["carrier"].where(FRAME["carrier"] != "AA")), "must have no missing categories; got"),
     (TABLE.assign(x=TABLE["x"].where(FRAME["x"] > 0)), r"dataset\['x'\] of sgld must be finite in float32; got nan"),
+    (
+        FRAME[["x"]].assign(k=pd.array([1, 2, None] * 20, dtype="Int64")),
+        r"dataset\['k'\] of sgld must have no missing values; got 20 in a column of type Int64, the first at index 2",
+    ),
     ("flights.csv", "or the path of a Parquet file that exists; got 'flights.csv'"),
     ("no.parquet", "or the path of a Parquet file that exists; got 'no.parquet'"),
     (NotOfPandas(), r"must be a pandas or Arrow table; got a NotOfPandas\. Call its to_pandas\(\)"),
@@ -236,3 +240,10 @@ def test_words_of_ones_own_for_the_first_axis():
 def test_bad_labels_are_refused(labels, message):
     with pytest.raises(ValueError, match=message):
         run().labelled(labels)
+
+
+def test_strings_in_a_parquet_file_point_to_fromParquet(tmp_path):
+    path = tmp_path / "flights.parquet"
+    FRAME.to_parquet(path)
+    with pytest.raises(ValueError, match=r"fromParquet\('.*flights\.parquet'\) reads strings as categories"):
+        run(path)
