@@ -1,5 +1,11 @@
 """Stochastic gradient MCMC: scalable Bayesian inference from a log likelihood and a log prior in TensorFlow."""
 
+import os
+import sys
+
+if "tensorflow" not in sys.modules:  # whose log would stand between a user and the first result
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
 from sgmcmc import diagnostics as diagnostics
 from sgmcmc import models as models
 from sgmcmc.core.errors import DivergenceError, ModeSearchError, NoRoomError
@@ -123,3 +129,7 @@ __all__ = [
     "ubu",
     "ubuSetup",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__", "diagnostics", "models"])

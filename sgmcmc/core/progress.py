@@ -16,7 +16,6 @@ import numpy as np
 from tqdm.auto import tqdm
 
 LINE_SECONDS = 30.0
-LINE = "{desc}: {percentage:3.0f}%, {n_fmt} of {total_fmt} {unit} in {elapsed}, {remaining} left, {rate_fmt}{postfix}"
 
 
 class Progress:
@@ -78,25 +77,64 @@ def unheard_warnings() -> Iterator[None]:
             raise
 
 
+class _Pace:
+    """What a display says of a task: how much is done, and how long the rest will take."""
+
+    def __init__(self, total: float, unit: str, done: float) -> None:
+        self._total, self._unit, self._begun = total, _plural(unit), time.monotonic()
+        self._done, self._first = done, (self._begun, done)
+        self._log_density: np.ndarray | None = None
+        self._reports = 0
+
+    def reached(self, done: float, log_density: np.ndarray | None) -> None:
+        self._done, self._log_density, self._reports = done, log_density, self._reports + 1
+        if self._reports == 1:  # a rate from here on does not contain the compilation
+            self._first = time.monotonic(), done
+
+    def __str__(self) -> str:
+        now, (then, first) = time.monotonic(), self._first
+        said = [f"{_number(self._done)} of {_number(self._total)} {self._unit} in {_clock(now - self._begun)}"]
+        rate = (self._done - first) / (now - then) if self._reports > 1 and now > then else 0.0
+        if rate > 0:
+            left = (self._total - self._done) / rate
+            said += [f"{_clock(left)} left"] * (left > 0) + [f"{_number(rate)} {self._unit}/s"]
+        if self._log_density is not None:
+            said.append(f"log posterior estimate {float(np.mean(self._log_density)):.6g}")
+        return ", ".join(said)
+
+
 class _Bar:
     def __init__(self, total: float, title: str, unit: str, done: float) -> None:
+        self._pace = _Pace(total, unit, done)
+        bar_format = "{desc}: {percentage:3.0f}%|{bar}| {said}"
         # A delay, so that nothing is written before self._bar exists.
-        self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, delay=1e-9)
+        self._bar = _Meter(total=total, initial=done, desc=title, delay=1e-9, bar_format=bar_format)
+        self._bar.said = self._pace
         self.begin, self.close = self._bar.refresh, self._bar.close
 
     def reached(self, done: float, log_density: np.ndarray | None) -> None:
-        self._bar.set_postfix_str(_remark(log_density), refresh=False)
-        self._bar.update(done - self._bar.n)
+        self._pace.reached(done, log_density)
+        self._bar.n = done
+        self._bar.update(0)
 
     def give_up(self) -> None:
         self._bar.disable = True  # otherwise it would write again when it is deleted
 
 
+class _Meter(tqdm):
+    """With a field of ours in its format."""
+
+    said: Any = ""
+
+    @property
+    def format_dict(self) -> dict[str, Any]:
+        return super().format_dict | {"said": self.said}
+
+
 class _Lines:
     def __init__(self, total: float, title: str, unit: str, done: float) -> None:
-        self._told: dict[str, Any] = {"total": total, "prefix": title, "unit": _plural(unit), "initial": done}
-        self._at: tuple[float, np.ndarray | None] = (done, None)
-        self._begun = self._last = time.monotonic()
+        self._title, self._total, self._done, self._pace = title, total, done, _Pace(total, unit, done)
+        self._last = time.monotonic()
 
     def begin(self) -> None:
         pass
@@ -104,24 +142,26 @@ class _Lines:
     give_up = begin
 
     def reached(self, done: float, log_density: np.ndarray | None) -> None:
-        self._at = (done, log_density)
+        self._done = done
+        self._pace.reached(done, log_density)
         if time.monotonic() - self._last >= LINE_SECONDS:
             self.close()
 
     def close(self) -> None:
         self._last = time.monotonic()
-        done, log_density = self._at
-        elapsed, remark = self._last - self._begun, _remark(log_density)
-        line = tqdm.format_meter(n=done, elapsed=elapsed, postfix=remark, bar_format=LINE, **self._told)
-        print(line, file=sys.stderr, flush=True)
+        print(f"{self._title}: {self._done / self._total:4.0%}, {self._pace}", file=sys.stderr, flush=True)
+
+
+def _clock(seconds: float) -> str:
+    return str(tqdm.format_interval(seconds))
+
+
+def _number(x: float) -> str:
+    return f"{x:.0f}" if x >= 100 or x == round(x) else f"{x:.3g}"
 
 
 def _plural(unit: str) -> str:
     return unit + ("es" if unit.endswith("s") else "s")
-
-
-def _remark(log_density: np.ndarray | None) -> str:
-    return "" if log_density is None else f"log posterior estimate {float(np.mean(log_density)):.6g}"
 
 
 def _is_live(stream: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +149,19 @@ class Check:
             ax.xaxis.get_major_locator().set_params(integer=True)
         legend(grid, axes)
         return grid
+
+    def __str__(self) -> str:
+        from sgmcmc.output.shown import lines
+
+        width = shutil.get_terminal_size().columns
+        text = [textwrap.fill(sentence, width) for sentence in (self.verdict, self.note) if sentence]
+        return "\n".join([*text, lines(self.table)])
+
+    def _repr_html_(self) -> str:
+        from sgmcmc.output.shown import rounded
+
+        text = "".join(f"<p>{sentence}</p>" for sentence in (self.verdict, self.note) if sentence)
+        return text + rounded(self.table).to_html(border=0)
 
     def __repr__(self) -> str:
         return f"<check of {self._sampler}: {' '.join(filter(None, (self.verdict, self.note)))}>"

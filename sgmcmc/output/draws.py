@@ -656,6 +656,16 @@ class Draws(dict[str, Any]):
                 f"path of load must be what save or storage= made; got {str(path)!r} ({reason(error)})."
             ) from error
 
+    def __str__(self) -> str:
+        from sgmcmc.output.shown import draws_as_text
+
+        return draws_as_text(self)
+
+    def _repr_html_(self) -> str:
+        from sgmcmc.output.shown import draws_as_html
+
+        return draws_as_html(self)
+
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {tuple(array.shape)}" for name, array in self.items()) or "none stored"
         reduced = f"; reduced {', '.join(self.reduced)}" if self.reduced else ""

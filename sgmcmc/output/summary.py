@@ -36,13 +36,15 @@ def summary(
         )
     if not len(draws.iterations):
         raise ValueError("summary needs draws; there are none.")
+    from sgmcmc.output.shown import Summary  # here, since it imports pandas
+
     words = labels.rows(draws)
     if weighted:
-        return table(draws, names, False, weights_of(draws)).rename(index=words)
+        return Summary(table(draws, names, False, weights_of(draws)).rename(index=words))
     result = table(draws, names, diagnosed)
     for column, values in _of_tuning(draws, list(result.index)).items():
         result[column] = values
-    return result.rename(index=words)
+    return Summary(result.rename(index=words))
 
 
 def weights_of(draws: Draws) -> dict[str, np.ndarray]:

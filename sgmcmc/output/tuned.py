@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -147,6 +148,9 @@ class Tuned:
     def _stepsize(self, candidate: int) -> float:
         value = self._candidates[candidate]["stepsize"]
         return float(np.exp(np.mean(np.log(list(value.values()) if isinstance(value, Mapping) else value))))
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self)[1:-1])}</p>{self.table.to_html(border=0, max_rows=60)}"
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{name}={value}" for name, value in self.settings.items())

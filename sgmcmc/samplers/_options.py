@@ -83,6 +83,7 @@ class Options(SetupOptions, RunOptions, total=False):
     """And of those that go by gradients."""
 
 
+COMMON = ("nChains", "transforms", "integers", "ess", "thin", "burnIn", "storage", "resume")  # first in signatures
 SETUP_DEFAULTS: SetupOptions = {
     "subsampling": "uniform",
     "integers": (),
@@ -131,7 +132,7 @@ def one_call(setup: Callable, options: Mapping[str, Any], **arguments: Any) -> A
 
 def public(function: F) -> F:
     """Spell out the options of a public function in its signature, and complete its docstring."""
-    signature = _spelled_out(inspect.signature(function, eval_str=True))
+    signature = _spelled_out(function)
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -148,16 +149,25 @@ def public(function: F) -> F:
     return called  # type: ignore[return-value]
 
 
-def _spelled_out(signature: inspect.Signature) -> inspect.Signature:
-    parameters = list(signature.parameters.values())
+class _AsWritten(str):
+    """A type in a signature, as its source has it."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _spelled_out(function: Callable) -> inspect.Signature:
+    signature = inspect.signature(function)
+    parameters = [p.replace(annotation=_AsWritten(p.annotation)) for p in signature.parameters.values()]
     last = parameters[-1]
-    if last.kind is not last.VAR_KEYWORD:
-        return signature
-    options = get_type_hints(last.annotation.__args__[0])  # of Unpack[...]
-    defaults = {**SETUP_DEFAULTS, **RUN_DEFAULTS}
-    spelled = [
-        inspect.Parameter(name, last.KEYWORD_ONLY, default=defaults[name], annotation=options[name])
-        for name in defaults
-        if name in options
-    ]
-    return signature.replace(parameters=[*parameters[:-1], *spelled])
+    if last.kind is last.VAR_KEYWORD:
+        (options,) = get_type_hints(function)[last.name].__args__  # of Unpack[...]
+        types = {name: one.__forward_arg__ for name, one in options.__annotations__.items()}
+        defaults = {name: value for name, value in {**SETUP_DEFAULTS, **RUN_DEFAULTS}.items() if name in types}
+        parameters[-1:] = [
+            inspect.Parameter(name, last.KEYWORD_ONLY, default=default, annotation=_AsWritten(types[name]))
+            for name, default in defaults.items()
+        ]
+    order = {name: k for k, name in enumerate(COMMON)}
+    parameters.sort(key=lambda p: (p.kind, order.get(p.name, len(order)) if p.kind is p.KEYWORD_ONLY else 0))
+    return signature.replace(parameters=parameters, return_annotation=_AsWritten(signature.return_annotation))

@@ -80,6 +80,13 @@ class Sgmcmc:
             f"<{self._sampler.name}: N={self.N}, n={self.n}, stepsize={self.stepsize}{settings}; params {parameters}>"
         )
 
+    def _repr_html_(self) -> str:
+        from sgmcmc.output.shown import facts_as_html
+
+        shapes = {name: list(variable.shape) for name, variable in self.params.items()}
+        facts = {"N": self.N, "n": self.n, "stepsize": self.stepsize, **self._settings, "params": shapes}
+        return facts_as_html(self._sampler.name, facts)
+
     @property
     def estLogPost(self) -> Any:
         """The log posterior as the last iteration estimated it from its minibatch, or (nChains,) of them.

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import pkgutil
 import subprocess
 import sys
@@ -86,8 +87,29 @@ def test_all_other_arguments_are_keyword_only_and_optional(name):
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_signatures_spell_out_the_options(name):
     options = SETUP_DEFAULTS if name.endswith("Setup") else SETUP_DEFAULTS | RUN_DEFAULTS
-    last = list(parameters_of(name).values())[-len(options) :]
-    assert {p.name: p.default for p in last} == options
+    keywords = {p.name: p.default for p in parameters_of(name).values() if p.kind is p.KEYWORD_ONLY}
+    assert {option: keywords[option] for option in options} == options
+    assert list(keywords)[:3] == ["nChains", "transforms", "integers"]
+
+
+def test_help_is_as_a_person_would_write_it():
+    text = str(inspect.signature(sgmcmc.sgld))
+    assert text.startswith(
+        "(logLik: LogLik, dataset: Mapping[str, Any], params: Mapping[str, Any], stepsize: Stepsize = "
+    )
+    assert text.endswith(") -> Draws")
+
+
+def test_dir_has_public_names_alone():
+    assert set(dir(sgmcmc)) == {*sgmcmc.__all__, "__version__", "diagnostics", "models"}
+
+
+def test_the_log_of_tensorflow_is_quiet_unless_asked_for():
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    program = "import os, sgmcmc; print(os.environ['TF_CPP_MIN_LOG_LEVEL'])"
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["3"]
+    assert len(ran.stderr.splitlines()) <= 4  # which no variable silences
 
 
 @pytest.mark.parametrize("name", SIMPLEX)
