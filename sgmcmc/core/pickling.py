@@ -40,11 +40,26 @@ class _Pickler(cloudpickle.Pickler):
         return super().reducer_override(obj)
 
 
-def pickled(thing: Any, buffer_callback: BufferCallback) -> bytes:
+def pickled(thing: Any, buffer_callback: BufferCallback | None) -> bytes:
     """The pickle of an object."""
     buffer = io.BytesIO()
     _Pickler(buffer, protocol=5, buffer_callback=buffer_callback).dump(thing)
     return buffer.getvalue()
+
+
+def by_value(thing: Any, attributes: Mapping[str, Any]) -> tuple:
+    """What `__reduce__` returns for an object that holds functions of the user's, such as lambdas."""
+    items = dict(thing) if isinstance(thing, dict) else {}
+    return _from_value, (type(thing), pickled((items, dict(attributes)), None))
+
+
+def _from_value(kind: Any, data: bytes) -> Any:
+    thing = kind.__new__(kind)
+    items, attributes = pickle.loads(data)
+    if items:
+        dict.update(thing, items)
+    vars(thing).update(attributes)
+    return thing
 
 
 def _compiled(function: Callable, input_signature: Any, options: dict[str, Any]) -> Any:

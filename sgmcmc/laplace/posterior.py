@@ -135,6 +135,18 @@ class Posterior:
         (prior,) = (x.numpy() for x in self._of_prior(_directed)(self._tensor(theta), self._tensor(np.ones(self.size))))
         return self.scores(theta) + np.maximum(-prior, 0.0)
 
+    def log_lik_terms(self, thetas: np.ndarray, verbose: bool = False) -> np.ndarray:
+        """The log likelihood of each observation at each of some positions [S, D], [S, N]."""
+
+        def of_block(words: tf.Tensor, thetas: tf.Tensor) -> list[tf.Tensor]:
+            data = self.data.layout.unpack(words)
+            of_all = tf.map_fn(lambda theta: self.model.log_lik_terms(self.split(theta), data), thetas)
+            return [tf.transpose(of_all)]
+
+        blocks = FullPass(self.data, of_block, max(16, BLOCK // max(len(thetas), self.size)))
+        (terms,) = blocks.joined([self._tensor(thetas)], "Log likelihoods", verbose)
+        return terms.T
+
     def scores(self, theta: np.ndarray) -> np.ndarray:
         """The sums of squared gradients of the observations' terms, [D]."""
         return self._of_scores(lambda s: tf.reduce_sum(s**2, axis=0), theta)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,33 +33,44 @@ def predictions(
     quantiles: Sequence[float],
     batch_size: int | None,
     diagnosed: bool,
+    kept: bool,
 ) -> dict[str, np.ndarray]:
     """The results described in `Draws.predict`."""
     if not draws or not len(draws.iterations):
         raise ValueError("predict needs draws; there are none.")
     process.use()
-    diagnosed = require_flag("diagnostics", "predict", diagnosed)
+    diagnosed, kept = require_flag("diagnostics", "predict", diagnosed), require_flag("draws", "predict", kept)
     names, of = _names(quantiles), _Function(function)
+    seeds = np.random.default_rng(draws.seed)
     entries = None if dataset is None else _entries(dataset, draws.settings)
     if batch_size is None:
         given = () if entries is None else (_rows(entries, slice(None), draws.settings),)
-        return _of_rows(draws, of, given, names, diagnosed)
+        return _of_rows(draws, of, given, names, diagnosed, kept, seeds)
     batch_size = require_count("batchSize", "predict", batch_size, at_least=1)
     parts = []
     for start in range(0, n_rows := _length(entries), batch_size):
         rows = _rows(entries or {}, slice(start, min(start + batch_size, n_rows)), draws.settings)
-        part = _of_rows(draws, of, (rows,), names, diagnosed)
+        part = _of_rows(draws, of, (rows,), names, diagnosed, kept, seeds)
         if part["mean"].shape[:1] != (n := min(batch_size, n_rows - start),):
             raise ValueError(
                 f"function of predict must return a row for each of the dataset if there is a batchSize; got shape "
                 f"{part['mean'].shape} for {n} rows."
             )
         parts.append(part)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    lead = 1 if draws.nChains is None else 2
+    return {
+        name: np.concatenate([part[name] for part in parts], axis=lead if name == "draws" else 0) for name in parts[0]
+    }
 
 
 def _of_rows(
-    draws: Draws, function: _Function, given: tuple[Tree, ...], names: Mapping[str, float], diagnosed: bool
+    draws: Draws,
+    function: _Function,
+    given: tuple[Tree, ...],
+    names: Mapping[str, float],
+    diagnosed: bool,
+    all_kept: bool,
+    seeds: np.random.Generator,
 ) -> dict[str, Any]:
     """The results for some rows of the dataset, which are in memory."""
     params = draws.groups["posterior"]  # [C, T, ...]; may be on disk
@@ -73,8 +86,9 @@ def _of_rows(
             block = {
                 name: tf.constant(np.asarray(array[chain, start : start + step])) for name, array in params.items()
             }
-            values = of_block(block, *given).numpy()
-            if names or diagnosed:
+            of_noise = tf.constant(seeds.integers(0, 2**31, (min(step, n_draws - start), 2)).astype(np.int32))
+            values = of_block(block, of_noise, *given).numpy()
+            if names or diagnosed or all_kept:
                 kept.append(values)
             # Blocks are combined by their means, not by a difference of large sums, which would cancel.
             added, of_values = count + len(values), values.mean(axis=0, dtype=np.float64)
@@ -93,6 +107,9 @@ def _of_rows(
     if diagnosed:
         each = [diagnostics(part.T.reshape(-1, n_chains, n_draws).astype(np.float64), DIAGNOSTICS) for part in parts]
         results |= {key: np.concatenate([one[key] for one in each]).reshape(shape) for key in DIAGNOSTICS}
+    if all_kept:
+        lead = (n_draws,) if draws.nChains is None else (n_chains, n_draws)
+        results["draws"] = every.reshape(*lead, *shape)
     return results
 
 
@@ -137,7 +154,9 @@ class _Function:
     """The function of one draw, compiled once for all rows of one shape."""
 
     def __init__(self, function: Any) -> None:
-        self._function = function
+        self._function, self._has_noise = function, False
+        with contextlib.suppress(TypeError, ValueError):  # of a callable without a signature
+            self._has_noise = "seed" in inspect.signature(function).parameters
         self._compiled: dict[Any, tuple[Callable, tuple[int, ...]]] = {}
 
     def compiled(self, specs: dict[str, tf.TensorSpec], given: tuple[Tree, ...]) -> tuple[Callable, tuple[int, ...]]:
@@ -149,20 +168,22 @@ class _Function:
         return self._compiled[key]
 
     def _compile(self, specs: dict[str, tf.TensorSpec], rows: tuple) -> tuple[Callable, tuple[int, ...]]:
-        def of_one(params: dict, *given: dict) -> tf.Tensor:
-            result = tf.convert_to_tensor(self._function(params, *given))
+        def of_one(params: dict, seed: tf.Tensor, *given: dict) -> tf.Tensor:
+            noise = {"seed": seed} if self._has_noise else {}
+            result = tf.convert_to_tensor(self._function(params, *given, **noise))
             return result if result.dtype.is_floating else tf.cast(result, tf.float64)
 
         signature = "(params, dataset)" if rows else "params"
         must = f"function of predict must be one of {signature} in TensorFlow operations"
         if not callable(self._function):
             raise ValueError(f"{must}; got {self._function!r}.")
-        output = attempted(must, lambda: trace(of_one, specs, *rows)).structured_outputs
+        seed = tf.TensorSpec([2], tf.int32)
+        output = attempted(must, lambda: trace(of_one, specs, seed, *rows)).structured_outputs
         if not output.shape.is_fully_defined():
             raise ValueError(f"{must}, with a result of one shape; got shape {output.shape}.")
 
-        def of_block(params: dict, *given: dict) -> tf.Tensor:
-            return tf.map_fn(lambda one: of_one(one, *given), params, fn_output_signature=output.dtype)
+        def of_block(params: dict, seeds: tf.Tensor, *given: dict) -> tf.Tensor:
+            return tf.map_fn(lambda one: of_one(*one, *given), (params, seeds), fn_output_signature=output.dtype)
 
         block = {name: tf.TensorSpec([None, *spec.shape], spec.dtype) for name, spec in specs.items()}
-        return trace(of_block, block, *rows), tuple(output.shape)
+        return trace(of_block, block, tf.TensorSpec([None, 2], tf.int32), *rows), tuple(output.shape)

@@ -9,16 +9,45 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sgmcmc.core.layout import dimension_names, reserved_names
-from sgmcmc.output.labels import of, with_words
+from sgmcmc.output.labels import label, of, with_words
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
     from sgmcmc.core.types import Tree
     from sgmcmc.output.draws import Draws
 
 
-def to_arviz(draws: Draws) -> xr.DataTree:
+def to_frame(draws: Draws) -> pd.DataFrame:
+    """A column for each element."""
+    import pandas as pd
+
+    if not draws:
+        raise ValueError("toDataFrame needs draws, but none are stored: reduce= keeps only sums, in out.reduced.")
+    posterior, labels = draws.groups["posterior"], of(draws)
+    names = [label(name, place, labels) for name, x in posterior.items() for place in np.ndindex(*x.shape[2:])]
+    flat = [np.asarray(x).reshape(x.shape[0] * x.shape[1], -1) for x in posterior.values()]
+    index = pd.MultiIndex.from_product([draws.chains, draws.iterations], names=["chain", "draw"])
+    return pd.DataFrame(np.concatenate(flat, axis=1), index=index, columns=names)
+
+
+def _log_likelihood(draws: Draws) -> np.ndarray:
+    """The log likelihood of each observation at each draw, [C, T, N]."""
+    posterior = draws.groups["posterior"]
+    if draws.comparison is None:
+        raise ValueError(
+            "logLikelihood of toArviz must be False for draws without the arguments of their call, such as those of "
+            "load, of a session or of lda; got True."
+        )
+    if missing := sorted(set(draws.settings["parameters"]) - posterior.keys()):
+        raise ValueError(f"logLikelihood of toArviz must be False for draws without all parameters; got no {missing}.")
+    shape = next(iter(posterior.values())).shape[:2]
+    flat = {name: np.asarray(x).reshape(shape[0] * shape[1], *x.shape[2:]) for name, x in posterior.items()}
+    return draws.comparison.log_lik_terms(flat).reshape(*shape, -1)
+
+
+def to_arviz(draws: Draws, log_likelihood: bool = False) -> xr.DataTree:
     """The groups posterior and sample_stats, with the stepsize and minibatch size of every draw."""
     base = require_arviz("toArviz")
     groups, settings = draws.groups, draws.settings
@@ -47,6 +76,10 @@ def to_arviz(draws: Draws) -> xr.DataTree:
     if labels := of(draws):
         for group in {"posterior", "gradients"} & groups.keys():
             tree[group].dataset = with_words(tree[group].to_dataset(), labels)
+    if log_likelihood:
+        values = {"logLik": _log_likelihood(draws)}
+        added = base.from_dict({"log_likelihood": values}, dims={"logLik": ["observation"]}, coords=coords)
+        tree["log_likelihood"] = added["log_likelihood"]
     tree.attrs.update(inference_library="sgmcmc", sampler=settings["sampler"], seed=str(draws.seed))
     return tree
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from sgmcmc.output.check import Check
-    from sgmcmc.output.compared import Compared
 
 FORMAT = 1
 
@@ -119,7 +118,7 @@ class Draws(dict[str, Any]):
     ((400,), (500,))
     """
 
-    comparison: Callable[[Mapping[str, Any], int, bool], Compared] | None = None  # for `check`, if a call made these
+    comparison: Any = None  # for `check` and `toArviz`, if a call made these
 
     def __init__(
         self,
@@ -468,6 +467,7 @@ class Draws(dict[str, Any]):
         quantiles: Sequence[float] = (0.05, 0.5, 0.95),
         batchSize: int | None = None,
         diagnostics: bool = False,
+        draws: bool = False,
     ) -> dict[str, np.ndarray]:
         """Mean, sd and quantiles over all draws of a function of the parameters.
 
@@ -477,7 +477,10 @@ class Draws(dict[str, Any]):
             ``function(params)``, or given a dataset ``function(params, dataset)``, in
             TensorFlow operations. It takes one draw, with the names and shapes of
             `params`, and returns a tensor of any shape, such as a prediction for each
-            row of the dataset.
+            row of the dataset. With an argument named `seed` it may draw new
+            observations, such as by ``tf.random.stateless_normal(shape, seed)``: two
+            integers that differ for each draw and batch, and follow from the seed of the
+            run.
         dataset : dict of str to array_like, optional
             Passed to the function as a whole, or in batches, with the types that the
             sampler gave its own dataset, and the codes of its categories. Tables and
@@ -495,6 +498,8 @@ class Draws(dict[str, Any]):
             tell whether chains agree on what they predict, where the parameters are not
             identified, as in networks. Like quantiles, they need the results of all
             draws in memory.
+        draws : bool, default False
+            Whether to return the results of all draws too.
 
         Returns
         -------
@@ -502,7 +507,8 @@ class Draws(dict[str, Any]):
             "mean", "sd" and the quantiles as "5%", "50%", "95%", each with the shape of
             the function's result. All chains count together. With `diagnostics`, also
             "ess_bulk" and "r_hat" (NaN for a single chain, and where all draws are
-            equal, such as probabilities of 1).
+            equal, such as probabilities of 1). With `draws`, also "draws", (T, ...) or
+            (nChains, T, ...) given `nChains`.
 
         Raises
         ------
@@ -526,7 +532,7 @@ class Draws(dict[str, Any]):
         """
         from sgmcmc.output._predictions import predictions
 
-        return predictions(self, function, dataset, quantiles, batchSize, diagnostics)
+        return predictions(self, function, dataset, quantiles, batchSize, diagnostics, draws)
 
     def ksd(self, scale: float | Mapping[str, Any] = 1.0) -> float:
         """The kernel Stein discrepancy of the draws, by their gradients.
@@ -582,19 +588,66 @@ class Draws(dict[str, Any]):
 
         return of_draws(self, scale)
 
-    def toArviz(self) -> xr.DataTree:
+    def toDataFrame(self) -> pd.DataFrame:
+        """The draws as a table, with a column for each element.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the names of `summary` as columns, and the number of the chain and the
+            iteration of the draw as index. All draws are read into memory.
+
+        Raises
+        ------
+        ValueError
+            If no draws are stored.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorflow as tf
+        >>> from sgmcmc import sgld
+        >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=(1000, 2))}
+        >>> def logLik(params, dataset):
+        ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+        >>> out = sgld(logLik, dataset, {"theta": [0.0, 0.0]}, 1e-4, nIters=500, verbose=False, seed=1)
+        >>> frame = out.toDataFrame()
+        >>> list(frame.columns), frame.index.names, len(frame)
+        (['theta[0]', 'theta[1]'], FrozenList(['chain', 'draw']), 500)
+        """
+        from sgmcmc.output.arviz import to_frame
+
+        return to_frame(self)
+
+    def toArviz(self, logLikelihood: bool = False) -> xr.DataTree:
         """The draws as a tree of xarray datasets, the form that ArviZ uses.
+
+        Parameters
+        ----------
+        logLikelihood : bool, default False
+            Whether to add the log likelihood of each observation at each draw, for the
+            functions of ArviZ that compare models, such as ``loo``. This takes an
+            evaluation of `logLik` on all data for each draw, and memory for as many
+            numbers as there are draws times observations: ``out[::10].toArviz(True)``
+            takes every tenth draw. Draws hold the arguments of their call for it, those
+            of `load` do not.
 
         Returns
         -------
         xarray.DataTree
             With the groups `posterior` and `sample_stats`, and `gradients` if they are
             stored. `sample_stats` also has the stepsize and the minibatch size if these
-            are constant.
+            are constant. With `logLikelihood` also `log_likelihood`.
+
+        Raises
+        ------
+        ValueError
+            If no draws are stored, or if log likelihoods are asked for of draws without
+            the arguments of their call, or without the parameters.
         """
         from sgmcmc.output.arviz import to_arviz
 
-        return to_arviz(self)
+        return to_arviz(self, require_flag("logLikelihood", "toArviz", logLikelihood))
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file, an npz archive without pickled objects.

@@ -41,6 +41,10 @@ class Weights:
     inputs: tuple[str, ...]
     fixed: Sequence[tuple[Any, tf.Tensor]]
 
+    def __reduce__(self) -> tuple:
+        # Keras makes another model with other variables, so they must be found in it again.
+        return _restored, (self.model, list(self.variables), self.inputs, [x.numpy() for _, x in self.fixed])
+
     def values(self) -> dict[str, np.ndarray]:
         """The weights that the model has now."""
         return {name: variable.numpy() for name, variable in self.variables.items()}
@@ -76,6 +80,11 @@ class Weights:
         """Give the model these weights."""
         for name, variable in self.variables.items():
             variable.assign(params[name])
+
+
+def _restored(model: Any, names: Sequence[str], inputs: tuple[str, ...], fixed: Sequence[np.ndarray]) -> Weights:
+    of_fixed = zip(model.non_trainable_variables, map(tf.constant, fixed), strict=True)
+    return Weights(model, dict(zip(names, model.trainable_variables, strict=True)), inputs, list(of_fixed))
 
 
 def read(of: str, model: Any, inputs: tuple[str, ...], rows: Tree, dtype: tf.DType) -> Weights:

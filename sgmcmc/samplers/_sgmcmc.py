@@ -9,7 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.checks import require_flag
+from sgmcmc.core.pickling import by_value
 from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.transforms import Transforms
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.output.draws import Draws
@@ -73,6 +75,10 @@ class Sgmcmc:
         for name, value in settings.items():
             setattr(self, name, value)
 
+    def __reduce__(self) -> tuple:
+        """Without what was compiled and the session, which saveSess keeps."""
+        return by_value(self, vars(self) | {"session": None, "_loop": None, "_kept": Kept()})
+
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value}" for name, value in self._settings.items())
         parameters = ", ".join(self.params)
@@ -115,6 +121,11 @@ class Sgmcmc:
         """The log posterior as a function of one vector."""
         assert isinstance(self._sampler, ProductSampler)
         return Posterior(self._sampler.model, self._sampler.shapes)
+
+    @property
+    def transforms(self) -> Transforms:
+        """How draws follow from positions."""
+        return self._sampler.transforms
 
     def run(self, nIters: int | str, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
         """Run a whole chain, for the one-call functions.

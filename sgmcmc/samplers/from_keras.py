@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from sgmcmc.core import random
 from sgmcmc.core.checks import attempted, require_count
+from sgmcmc.core.pickling import by_value
 from sgmcmc.core.types import Tree
 from sgmcmc.dataset.data import Data
 from sgmcmc.dataset.elsewhere import is_on_disk
@@ -51,6 +52,9 @@ class KerasNetwork(dict[str, Any]):
     def __init__(self, arguments: Mapping[str, Any], weights: Weights, loss: Loss) -> None:
         super().__init__(arguments)
         self._weights, self._loss = weights, loss
+
+    def __reduce__(self) -> tuple:
+        return by_value(self, vars(self))
 
     def outputs(self, params: Mapping[str, Any], dataset: Mapping[str, Any]) -> tf.Tensor:
         """The mean of the targets for each observation, such as the probabilities of the classes.

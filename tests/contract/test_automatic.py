@@ -281,7 +281,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
      "stepsize of sgld must be a number if params have more than 100000 elements; tune can find one; got 'auto'"),
     ("sghmc", {"alpha": {"beta": 0.1, "level": 0.2}}, "alpha of sghmc must be one number if the stepsize is 'auto'"),
     ("sgld", {"logLik": batch_mean},
-     "logLik of sgld must be a sum over the observations, for stepsize='auto'; got one whose"),
+     "logLik of sgld looks like a mean over the observations: its gradient does not change if each of 11"),
     ("sgld", GROUPS | {"logLik": gathered, "logPrior": None, "preconditioner": None},
      "stepsize of sgld must be a number if a minibatch moves only some rows of params, here of ['level']"),
     ("ccadl", {"stepsize": "auto"}, "stepsize of ccadl must be a number unless params are one array and"),

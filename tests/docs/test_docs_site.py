@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlparse
 import numpy as np
 import pytest
 import sphinx.cmd.build
+import tensorflow as tf
 
 import sgmcmc
 
@@ -67,7 +68,7 @@ def test_the_guide_on_usage_keeps_its_promises(tmp_path, monkeypatch):
 def test_the_page_on_models_keeps_its_promises():
     """Within 3 standard errors of the mean, and 10% of the sd."""
     namespace = {"__name__": "__main__"}
-    normal, table, joint, groups, network, ensemble, scores, counts = python_blocks(
+    normal, table, joint, groups, network, ensemble, scores, counts, _ = python_blocks(
         read(DOCS / "guide" / "yourModel.md")
     )
     exec(normal, namespace)
@@ -94,6 +95,14 @@ def test_the_page_on_models_keeps_its_promises():
     exec(counts, namespace)
     rate, shape = namespace["out"]["rate"], 1 + namespace["counts"]["count"].sum()
     assert abs(rate.mean() - shape / 1000) < 0.1 and abs(rate.std() / (np.sqrt(shape) / 1000) - 1) < 0.15
+
+
+def test_the_page_on_models_keeps_its_promise_of_loops():
+    """The truth within 4 standard deviations, of 0.04 and at most 0.02."""
+    namespace = {"__name__": "__main__", "np": np, "tf": tf, "sgldcv": sgmcmc.sgldcv}
+    exec(python_blocks(read(DOCS / "guide" / "yourModel.md"))[-1], namespace)
+    means = namespace["out"].summary()["mean"]
+    assert abs(means["logit"] - np.log(9)) < 0.16 and abs(means[["mean[0]", "mean[1]"]] - [-1.0, 1.5]).max() < 0.08
 
 
 def test_every_picture_of_a_page_is_there():
