@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,16 @@ FILES = {"breastCancer": "breast_cancer.csv", "digits": "digits.csv", "wine": "w
 
 def read(name: str) -> dict[str, Any]:
     """The features X, the labels y and the names of the features."""
-    installed = files("sgmcmc").joinpath("data")
-    folder = installed if installed.is_dir() else Path(__file__).parents[2] / "data"  # in a checkout: next to sgmcmc
-    with folder.joinpath(FILES[name]).open(encoding="utf-8") as lines:
+    with _path(FILES[name]).open(encoding="utf-8") as lines:
         columns = next(lines).rstrip("\n").split(",")
         table = np.loadtxt(lines, delimiter=",")
     return {"X": table[:, 1:].copy(), "y": table[:, 0].astype(np.int64), "names": columns[1:]}
+
+
+def _path(file: str) -> Path:
+    """Where it is installed, or in a checkout beside the package."""
+    in_checkout = Path(__file__).parents[2] / "data" / file
+    if in_checkout.exists():
+        return in_checkout
+    installed = (Path(str(one.locate())) for one in files("sgmcmc") or [] if one.name == file)
+    return next(installed, in_checkout)

@@ -20,7 +20,7 @@ def test_the_first_example_runs(tmp_path, monkeypatch):
 
 
 def test_is_short():
-    assert len(README.split()) <= 750
+    assert len(README.split()) <= 850
 
 
 def test_links_to_files_exist():
