@@ -53,10 +53,11 @@ def require_density(posterior: Posterior, theta: np.ndarray) -> None:
     value, gradient = posterior.value_and_gradient(theta)
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         what = f"it is {value}" if not np.isfinite(value) else "its gradient is not finite"
-        because = posterior.explained(theta)
+        nearby, because = _nearby(posterior, theta), posterior.explained(theta)
+        detail = f"{'. In detail, ' if nearby else ': '}{because}" if because else "."
         raise ValueError(
             "params must be a point with a finite log posterior, for an automatic search for the mode; there "
-            f"{what}{f': {because}' if because else f'{_nearby(posterior, theta)}.'}"
+            f"{what}{nearby}{detail}"
         )
 
 
