@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -85,13 +85,11 @@ Density = Callable[[Tree, tf.Tensor], tf.Tensor]
 class _Program:
     """Whether a density and its gradient are finite, compiled, since XLA may give NaN where TensorFlow does not."""
 
-    def __init__(self, density: Density, dtype: tf.DType) -> None:
-        self._density, self._dtype = density, dtype
+    def __init__(self, density: Density, dtype: tf.DType, names: Iterable[str]) -> None:
+        self._density, self._dtype, self._names = density, dtype, sorted(names)
         self._program = Compiled(self._finite)
-        self._names: list[str] = []
 
     def __call__(self, params: Tree, words: np.ndarray) -> Value:
-        self._names = sorted(params)
         thetas = [tf.constant(params[name], self._dtype) for name in self._names]
         value, *finite = self._program(tf.constant(words), *thetas)
         return Value(float(value), [name for name, one in zip(self._names, finite, strict=True) if not one])
@@ -110,22 +108,25 @@ class _Judge:
 
     def __init__(self, model: Model, params: Tree, density: Density, in_double: Density) -> None:
         self._params, self._shown = params, {name: np.asarray(x) for name, x in model.shown(params).items()}
-        self._single, self._double = _Program(density, model.dtype), None
+        self._single, self._double = _Program(density, model.dtype, params), None
         if model.dtype != tf.float64:
-            self._double = _Program(in_double, tf.float64)
+            self._double = _Program(in_double, tf.float64, params)
 
     def found(self, what: str, words: np.ndarray) -> Found | None:
         """What is shown of these packed rows; None if it is finite."""
-        value, double, outside = self._single(self._params, words), None, None
+        value, double = self._single(self._params, words), None
         if value.is_finite:
             return None
         if self._double is not None:
             with contextlib.suppress(Exception):  # such as with constants of type float32
                 double = self._double(self._params, words)
-        for name in (name for name, x in self._shown.items() if (x <= 0).any()):
-            inside = self._single(self._params | {name: np.abs(self._params[name])}, words)
-            outside = outside or (name if np.isfinite(inside.value) else None)
-        return Found(what, value, double, outside)
+        return Found(what, value, double, next(filter(lambda name: self._is_outside(name, words), self._shown), None))
+
+    def _is_outside(self, name: str, words: np.ndarray) -> bool:
+        if (self._shown[name] > 0).all():
+            return False
+        inside = self._single(self._params | {name: np.abs(self._params[name])}, words)
+        return bool(np.isfinite(inside.value))
 
 
 def _prior(model: Model, params: Tree) -> Found | None:
@@ -155,7 +156,7 @@ def _here(data: Data, given: tuple[Model, Tree, int]) -> Found | None:
 
     judge, indices = _Judge(model, params, density, in_double), getattr(data, "indices", range(data.size))
     shown: Found | None = None
-    for k, words in _rows(data, _Program(density, model.dtype), params):
+    for k, words in _rows(data, _Program(density, model.dtype, params), params):
         found = judge.found(f"the log likelihood of observation {first + int(indices[k])} (counted from 0)", words)
         if found is not None and found.is_rounding:
             return found

@@ -25,26 +25,29 @@ def to_frame(draws: Draws) -> pd.DataFrame:
 
     if not draws:
         raise ValueError("toDataFrame needs draws, but none are stored: reduce= keeps only sums, in out.reduced.")
-    posterior, labels = draws.groups["posterior"], of(draws)
-    names = [label(name, place, labels) for name, x in posterior.items() for place in np.ndindex(*x.shape[2:])]
-    flat = [np.asarray(x).reshape(x.shape[0] * x.shape[1], -1) for x in posterior.values()]
+    rows, labels = _of_all_chains(draws), of(draws)
+    names = [label(name, place, labels) for name, x in rows.items() for place in np.ndindex(*x.shape[1:])]
     index = pd.MultiIndex.from_product([draws.chains, draws.iterations], names=["chain", "draw"])
-    return pd.DataFrame(np.concatenate(flat, axis=1), index=index, columns=names)
+    return pd.DataFrame(np.column_stack([x.reshape(len(x), -1) for x in rows.values()]), index=index, columns=names)
+
+
+def _of_all_chains(draws: Draws) -> dict[str, np.ndarray]:
+    """The draws of one chain below those of the other, {name: [C T, *shape]}."""
+    posterior = draws.groups["posterior"].items()
+    return {name: np.asarray(x).reshape(x.shape[0] * x.shape[1], *x.shape[2:]) for name, x in posterior}
 
 
 def _log_likelihood(draws: Draws) -> np.ndarray:
     """The log likelihood of each observation at each draw, [C, T, N]."""
-    posterior = draws.groups["posterior"]
     if draws.comparison is None:
         raise ValueError(
             "logLikelihood of toArviz must be False for draws without the arguments of their call, such as those of "
             "load, of a session or of lda; got True."
         )
-    if missing := sorted(set(draws.settings["parameters"]) - posterior.keys()):
+    if missing := sorted(set(draws.settings["parameters"]) - draws.keys()):
         raise ValueError(f"logLikelihood of toArviz must be False for draws without all parameters; got no {missing}.")
-    shape = next(iter(posterior.values())).shape[:2]
-    flat = {name: np.asarray(x).reshape(shape[0] * shape[1], *x.shape[2:]) for name, x in posterior.items()}
-    return draws.comparison.log_lik_terms(flat).reshape(*shape, -1)
+    terms = draws.comparison.log_lik_terms(_of_all_chains(draws))
+    return terms.reshape(len(draws.chains), len(draws.iterations), -1)
 
 
 def to_arviz(draws: Draws, log_likelihood: bool = False) -> xr.DataTree:

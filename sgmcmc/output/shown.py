@@ -58,7 +58,8 @@ def _of_first(draws: Draws) -> tuple[pd.DataFrame | None, str]:
 
     if not draws or not len(draws.iterations):
         return None, f"No draws are stored{f'; reduced: {list(draws.reduced)}' if draws.reduced else ''}."
-    shapes = {name: Chains(draws, "print").shape(name) for name in draws}
+    chains = Chains(draws, "print")
+    shapes = {name: chains.shape(name) for name in draws}
     names: list[str] = []
     for name, shape in shapes.items():
         names += [label(name, place) for place, _ in zip(np.ndindex(*shape), range(ROWS), strict=False)]

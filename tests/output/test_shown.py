@@ -75,17 +75,20 @@ def test_draws_and_a_check_are_printed_with_their_tables(out):
         assert "<table" in shown._repr_html_()
 
 
+def draws_of(values: np.ndarray) -> Draws:
+    """Of theta, [C, T, D]."""
+    settings = {"sampler": "sgld", "seed": 3, "thin": 1, "burnIn": 0}
+    return Draws(
+        {"posterior": {"theta": values}},
+        nChains=len(values),
+        iterations=range(1, values.shape[1] + 1),
+        settings=settings | {"stepsize": {"theta": 1.0}, "parameters": ["theta"]},
+    )
+
+
 def test_draws_of_many_elements_show_the_first():
     values = RNG.normal(size=(2, 50, 30))
-    settings = {
-        "sampler": "sgld",
-        "seed": 3,
-        "thin": 1,
-        "burnIn": 0,
-        "stepsize": {"theta": 1.0},
-        "parameters": ["theta"],
-    }
-    draws = Draws({"posterior": {"theta": values}}, nChains=2, iterations=range(1, 51), settings=settings)
+    draws = draws_of(values)
     assert "theta[9]" in str(draws) and "theta[10]" not in str(draws)
     assert "20 more elements: see summary()." in str(draws)
     assert str(draws[:0]).endswith("No draws are stored.")
@@ -97,14 +100,6 @@ def test_draws_of_many_elements_show_the_first():
 
 def test_a_row_that_is_constant_or_huge_is_shown_too():
     values = np.stack([np.zeros(100), np.full(100, 1e12), np.full(100, np.nan)], axis=1)[None]
-    settings = {
-        "sampler": "sgld",
-        "seed": 3,
-        "thin": 1,
-        "burnIn": 0,
-        "stepsize": {"theta": 1.0},
-        "parameters": ["theta"],
-    }
-    draws = Draws({"posterior": {"theta": values}}, nChains=1, iterations=range(1, 101), settings=settings)
+    draws = draws_of(values)
     rows = [line.split()[1] for line in str(draws.summary()).splitlines()[2:5]]
     assert rows == ["0", "1e+12", "-"]
