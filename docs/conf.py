@@ -21,7 +21,9 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "first_sentences",
     "mathml",
     "pictures",
     "public_names",
@@ -36,7 +38,6 @@ default_role = "public"  # `sgld` in a docstring leads to its page; `params` is 
 autodoc_typehints = "none"  # the types are in the docstring, in words
 autosummary_generate = True
 numpydoc_show_class_members = False  # autodoc shows them
-python_maximum_signature_line_length = 80
 add_module_names = False
 
 # --- Markdown
@@ -81,6 +82,7 @@ html_theme = "furo"
 html_title = f"sgmcmc {release}"
 html_static_path = ["_static"]
 html_css_files = ["sgmcmc.css"]
+copybutton_selector = "div.highlight:not(.highlight-text *, .sphx-glr-script-out *) > pre"  # code, not what it prints
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"light_css_variables": {"color-brand-primary": "#33608c", "color-brand-content": "#33608c"}}

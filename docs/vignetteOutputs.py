@@ -39,7 +39,7 @@ def run(vignette: Path) -> list[dict]:
     figure = VIGNETTES / "figures" / f"{vignette.stem}.png"
     namespace = {"__name__": "__main__", "__file__": str(vignette)}
     cells = []
-    with plt.rc_context():
+    with plt.rc_context(), contextlib.chdir(figure.parent):
         for code, line in cells_of(vignette):
             before = figure.stat().st_mtime_ns if figure.exists() else None
             printed = io.StringIO()

@@ -15,12 +15,10 @@ or two.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
@@ -177,6 +175,5 @@ right.set_ylim(best - 1.5, best + 0.2)
 left.legend(frameon=False)
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "dirichletProcess.png", dpi=150)
+figure.savefig("dirichletProcess.png", dpi=150)
 # sphinx_gallery_end_ignore

@@ -13,12 +13,10 @@ With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import warnings
@@ -599,8 +597,7 @@ ax.spines["left"].set_visible(False)
 ax.legend(frameon=False, loc="upper left", fontsize="small", handlelength=1.3)
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "dynamics.png", dpi=150)
+figure.savefig("dynamics.png", dpi=150)
 # sphinx_gallery_end_ignore
 
 # %%

@@ -15,12 +15,10 @@ tests.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
@@ -273,8 +271,7 @@ labels = ["95% of the draws", "80%", "50%", "95% and 50% by HMC"]
 figure.legend(keys, labels, loc="outside upper center", ncols=4, frameon=False)
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "gaussMixture.png", dpi=200)
+figure.savefig("gaussMixture.png", dpi=200)
 # sphinx_gallery_end_ignore
 
 # %%

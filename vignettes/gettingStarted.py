@@ -15,12 +15,10 @@ minutes, most of them for the comparison.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import time
@@ -243,8 +241,7 @@ right.bar_label(bars, [f"{value:,.0f}" for value in speed["per second"]], paddin
 right.set(ylabel="effective draws per second")
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "gettingStarted.png", dpi=200)
+figure.savefig("gettingStarted.png", dpi=200)
 # sphinx_gallery_end_ignore
 
 # %%

@@ -14,12 +14,10 @@ tests.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
@@ -273,8 +271,7 @@ right.legend(
 )
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "intervals.png", dpi=200)
+figure.savefig("intervals.png", dpi=200)
 # sphinx_gallery_end_ignore
 
 # %%

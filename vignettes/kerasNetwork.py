@@ -14,12 +14,10 @@ tests.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import keras
@@ -202,8 +200,7 @@ right.set(xlabel="held-out patients, the least sure", ylabel="P(malignant)", xti
 right.legend(frameon=False, loc="lower right")
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "kerasNetwork.png", dpi=200)
+figure.savefig("kerasNetwork.png", dpi=200)
 # sphinx_gallery_end_ignore
 
 # %%

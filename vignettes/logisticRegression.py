@@ -14,12 +14,10 @@ are the forest covertype data, which `getDataset` downloads; with
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
@@ -210,10 +208,7 @@ figure.legend(
 )
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(
-    FIGURES / f"logisticRegression{'' if MODE == 'full' else '-default'}.png", dpi=200
-)
+figure.savefig("logisticRegression.png", dpi=200)
 # sphinx_gallery_end_ignore
 
 # %%

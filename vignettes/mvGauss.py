@@ -13,12 +13,10 @@ With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
@@ -221,8 +219,7 @@ axes[2].set_xticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
 axes[2].legend(frameon=False)
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "mvGauss.png", dpi=200)
+figure.savefig("mvGauss.png", dpi=200)
 # sphinx_gallery_end_ignore
 
 # %%

@@ -16,12 +16,10 @@ and the picture below are from MNIST.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
@@ -380,8 +378,7 @@ label = f"average of {n_draws} draws of sgld"
 figure.legend([axes[0, 0].lines[1]], [label], loc="outside upper center", frameon=False)
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / ("nn.png" if MODE == "full" else "nn-default.png"), dpi=200)
+figure.savefig("nn.png", dpi=200)
 # sphinx_gallery_end_ignore
 
 # %%

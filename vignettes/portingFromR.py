@@ -18,12 +18,10 @@ seconds.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 # %%
@@ -446,6 +444,5 @@ right.legend(
 )
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "portingFromR.png", dpi=150)
+figure.savefig("portingFromR.png", dpi=150)
 # sphinx_gallery_end_ignore

@@ -14,12 +14,10 @@ With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
@@ -210,8 +208,7 @@ axes[0, 0].legend(frameon=False)
 figure.tight_layout()
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "robustSteps.png", dpi=150)
+figure.savefig("robustSteps.png", dpi=150)
 # sphinx_gallery_end_ignore
 
 # %%

@@ -13,12 +13,10 @@ is shorter, for the tests.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
@@ -266,8 +264,7 @@ right.set(xlabel="correlation", xlim=(-1, 1), xticks=(-1, -0.5, 0, 0.5, 1))
 right.legend(frameon=False)
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "scales.png", dpi=200)
+figure.savefig("scales.png", dpi=200)
 # sphinx_gallery_end_ignore
 
 # %%

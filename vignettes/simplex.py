@@ -14,12 +14,10 @@ Run it from anywhere, with ``python vignettes/simplex.py``. It takes about a min
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
@@ -286,6 +284,5 @@ ax.set_xticks(np.arange(d), [f"{j}" for j in range(1, d + 1)])
 ax.legend(frameon=False, loc="lower left")
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "simplex.png", dpi=150)
+figure.savefig("simplex.png", dpi=150)
 # sphinx_gallery_end_ignore

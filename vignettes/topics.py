@@ -13,12 +13,10 @@ Run it from anywhere, with ``python vignettes/topics.py``. It takes about two mi
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import matplotlib.pyplot as plt
@@ -213,6 +211,5 @@ right.yaxis.set_minor_formatter("{x:g}")
 right.legend(frameon=False)
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "topics.png", dpi=150)
+figure.savefig("topics.png", dpi=150)
 # sphinx_gallery_end_ignore

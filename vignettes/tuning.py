@@ -14,12 +14,10 @@ Run it from anywhere, with ``python vignettes/tuning.py``. It takes a minute or 
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import warnings
@@ -445,6 +443,5 @@ last.yaxis.set_major_formatter("{x:g}")
 last.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "tuning.png", dpi=150)
+figure.savefig("tuning.png", dpi=150)
 # sphinx_gallery_end_ignore

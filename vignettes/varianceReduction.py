@@ -14,12 +14,10 @@ tests.
 
 # sphinx_gallery_start_ignore
 import os
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")  # draw to a file, with or without a display
-FIGURES = Path(globals().get("__file__", "here")).resolve().parent / "figures"
 # sphinx_gallery_end_ignore
 
 import time
@@ -542,8 +540,7 @@ ax.set(ylim=(-0.3, 0.3), ylabel="running mean, in sds")
 ax.xaxis.set_major_locator(plt.MaxNLocator(3))
 
 # sphinx_gallery_start_ignore
-FIGURES.mkdir(exist_ok=True)
-figure.savefig(FIGURES / "varianceReduction.png", dpi=150)
+figure.savefig("varianceReduction.png", dpi=150)
 # sphinx_gallery_end_ignore
 
 # %%

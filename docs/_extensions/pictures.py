@@ -32,22 +32,24 @@ ORDER = (
     "dirichletProcess",
     "portingFromR",
 )
-THUMBNAIL = (400, 280)
+THUMBNAIL = (560, 392)  # twice the pixels of its place on the page
 SHOWN = {  # of each figure, the panel that can be read at the size of a thumbnail: left, top, right and bottom
     "gettingStarted": (0, 0, 0.41, 1),
     "intervals": (0.40, 0.04, 1, 0.52),
     "tuning": (0.34, 0.12, 0.65, 1),
-    "hugeChains": (0.52, 0, 1, 1),
+    "hugeChains": (0, 0, 0.515, 1),
     "varianceReduction": (0, 0, 0.65, 0.64),
     "dynamics": (0.66, 0.5, 1, 1),
-    "mvGauss": (0, 0, 0.655, 1),
-    "gaussMixture": (0, 0.06, 0.52, 0.93),
-    "logisticRegression": (0, 0.05, 0.375, 0.93),
+    "dirichletProcess": (0.5, 0, 1, 1),
+    "mvGauss": (0.365, 0, 0.69, 1),
+    "gaussMixture": (0.035, 0.05, 0.27, 0.51),
+    "logisticRegression": (0.035, 0.05, 0.375, 0.48),
     "kerasNetwork": (0, 0, 0.455, 1),
-    "robustSteps": (0, 0, 0.36, 1),
-    "nn": (0, 0.05, 0.37, 0.93),
-    "scales": (0, 0, 0.5, 1),
+    "robustSteps": (0, 0, 0.36, 0.485),
+    "nn": (0.035, 0.05, 0.37, 0.48),
+    "scales": (0, 0, 0.44, 1),
     "portingFromR": (0.53, 0.08, 1, 1),
+    "topics": (0.52, 0.52, 1, 1),
 }
 END = ".. _sphx_glr_download_"
 CELL = re.compile(r"^\.\. GENERATED FROM PYTHON SOURCE LINES \d+-\d+\n", re.MULTILINE)
