@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
+from tqdm import TqdmWarning
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", TqdmWarning)  # of a notebook without ipywidgets, where the bar is text
+    from tqdm.auto import tqdm
 
 LINE_SECONDS = 30.0
 
@@ -93,20 +98,21 @@ class _Pace:
 
     def __str__(self) -> str:
         now, (then, first) = time.monotonic(), self._first
-        said = [f"{_number(self._done)} of {_number(self._total)} {self._unit} in {_clock(now - self._begun)}"]
         rate = (self._done - first) / (now - then) if self._reports > 1 and now > then else 0.0
+        left = (self._total - self._done) / rate if rate > 0 else 0.0
+        time_of_it = f", {_clock(left)} left" if left > 0 else f" in {_clock(now - self._begun)}"
+        said = [f"{_number(self._done)}/{_number(self._total)} {self._unit}{time_of_it}"]
         if rate > 0:
-            left = (self._total - self._done) / rate
-            said += [f"{_clock(left)} left"] * (left > 0) + [f"{_number(rate)} {self._unit}/s"]
+            said.append(f"{_number(rate)}/s")
         if self._log_density is not None:
-            said.append(f"log posterior estimate {float(np.mean(self._log_density)):.6g}")
+            said.append(f"log posterior {float(np.mean(self._log_density)):.6g}")
         return ", ".join(said)
 
 
 class _Bar:
     def __init__(self, total: float, title: str, unit: str, done: float) -> None:
         self._pace = _Pace(total, unit, done)
-        bar_format = "{desc}: {percentage:3.0f}%|{bar}| {said}"
+        bar_format = "{desc} |{bar}| {said}"  # in 80 columns
         # A delay, so that nothing is written before self._bar exists.
         self._bar = _Meter(total=total, initial=done, desc=title, delay=1e-9, bar_format=bar_format)
         self._bar.said = self._pace

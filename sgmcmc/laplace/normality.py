@@ -55,6 +55,6 @@ def _log_densities(posterior: Posterior, mode: np.ndarray, thetas: np.ndarray, v
 
     of_data = FullPass(model.data, differences, posterior.block)
     given = [tf.constant(mode, dtype), tf.constant(thetas, dtype)]
-    (likelihood,) = of_data.summed(given, "Comparing with the normal distribution", verbose)
+    (likelihood,) = of_data.summed(given, "Checking normality", verbose)
     prior = [float(model.log_prior(posterior.tree(theta))) for theta in (mode, *thetas)]
     return likelihood + np.array(prior[1:]) - prior[0]

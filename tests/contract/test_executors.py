@@ -338,7 +338,7 @@ def test_progress_is_one_bar_of_all_jobs(threads, capfd, monkeypatch):
     monkeypatch.setattr("sgmcmc.core.progress.LINE_SECONDS", 0.0)
     Case().run(4, executor=threads, chainsPerJob=2, verbose=True, nIters=2000)
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("sgld:")]
-    assert "100%, 2000 of 2000 iterations" in lines[-1] and "log posterior estimate -" in lines[-1]
+    assert "100%, 2000/2000 iterations" in lines[-1] and "log posterior -" in lines[-1]
 
 
 def test_workers_and_jobs():
