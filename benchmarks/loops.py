@@ -56,8 +56,8 @@ CASES: dict[str, tuple[Callable, dict[str, Any]]] = {
     "sgld": (sgmcmc.sgldSetup, {"stepsize": 1e-5}),
     "sgld, 4 chains": (sgmcmc.sgldSetup, {"stepsize": 1e-5, "nChains": 4}),
     "saga": (sgmcmc.sgldSetup, {"stepsize": 1e-5, "gradient": sgmcmc.saga()}),
-    "ccadl": (sgmcmc.ccadlSetup, {"stepsize": 1e-5}),
-    "sgldcv, stepsize found": (sgmcmc.sgldcvSetup, {}),
+    "ccadl": (sgmcmc.ccadlSetup, {"stepsize": 1e-7}),
+    "sgldcv, stepsize found": (sgmcmc.sgldcvSetup, {"verbose": False}),
 }
 
 
@@ -79,7 +79,7 @@ def started(form: Callable, set_up: Callable, changes: dict[str, Any], dataset: 
         dataset,
         PARAMS,
         logPrior=lambda params: -0.05 * sum(tf.reduce_sum(x**2) for x in params.values()),
-        **{"minibatchSize": MINIBATCH, "seed": 1, "verbose": False} | changes,
+        **{"minibatchSize": MINIBATCH, "seed": 1} | changes,
     )
     sess = sgmcmc.initSess(sampler, verbose=False)
     sgmcmc.sgmcmcStep(sampler, sess, nSteps=ITERATIONS)

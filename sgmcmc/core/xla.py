@@ -14,11 +14,12 @@ import tensorflow as tf
 
 from sgmcmc.core.types import Tree
 
-# tf.vectorized_map cannot map loops, and maps shapes that depend on values wrongly, without an error under XLA.
+# tf.vectorized_map cannot map loops, and maps shapes that depend on values wrongly, without an error under XLA. Of a
+# branch it makes such shapes, which XLA refuses.
 NOT_VECTORIZABLE = re.compile(
-    "(Stateless)?While|Where|Unique.*|DynamicPartition|ListDiff|SetSize|.*SetOperation|.*Ragged.*"
+    "(Stateless)?(While|If|Case)|Where|Unique.*|DynamicPartition|ListDiff|SetSize|.*SetOperation|.*Ragged.*"
 )
-CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "Case", "StatelessCase")
+CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 CONVOLUTIONS = ("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 
 

@@ -130,6 +130,25 @@ def test_a_mask_gives_the_draws_of_the_form_without_one(sequences, name, logLik)
     np.testing.assert_allclose(found["mean"], exact["mean"], atol=1e-4)
 
 
+@pytest.mark.parametrize("gradient", [None, saga()], ids=["plain", "saga"])
+def test_each_chain_takes_its_own_branch(sequences, gradient):
+    """Compiled, so without a warning."""
+
+    def slopes(params, dataset, choose):
+        residual = dataset["y"][:, 0] - params["mean"][0]
+        return choose(params["mean"][0] > 0, -0.5 * residual**2, -(residual**2))
+
+    def branched(params, dataset):
+        return slopes(params, dataset, lambda positive, a, b: tf.cond(positive, lambda: a, lambda: b))
+
+    options = {"stepsize": 1e-3, "minibatchSize": 100, "nIters": 50, "seed": 1, "nChains": 4, "starts": 1.0}
+    options |= {"gradient": gradient, "logPrior": logPrior, "verbose": False}
+    exact = sgld(lambda params, dataset: slopes(params, dataset, tf.where), sequences, PARAMS, **options)
+    out = sgld(branched, sequences, PARAMS, **options)
+    assert len(np.unique(exact["mean"][:, 0, 0] > 0)) == 2
+    np.testing.assert_allclose(out["mean"], exact["mean"], atol=1e-4)
+
+
 @pytest.mark.parametrize("n", [4 * FORWARD - 1, 4 * FORWARD])  # one by one, and along the four elements
 def test_the_gradients_of_single_terms_with_a_loop(sequences, n):
     data = {"y": tf.constant(sequences["y"][:n], tf.float64)}
