@@ -18,7 +18,7 @@ from sgmcmc.core import process
 from sgmcmc.core.fingerprint import fingerprint
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.warn import warn_user
-from sgmcmc.core.xla import is_slower, runtime, without_graph
+from sgmcmc.core.xla import has_loop, hidden, is_slower, runtime, without_graph
 
 Program = Callable[..., list[tf.Tensor]]
 
@@ -35,10 +35,13 @@ class Compiled:
     ----------
     function : callable
         A function from tensors to a list of tensors.
+    hides : bool, default False
+        Whether XLA must not see the values of the tensors if the function has a loop, which may make it compile for
+        each value. This copies them.
     """
 
-    def __init__(self, function: Callable[..., list[tf.Tensor]]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., list[tf.Tensor]], hides: bool = False) -> None:
+        self._function, self._hides = function, hides
         self._program: Program | None = None
         self._traced: Program | None = None
 
@@ -78,6 +81,8 @@ class Compiled:
         """A program for tensors like these, to be compiled by XLA unless that is slower, or run as a graph."""
         specs = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
         concrete = trace(self._function, *specs, jit_compile=jit_compile)
+        if jit_compile and self._hides and has_loop(concrete.graph):
+            concrete = trace(lambda *tensors: self._function(*hidden(tensors)), *specs, jit_compile=True)
         captured = list(concrete.captured_inputs)
         called = runtime(concrete)
         if jit_compile:

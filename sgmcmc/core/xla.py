@@ -19,6 +19,7 @@ from sgmcmc.core.types import Tree
 NOT_VECTORIZABLE = re.compile(
     "(Stateless)?(While|If|Case)|Where|Unique.*|DynamicPartition|ListDiff|SetSize|.*SetOperation|.*Ragged.*"
 )
+LOOP = re.compile("(Stateless)?While")
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 CONVOLUTIONS = ("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 
@@ -40,16 +41,32 @@ def not_vectorizable() -> Iterator[Callable[[], bool]]:
     """Whether the operations that a block adds, or functions that they call, are beyond tf.vectorized_map."""
     graph = tf.compat.v1.get_default_graph()
     before = len(graph.get_operations())
-    yield lambda: _any_not_vectorizable(graph, graph.get_operations()[before:])
+    yield lambda: _any(NOT_VECTORIZABLE, graph, graph.get_operations()[before:])
 
 
-def _any_not_vectorizable(graph: Any, operations: Sequence[Any]) -> bool:
-    if any(NOT_VECTORIZABLE.fullmatch(op.type) for op in operations):
+def has_loop(graph: Any) -> bool:
+    """Whether a graph, or a function that it calls, has a loop."""
+    return _any(LOOP, graph, graph.get_operations())
+
+
+def _any(kinds: re.Pattern, graph: Any, operations: Sequence[Any]) -> bool:
+    if any(kinds.fullmatch(op.type) for op in operations):
         return True
     attributes = [a for op in operations if op.type in CALLS for a in op.node_def.attr.values()]
     called = {f.name for a in attributes for f in ([a.func] if a.HasField("func") else a.list.func)}
     graphs = [graph._get_function(name).graph for name in called]
-    return any(_any_not_vectorizable(graph, graph.get_operations()) for graph in graphs)
+    return any(_any(kinds, graph, graph.get_operations()) for graph in graphs)
+
+
+def hidden(tensors: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
+    """Copies of tensors whose values XLA does not take for constants.
+
+    Second derivatives of a loop, and some gradients of a loop in a function that is called, have the length of a list
+    from a call. XLA then holds all arguments of the call for lengths, and compiles again for each value. It looks for
+    the origin of a length no further than to a loop that changes it.
+    """
+    empty = [tf.zeros_like(x) for x in tensors]
+    return tf.while_loop(lambda k, *_: k < 1, lambda k, *_: (k + 1, *tensors), (0, *empty), maximum_iterations=1)[1:]
 
 
 def runtime(concrete: Any) -> Any:

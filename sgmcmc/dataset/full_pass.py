@@ -53,7 +53,7 @@ class FullPass:
         lengths = {self._size, data.size % self._size or self._size}
         self._programs = {} if programs is None else programs
         for n in lengths - self._programs.keys():
-            self._programs[n] = Compiled(of_block)
+            self._programs[n] = Compiled(of_block, hides=True)
         n_buffers = 1 if data.in_memory else 2
         self._of_parts: list[FullPass] = []
         self._buffers = {n: [aligned_zeros(n, data.layout.width) for _ in range(n_buffers)] for n in lengths}

@@ -53,7 +53,7 @@ def svrg(model: Model, elements: Mapping[str, Elements], every: int) -> Gradient
         def flattened(fn: Callable[..., list[Tree]]) -> Callable[..., list[tf.Tensor]]:
             return lambda *given: [tf.cast(joined(fn(*given)[0]), tf.float64)]
 
-        return FullPass(model.data, flattened(of_data)), Compiled(flattened(of_prior))
+        return FullPass(model.data, flattened(of_data)), Compiled(flattened(of_prior), hides=True)
 
     def renew(params: Tree) -> Tree:
         of_data, of_prior = programs()

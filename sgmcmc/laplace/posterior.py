@@ -204,7 +204,7 @@ class Posterior:
         def of_prior(*vectors: tf.Tensor) -> list[tf.Tensor]:
             return derived(lambda theta: self.model.log_prior(self.split(theta)), *vectors)
 
-        return self._programs.setdefault(derived.__name__, ({}, Compiled(of_prior)))
+        return self._programs.setdefault(derived.__name__, ({}, Compiled(of_prior, hides=True)))
 
 
 def begins_with(size: int) -> int:

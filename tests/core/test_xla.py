@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sgmcmc.core import xla
+from sgmcmc.core import compiled, xla
 from sgmcmc.core.tracing import trace
 
 U32 = 2**32
@@ -176,3 +176,41 @@ def test_vectorized_map_still_makes_a_wrong_sum_of_a_mask() -> None:
 
     rows = tf.constant([[1.0, 2.0, -3.0], [1.0, -2.0, -3.0]])
     assert tf.function(masked, jit_compile=True)(rows).numpy().tolist() != [3.0, 1.0]
+
+
+def _growth(theta: tf.Tensor) -> tf.Tensor:
+    return tf.foldl(lambda total, x: total * tf.sin(x), theta)
+
+
+def _second(theta: tf.Tensor) -> tf.Tensor:
+    with tf.GradientTape() as outer:
+        outer.watch(theta)
+        with tf.GradientTape() as tape:
+            tape.watch(theta)
+            value = _growth(theta)
+        along = tf.reduce_sum(tape.gradient(value, theta))
+    return outer.gradient(along, theta)
+
+
+@pytest.mark.parametrize("hides", [True, False])
+def test_a_loop_is_compiled_once_for_all_values_if_they_are_hidden(hides: bool) -> None:
+    """What XLA takes for a constant is no parameter of its program."""
+
+    def called(theta: tf.Tensor) -> tf.Tensor:
+        return _second(xla.hidden([theta])[0] if hides else theta)
+
+    theta = tf.constant([0.5, 1.0, 1.5])
+    program = tf.function(called, jit_compile=True, autograph=False)
+    np.testing.assert_allclose(program(theta), tf.function(_second)(theta), rtol=1e-5)
+    (entry,) = re.findall(r"ENTRY [^{]*", program.experimental_get_compiler_ir(theta)(stage="hlo"))
+    assert ("f32[3]) ->" in entry) == hides, entry
+
+
+@pytest.mark.parametrize("loops", [True, False])
+@pytest.mark.parametrize("hides", [True, False])
+def test_only_the_arguments_of_loops_are_hidden(loops: bool, hides: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(compiled, "hidden", lambda tensors: calls.append(len(tensors)) or tensors)
+    function = compiled.Compiled(lambda x: [_growth(x) if loops else tf.reduce_prod(x)], hides)
+    np.testing.assert_allclose(function(tf.constant([0.5]))[0], 0.5)
+    assert calls == ([1] if loops and hides else [])
