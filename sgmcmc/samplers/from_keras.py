@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -55,6 +57,11 @@ class KerasNetwork(dict[str, Any]):
 
     def __reduce__(self) -> tuple:
         return by_value(self, vars(self))
+
+    def __repr__(self) -> str:
+        shapes = {name: np.shape(x) for name, x in self["params"].items()}
+        listed = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+        return textwrap.fill(f"KerasNetwork of {sum(map(math.prod, shapes.values())):,} parameters: {listed}", 80)
 
     def outputs(self, params: Mapping[str, Any], dataset: Mapping[str, Any]) -> tf.Tensor:
         """The mean of the targets for each observation, such as the probabilities of the classes.

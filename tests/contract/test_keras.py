@@ -621,3 +621,11 @@ def test_classes_out_of_range_that_are_read_later_are_refused():
     arguments = fromKeras(network(), Source(), "categorical", integers=["y"])
     with pytest.raises(sgmcmc.DivergenceError, match="was NaN or infinite"):
         sgld(**arguments, **RUN | {"nIters": 100})
+
+
+def test_a_network_is_printed_without_its_data():
+    arguments = fromKeras(network(), DATASET, "categorical")
+    printed = " ".join(repr(arguments).split())
+    elements = sum(np.size(x) for x in arguments["params"].values())
+    assert printed.startswith(f"KerasNetwork of {elements:,} parameters: ")
+    assert all(f"{name} {list(np.shape(x))}" in printed for name, x in arguments["params"].items())
