@@ -100,8 +100,8 @@ class _Pace:
         now, (then, first) = time.monotonic(), self._first
         rate = (self._done - first) / (now - then) if self._reports > 1 and now > then else 0.0
         left = (self._total - self._done) / rate if rate > 0 else 0.0
-        time_of_it = f", {_clock(left)} left" if left >= 1 else f" in {_clock(now - self._begun)}"
-        said = [f"{_number(self._done)}/{_number(self._total)} {self._unit}{time_of_it}"]
+        when = f", {_clock(left)} left" if left >= 1 else f" in {_clock(now - self._begun)}"
+        said = [f"{_number(self._done)}/{_number(self._total)} {self._unit}{when}"]
         if rate > 0:
             said.append(f"{_number(rate)}/s")
         if self._log_density is not None:

@@ -20,7 +20,7 @@ NOT_VECTORIZABLE = re.compile(
     "(Stateless)?(While|If|Case)|Where|Unique.*|DynamicPartition|ListDiff|SetSize|.*SetOperation|.*Ragged.*"
 )
 LOOP = re.compile("(Stateless)?While")
-CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "Case", "StatelessCase")
 CONVOLUTIONS = ("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 
 

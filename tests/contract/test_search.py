@@ -138,7 +138,7 @@ def test_a_category_that_a_part_has_not_seen_does_not_mislead_the_search(counted
 def test_the_search_tells_the_passes_done_and_expected(capsys: pytest.CaptureFixture[str]) -> None:
     sampler = sgmcmc.sgldcvSetup(*MODELS["logistic"], seed=1, logPrior=prior)
     sgmcmc.initSess(sampler, verbose=True)
-    assert "Finding the mode: 100%, 4.7 of 4.7 passes in" in capsys.readouterr().err
+    assert "Finding the mode: 100%, 4.7/4.7 passes in" in capsys.readouterr().err
 
 
 def of_groups(params: dict, dataset: dict) -> tf.Tensor:

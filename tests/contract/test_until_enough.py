@@ -185,7 +185,7 @@ def test_jobs_give_the_same_run(tmp_path: Path, stored: bool) -> None:
 
 def test_progress_counts_effective_draws(capsys: pytest.CaptureFixture) -> None:
     sgldcv(log_lik, DATA, PARAMS, **AUTO | {"verbose": True})
-    assert "200 of 200 effective draws" in capsys.readouterr().err
+    assert "200/200 effective draws" in capsys.readouterr().err
 
 
 def test_a_setup_function_can_be_run_until_it_is_enough() -> None:

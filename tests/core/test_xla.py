@@ -150,6 +150,7 @@ SUMS = {
     "a plain sum": (tf.reduce_sum, True),
     "a loop": (lambda x: tf.foldl(tf.add, x), False),
     "a branch": (lambda x: tf.cond(x[0] > 0, lambda: tf.reduce_sum(x), lambda: -x[0]), False),
+    "a loop in a branch": (lambda x: tf.cond(x[0] > 0, lambda: tf.foldl(tf.add, x), lambda: -x[0]), False),
     "a mask": (lambda x: tf.reduce_sum(tf.boolean_mask(x, x > 0)), False),
     "distinct numbers": (lambda x: tf.reduce_sum(tf.unique(x)[0]), False),
 }
