@@ -87,7 +87,7 @@ class _Program:
 
     def __init__(self, density: Density, dtype: tf.DType, names: Iterable[str]) -> None:
         self._density, self._dtype, self._names = density, dtype, sorted(names)
-        self._program = Compiled(self._finite)
+        self._program = Compiled(self._finite, hides=True)
 
     def __call__(self, params: Tree, words: np.ndarray) -> Value:
         thetas = [tf.constant(params[name], self._dtype) for name in self._names]

@@ -44,7 +44,7 @@ def gradients_at(sampler: ProductSampler, found: Tree, positions: Tree, size: in
         return [tf.reshape(gradient[name], [n_chains, -1]) for name in names]
 
     drawn = Compiled(lambda counters: [minibatch.draw(stream, counters, {})[0]])
-    program, words, result = Compiled(estimated), aligned_zeros(size, data.layout.width), []
+    program, words, result = Compiled(estimated, hides=True), aligned_zeros(size, data.layout.width), []
     for k in range(n_positions):
         if size < data.size or k == 0:
             (indices,) = drawn(tf.constant([k], tf.uint32))
