@@ -28,7 +28,7 @@ from automatic import CHAINS, Problem, Reference, in_order
 from harness import BLACKJAX, HERE, SGMCMCJAX, interpreter, machine, quiet_environment, read, write
 
 import sgmcmc
-from sgmcmc.output._diagnostics import diagnostics
+from sgmcmc.draws.convergence import diagnostics
 
 LEAPS = 5  # of sghmc, which therefore makes a fifth of the iterations
 SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {

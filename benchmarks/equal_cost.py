@@ -28,7 +28,7 @@ from equal_cost_problems import cases, published
 from harness import HERE, number, read, write
 
 import sgmcmc
-from sgmcmc.output._diagnostics import diagnostics
+from sgmcmc.draws.convergence import diagnostics
 
 KEPT, COVERAGE = HERE / "equal_cost.json", HERE / "equal_cost_coverage.json"
 TEXT = HERE / "EQUAL_COST.md"

@@ -10,7 +10,7 @@ from accuracy_problems import COVERTYPE_DRAWS, Case, cached, mixture, of_coverty
 from automatic import Problem, Reference, flattened, normal_prior, problems, reference
 from harness import HERE
 
-from sgmcmc.output._diagnostics import diagnostics
+from sgmcmc.draws.convergence import diagnostics
 
 REFERENCES = HERE / "reference"
 

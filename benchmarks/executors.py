@@ -30,7 +30,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc import Draws, controlVariates, preferential, runningMean, saga, svrg
-from sgmcmc.core.tree import with_paths
+from sgmcmc.core.trees import with_paths
 
 WORKERS = 2
 RNG = np.random.default_rng(0)

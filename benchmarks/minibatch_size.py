@@ -22,7 +22,7 @@ import tensorflow as tf
 from covertype import load
 
 from sgmcmc import sgldcvSetup
-from sgmcmc.samplers._options import RUN_DEFAULTS
+from sgmcmc.arguments.signatures import RUN_DEFAULTS
 
 ROUNDS, DRAWS, FEWEST = 3, 400, 20_000  # effective draws, and iterations, at least
 FACTORS = (1 / 4, 1 / 2, 1, 2, 4, 8)

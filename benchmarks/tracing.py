@@ -32,7 +32,8 @@ class Counted:
         """Count from now on."""
         from tensorflow.python.framework import func_graph
 
-        from sgmcmc.core import compiled, tracing
+        from sgmcmc.core import compilation as compiled
+        from sgmcmc.core import tracing
 
         create, trace, traced = func_graph.FuncGraph._create_op_internal, tracing.trace, compiled.Compiled.traced
 

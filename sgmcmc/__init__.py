@@ -8,26 +8,31 @@ if "tensorflow" not in sys.modules:  # whose log would stand between a user and 
 
 from sgmcmc import diagnostics as diagnostics
 from sgmcmc import models as models
+from sgmcmc.arguments.data import shards
+from sgmcmc.arguments.gradient import controlVariates, saga, svrg
+from sgmcmc.arguments.minibatch import adaptive, preferential
+from sgmcmc.arguments.transforms import interval
+from sgmcmc.bridges.from_keras import KerasNetwork, fromKeras
+from sgmcmc.bridges.from_parquet import fromParquet
+from sgmcmc.bridges.from_tfp import fromTfp
 from sgmcmc.core.errors import DivergenceError, ModeSearchError, NoRoomError
 from sgmcmc.core.schedules import cyclical, polynomial
-from sgmcmc.core.types import Batch, Dynamics, Estimate, Given, Gradient, Minibatch, Reducer, Stationary, Transition
+from sgmcmc.datasets import getDataset
+from sgmcmc.draws.draws import Draws
+from sgmcmc.draws.plots import plotRunning, plotTrace
+from sgmcmc.draws.plots_distributions import plotMarginals, plotPairs
+from sgmcmc.dynamics import Dynamics, Given, Stationary
+from sgmcmc.gradients import Estimate, Gradient
+from sgmcmc.kernel import Transition
+from sgmcmc.minibatch import Minibatch
+from sgmcmc.model import Batch
 from sgmcmc.models.dp.dp_mixture import dpMixture
 from sgmcmc.models.lda.lda import lda
-from sgmcmc.output.draws import Draws
-from sgmcmc.output.plots import plotRunning, plotTrace
-from sgmcmc.output.plots_distributions import plotMarginals, plotPairs
-from sgmcmc.output.tuned import Tuned
 from sgmcmc.samplers.badodab import badodab, badodabSetup
 from sgmcmc.samplers.baoab import baoab, baoabSetup
 from sgmcmc.samplers.barker import barker, barkerSetup
 from sgmcmc.samplers.ccadl import ccadl, ccadlSetup
-from sgmcmc.samplers.datasets import getDataset
-from sgmcmc.samplers.estimators import controlVariates, saga, svrg
-from sgmcmc.samplers.from_keras import KerasNetwork, fromKeras
-from sgmcmc.samplers.from_parquet import fromParquet
-from sgmcmc.samplers.from_tfp import fromTfp
 from sgmcmc.samplers.psgld import psgld, psgldSetup
-from sgmcmc.samplers.reducers import runningCovariance, runningMean
 from sgmcmc.samplers.samadams import samadams, samadamsSetup
 from sgmcmc.samplers.sample import sample, sampleSetup
 from sgmcmc.samplers.scir import scir, scirSetup
@@ -36,15 +41,15 @@ from sgmcmc.samplers.sgld import sgld, sgldcv, sgldcvSetup, sgldSetup
 from sgmcmc.samplers.sgnht import sgnht, sgnhtcv, sgnhtcvSetup, sgnhtSetup
 from sgmcmc.samplers.sgrld import sgrld, sgrldSetup
 from sgmcmc.samplers.sgzigzag import sgzigzag, sgzigzagSetup
-from sgmcmc.samplers.shards import shards
-from sgmcmc.samplers.stepsizes import checkStepsize
 from sgmcmc.samplers.stepwise import getParams, initSess, restoreSess, saveSess, sgmcmcStep
-from sgmcmc.samplers.subsampling import adaptive, preferential
-from sgmcmc.samplers.temperatures import checkTemperature
-from sgmcmc.samplers.train import train
-from sgmcmc.samplers.transforms import interval
-from sgmcmc.samplers.tune import tune
 from sgmcmc.samplers.ubu import ubu, ubuSetup
+from sgmcmc.storage import Reducer
+from sgmcmc.storage.reducers import runningCovariance, runningMean
+from sgmcmc.tuning.stepsizes import checkStepsize
+from sgmcmc.tuning.temperatures import checkTemperature
+from sgmcmc.tuning.train import train
+from sgmcmc.tuning.tune import tune
+from sgmcmc.tuning.tuned import Tuned
 
 __version__ = "0.2.0"
 

@@ -1,8 +1,4 @@
-"""The posterior: the only caller of the user's functions.
-
-Everything here is for one chain, without a chain axis. Log posteriors are sums over all
-N observations, not means, without the normalising constant.
-"""
+"""The posterior: the only caller of the user's functions."""
 
 from __future__ import annotations
 
@@ -10,15 +6,60 @@ import copy
 import enum
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from sgmcmc.core.chains import mapped
-from sgmcmc.core.parameters import numbered, split
 from sgmcmc.core.transforms import Transforms
-from sgmcmc.core.types import Batch, RowGradient, Tree
-from sgmcmc.dataset.data import Data
+from sgmcmc.core.trees import Tree, numbered, split
+from sgmcmc.dataset import Data
+
+
+class Batch(NamedTuple):
+    """A minibatch of one chain, as an estimator of the gradient sees it.
+
+    Parameters
+    ----------
+    data : dict of tf.Tensor
+        The observations, {name: [n, ...]}.
+    weights : float or tf.Tensor
+        Their weights in the sum over all N: N/n for all, or one for each, [n].
+    indices : tf.Tensor
+        Their numbers in the dataset, int32 [n].
+    gathered : dict of tf.Tensor
+        How often all N observations together gather each row of a parameter, {name: [rows]}, if only rows move.
+
+    Examples
+    --------
+    See `Gradient`.
+    """
+
+    data: Tree
+    weights: float | tf.Tensor
+    indices: tf.Tensor | None = None
+    gathered: Tree | None = None
+
+
+class RowGradient(NamedTuple):
+    """The gradient of a parameter of which `logLik` gathered only some rows.
+
+    One entry for each *occurrence* of a row; entries of the same row are equal, each the row's whole gradient. `visits`
+    is N/n times the count of the row in the minibatch, divided by its count in all data: 1 on average over minibatches.
+    """
+
+    rows: tf.Tensor  # int [k]
+    values: tf.Tensor  # [k, ...]
+    visits: tf.Tensor  # [k]
+
+
+class Mode(NamedTuple):
+    """A point near the mode of the posterior, and the gradient of the log posterior there, summed over all N."""
+
+    params: Tree
+    gradient: Tree
+    precision: Any = None  # minus the Hessian there, if it is known: [D, D], its diagonal [D], or a `Wide`
+
 
 FORWARD = 4  # a derivative of all terms along one element costs about as much as that many gradients of single terms
 

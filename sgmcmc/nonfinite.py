@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.types import Tree
-from sgmcmc.dataset.data import Data, block_size
+from sgmcmc.core.compilation import Compiled
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset import Data, block_size
 from sgmcmc.dataset.layout import aligned_zeros
 from sgmcmc.dataset.remote import Remotes
 from sgmcmc.model import Model

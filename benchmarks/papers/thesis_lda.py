@@ -20,8 +20,8 @@ from shared import THESIS, Clock, arguments, house_style, plt, table, write
 
 from sgmcmc import lda, polynomial
 from sgmcmc.models import Topics
-from sgmcmc.models.lda.completion import Completion
 from sgmcmc.models.lda.documents import checked_documents
+from sgmcmc.models.lda.inference import Completion
 
 SEEDS, K, MINIBATCH, HELD_OUT = (1, 2, 3, 4, 5), 100, 50, 200
 DOC_TOPIC, TOPIC_WORD = 0.1, 0.02  # the priors of all

@@ -20,13 +20,12 @@ from cases import PRIOR_SD_MIXTURE, SHORT, Case, simulate, start
 from protocol import seconds, serve, versions
 
 from sgmcmc import initSess, sghmcSetup, sgldcvSetup, sgldSetup, sgmcmcStep, sgnhtSetup
-from sgmcmc.run import one_call
+from sgmcmc.arguments.data import checked_dataset
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.arguments.signatures import RUN_DEFAULTS
+from sgmcmc.run import Prepared, one_call
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.samplers._dataset import checked_dataset
-from sgmcmc.samplers._options import RUN_DEFAULTS
-from sgmcmc.samplers._sgmcmc import Sgmcmc
 
 MOMENTUM_STEPSIZE = 1e-7
 MODE_SEARCH = {"optStepsize": 1e-7, "nItersOpt": 1000, "verbose": False}

@@ -1,11 +1,11 @@
-"""The errors of a run.
-
-Everything else is a ValueError or TypeError, raised before any computation.
-"""
+"""The errors of a run, and warnings that point to the user's own line."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 
@@ -119,3 +119,19 @@ def reason(error: BaseException) -> str:
     """The type and first line of another package's error, for one of our messages."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first}".rstrip(".: ")
+
+
+PASSED_OVER = (__name__.partition(".")[0], "functools")  # by name, since a dataclass's __init__ has no file
+
+
+def warn_user(message: str) -> None:
+    """Issue a UserWarning at the line that called the package."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and _module(frame) in PASSED_OVER:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
+
+
+def _module(frame: FrameType) -> str:
+    """The package or top module that a frame's function was defined in."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

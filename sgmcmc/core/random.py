@@ -20,9 +20,12 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core import gamma, poisson, rejection
+from sgmcmc.core import rejection
+from sgmcmc.core import rejection as gamma
+from sgmcmc.core import rejection as poisson
 from sgmcmc.core.tracing import traced_once
-from sgmcmc.core.words import normal, u32
+from sgmcmc.core.trees import Tree
+from sgmcmc.core.variates import normal, u32
 from sgmcmc.core.xla import multiply_high
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -263,3 +266,42 @@ def _mix(x: tf.Tensor) -> tf.Tensor:
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, u32(16))) * u32(0x7FEB352D)
     x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, u32(15))) * u32(0x846CA68B)
     return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, u32(16)))
+
+
+OF_CHAINS = (
+    Purpose.MINIBATCH,
+    Purpose.NOISE,
+    Purpose.REFRESH,
+    Purpose.INITIAL,
+    Purpose.MONITOR,
+    Purpose.GIBBS,
+    Purpose.LATENT,
+    Purpose.SECOND,
+    Purpose.THIRD,
+)
+
+
+OF_MINIBATCHES = (Purpose.MINIBATCH, Purpose.MONITOR)
+
+
+def keys_of_chains(seed: int, chains: range, shared_minibatch: bool = False) -> Tree:
+    """The keys for all purposes, {"keys": [purposes, C, 2]}; `key_of` selects from them.
+
+    A minibatch that all chains share is that of chain 0, whichever chains these are.
+    """
+
+    def numbers(purpose: Purpose) -> range:
+        return range(len(chains)) if shared_minibatch and purpose in OF_MINIBATCHES else chains
+
+    return {"keys": tf.constant(np.stack([keys(seed, purpose, numbers(purpose)) for purpose in OF_CHAINS]))}
+
+
+def key_of(constants: Tree, purpose: Purpose) -> tf.Tensor:
+    """The keys of all chains for a purpose, [C, 2]."""
+    return constants["keys"][OF_CHAINS.index(purpose)]
+
+
+def seeds(constants: Tree, purpose: Purpose, iterations: tf.Tensor) -> tf.Tensor:
+    """The seeds of a user's function, two integers for each iteration and chain, int32 [K, C, 2]."""
+    words = Stream(key_of(constants, purpose)).bits(iterations, tf.zeros([1], tf.int32))  # 2 of [K, C, 1]
+    return tf.bitcast(tf.concat(words, axis=2), tf.int32)

@@ -1,7 +1,4 @@
-"""Constrained parameters: theta = f(u), with u any real numbers.
-
-A density p of theta is the density p(f(u)) |det df/du| of u. Users see theta, chains move u.
-"""
+"""Changes of variables: constrained parameters, and the coordinates of a preconditioner."""
 
 from __future__ import annotations
 
@@ -9,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Tree
+from sgmcmc.core.trees import Elements, Tree, joined, split
 
 CLOSE = 1e-3  # the relative error of what a transform and its inverse return
 
@@ -52,3 +50,75 @@ class Transforms:
     def log_det(self, params: Tree) -> tf.Tensor:
         """log |det df/du| of all, a scalar."""
         return tf.add_n([transform.log_det(params[name]) for name, transform in self.each.items()])
+
+
+DENSE, DIAGONAL, LOW_RANK = "dense", "diagonal", "lowRank"
+NOISE = "noise"  # the key of the matrix B that makes B z of the standard normals z
+
+
+class Coordinates(NamedTuple):
+    """The coordinates of the root A, as `root_of` makes it; without a root they are theta itself."""
+
+    root: Tree
+    elements: Mapping[str, Elements]
+
+    def origin(self, theta: Tree) -> Tree:
+        """Where a dynamics begins a step."""
+        return {name: tf.zeros_like(x) for name, x in theta.items()} if self.root else theta
+
+    def of_gradient(self, gradient: Tree) -> Tree:
+        """The gradient by phi, from that by theta, {name: [C, *shape]}."""
+        if not self.root:
+            return gradient
+        if DENSE in self.root:
+            return split(tf.matmul(joined(gradient), self.root[DENSE]), self.elements)
+        return self._stretched({name: gradient[name] * self.root[DIAGONAL][name] for name in self.elements})
+
+    def of_noise(self, z: Tree) -> Tree:
+        """The noise of a step, from standard normals, {name: [C, *shape]}."""
+        if NOISE not in self.root:
+            return z
+        return split(tf.matmul(joined(z), self.root[NOISE], transpose_b=True), self.elements)
+
+    def moved(self, theta: Tree, reached: Tree) -> Tree:
+        """Theta after a step that begins at the origin and ends at `reached`, {name: [C, *shape]}."""
+        if not self.root:
+            return reached
+        if DENSE in self.root:
+            step = split(tf.matmul(joined(reached), self.root[DENSE], transpose_b=True), self.elements)
+        else:
+            stretched = self._stretched(reached)
+            step = {name: stretched[name] * self.root[DIAGONAL][name] for name in self.elements}
+        return {name: theta[name] + step[name] for name in self.elements}
+
+    def _stretched(self, x: Tree) -> Tree:
+        """(I + U f U^T) x, if the root has such directions."""
+        if LOW_RANK not in self.root:
+            return x
+        vectors, stretch = self.root[LOW_RANK]["vectors"], self.root[LOW_RANK]["stretch"]
+        flat = joined(x)
+        return split(flat + tf.matmul(tf.matmul(flat, vectors) * stretch, vectors, transpose_b=True), self.elements)
+
+    def widths(self) -> dict[str, np.ndarray]:
+        """The square roots of the diagonal of M, {name: [*shape]}; none without a preconditioner."""
+        if DENSE in self.root:
+            of_root = split(tf.norm(self.root[DENSE], axis=1), self.elements)
+        else:
+            of_root = self.root.get(DIAGONAL, {})
+        return {name: x.numpy() for name, x in of_root.items()}
+
+
+def root_of(A: np.ndarray, elements: Mapping[str, Elements], dtype: tf.DType) -> Tree:  # noqa: N803
+    """A as constants of a kernel, from [D, D] or its diagonal [D]."""
+    tensor = tf.constant(A, dtype)
+    return {DENSE: tensor} if A.ndim == 2 else {DIAGONAL: split(tensor, elements)}
+
+
+def low_rank(
+    scale: np.ndarray, vectors: np.ndarray, stretch: np.ndarray, elements: Mapping[str, Elements], dtype: tf.DType
+) -> Tree:
+    """A = S (I + U f U^T) as constants of a kernel, from the diagonal of S, [D], U, [D, K], and f, [K]."""
+    if not stretch.size:
+        return root_of(scale, elements, dtype)
+    directions = {"vectors": tf.constant(vectors, dtype), "stretch": tf.constant(stretch, dtype)}
+    return root_of(scale, elements, dtype) | {LOW_RANK: directions}

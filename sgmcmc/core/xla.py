@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Tree
+from sgmcmc.core.trees import Tree
 
 # tf.vectorized_map cannot map loops, and maps shapes that depend on values wrongly, without an error under XLA. Of a
 # branch it makes such shapes, which XLA refuses.

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.executors import Future, Workers
+from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.progress import Progress
-from sgmcmc.dataset.data import Data, block_size
+from sgmcmc.dataset import Data, block_size
 from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
 from sgmcmc.dataset.remote import Remote, Remotes
+from sgmcmc.parallel.executors import Future, Workers
 
 PIECES = 64  # of a pass, at most
 WORTH = 2**28  # bytes of the data, for which a worker may have to begin and to compile

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Tree
+from sgmcmc.core.trees import Tree
 
 WORD = 8  # bytes
 ALIGNMENT = 64  # bytes: TensorFlow requires it of memory that it uses without a copy

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from sgmcmc.core.memmaps import extent, map_of, opened, place
+from sgmcmc.parallel.serialization import extent, map_of, opened, place
 
 THREADS = 16
 WORTH = 64 * THREADS  # rows

@@ -8,12 +8,12 @@ from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
-from sgmcmc.core.checksum import checksum
-from sgmcmc.core.executors import Workers
-from sgmcmc.core.types import Tree
-from sgmcmc.dataset.data import Data, Shards
+from sgmcmc.core.files import checksum
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset import Data, Shards
 from sgmcmc.dataset.layout import ALIGNMENT, Layout, aligned_copy, aligned_zeros, shared_tensor
 from sgmcmc.dataset.tables import Level
+from sgmcmc.parallel.executors import Workers
 
 
 class InMemory:

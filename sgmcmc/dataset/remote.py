@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.core.checksum import checksum
-from sgmcmc.core.executors import Executor, Future, Workers, tell
-from sgmcmc.core.warn import warn_user
-from sgmcmc.dataset.data import Data, Shards, checksum_of
+from sgmcmc.core.errors import warn_user
+from sgmcmc.core.files import checksum
+from sgmcmc.dataset import Data, Shards, checksum_of
 from sgmcmc.dataset.layout import Layout
 from sgmcmc.dataset.memory import Some
 from sgmcmc.dataset.tables import Level
+from sgmcmc.parallel.executors import Executor, Future, Workers, tell
 
 Open = Callable[[], Data]
 KEPT = 16  # data that a worker has open

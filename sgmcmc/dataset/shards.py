@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.core.executors import Workers
-from sgmcmc.dataset.data import Data, Shards, checksum_of
+from sgmcmc.dataset import Data, Shards, checksum_of
 from sgmcmc.dataset.remote import Remotes
+from sgmcmc.parallel.executors import Workers
 
 
 class Joined:

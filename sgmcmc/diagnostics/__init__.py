@@ -1,12 +1,11 @@
 """Functions of finished draws: variance reduction, draws of parts combined, and distances from the posterior."""
 
-from sgmcmc.diagnostics.calibration import classScores
 from sgmcmc.diagnostics.combine import combine
 from sgmcmc.diagnostics.full_gradients import fullGradients
 from sgmcmc.diagnostics.gaussian import gaussianKL
 from sgmcmc.diagnostics.lipschitz import lipschitzLinear, lipschitzLogistic
-from sgmcmc.diagnostics.log_loss import logLoss
 from sgmcmc.diagnostics.pseudo_variance import pseudoVariance
+from sgmcmc.diagnostics.scores import classScores, logLoss
 from sgmcmc.diagnostics.stein import ksd
 from sgmcmc.diagnostics.zero_variance import ZeroVariance, zvControlVariates
 

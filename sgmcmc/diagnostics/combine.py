@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sgmcmc.arguments import require_seed
 from sgmcmc.core.random import fresh_seed
-from sgmcmc.diagnostics._per_draw import PLAIN, PerDraw, read, require_finite
-from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import require_seed
+from sgmcmc.diagnostics.per_draw import PLAIN, PerDraw, read, require_finite
+from sgmcmc.draws.draws import Draws
 
 NAME = "combine"
 

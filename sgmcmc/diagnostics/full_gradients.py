@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.destination import checked_executor, require_portable
+from sgmcmc.arguments.signatures import SETUP_DEFAULTS
+from sgmcmc.arguments.transforms import Joint, is_joint
 from sgmcmc.core.checks import require_flag
-from sgmcmc.core.executors import Executor, each, workers_of
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.tables import with_levels
-from sgmcmc.diagnostics._per_draw import read, require_finite
+from sgmcmc.diagnostics.per_draw import read, require_finite
+from sgmcmc.draws.draws import Draws
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.model import LogLik, LogPrior
-from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._executor import checked_executor, require_portable
-from sgmcmc.samplers._joint import Joint, is_joint
-from sgmcmc.samplers._options import SETUP_DEFAULTS
+from sgmcmc.parallel.executors import Executor, each, workers_of
 
 NAME = "fullGradients"
 

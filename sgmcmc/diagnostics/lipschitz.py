@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.dataset.entry import first_non_finite, numeric
-from sgmcmc.samplers._checks import POSITIVE, require_number
+from sgmcmc.arguments import POSITIVE, require_number
+from sgmcmc.dataset.arrays import first_non_finite, numeric
 
 
 def lipschitzLogistic(X: Any) -> np.ndarray:

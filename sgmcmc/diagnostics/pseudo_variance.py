@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.arguments.trial import HALF, WHOLE, Sums, require_sum
 from sgmcmc.core.checks import require_flag
-from sgmcmc.core.parameters import joined
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.tracing import trace
-from sgmcmc.core.types import Tree
+from sgmcmc.core.trees import Tree, joined
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.diagnostics._per_draw import read, require_finite
+from sgmcmc.diagnostics.per_draw import read, require_finite
 from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.run.product import ProductSampler
-from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers._sums import Sums, require_sum
-from sgmcmc.samplers._trial import HALF, WHOLE
 
 NAME = "pseudoVariance"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.arguments import POSITIVE, require_number
 from sgmcmc.core.checks import require_flag
-from sgmcmc.diagnostics._per_draw import paired
-from sgmcmc.output.stein import of_arrays
-from sgmcmc.samplers._checks import POSITIVE, require_number
+from sgmcmc.diagnostics.per_draw import paired
+from sgmcmc.draws.stein import of_arrays
 
 
 def ksd(

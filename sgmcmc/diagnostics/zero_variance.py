@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.core.warn import warn_user
-from sgmcmc.diagnostics._per_draw import PerDraw, paired, read, require_finite
-from sgmcmc.output._diagnostics import errors_of_means
-from sgmcmc.output.arviz import require_arviz
+from sgmcmc.core.errors import warn_user
+from sgmcmc.diagnostics.per_draw import PerDraw, paired, read, require_finite
+from sgmcmc.draws.arviz import require_arviz
+from sgmcmc.draws.convergence import errors_of_means
 
 NAME = "zvControlVariates"
 SETTLED = 6.0  # standard errors; 1000 elements of a settled chain exceed it once in half a million chains

@@ -30,8 +30,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.autoregression import equilibrium_friction, iterations, matrices
-from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, equilibrium_friction, iterations, matrices
 
 SMALL = 1e-4  # of alpha: below it (1 - exp(-2 alpha))/alpha is 2 (1 - alpha) to float32's precision
 FASTEST = 3.0  # the largest friction that is tried

@@ -26,8 +26,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.autoregression import iterations, matrices
-from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, iterations, matrices
 
 
 def baoab(alpha: float) -> Dynamics:

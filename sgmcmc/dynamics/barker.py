@@ -36,8 +36,8 @@ from functools import cache
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.from_normals import uniform
-from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
+from sgmcmc.core.variates import uniform
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary
 
 PROBIT = 1.702
 NO_ALPHA = 1e-12  # sigmoid(x / sqrt of this) is a step

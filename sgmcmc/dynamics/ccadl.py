@@ -24,9 +24,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.autoregression import equilibrium_friction, iterations, matrices
 from sgmcmc.core.covariance import Covariance
-from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, equilibrium_friction, iterations, matrices
 
 SWINGING, SWINGING_ALONE = 0.5, 0.03  # the largest stepsizes, relative to the friction and absolute, as for SGNHT
 

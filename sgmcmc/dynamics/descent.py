@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics, Given, Memory
+from sgmcmc.dynamics import Dynamics, Given, Memory
 
 
 def sgd() -> Dynamics:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics, Given, Memory
+from sgmcmc.dynamics import Dynamics, Given, Memory
 
 
 def psgld(n_data: int, beta: float, delta: float, adapt: int | None) -> Dynamics:

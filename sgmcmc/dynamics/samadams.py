@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics, Given, Memory
+from sgmcmc.dynamics import Dynamics, Given, Memory
 
 LEAST = 1e-30  # a norm of 0 has no logarithm
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary
 
 
 def sghmc(alpha: float, L: int, fisher: bool = False) -> Dynamics:  # noqa: N803 - the paper's name

@@ -41,8 +41,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.from_normals import exponential
-from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
+from sgmcmc.core.variates import exponential
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary
 
 NEVER = 1e30
 HEATS, STEPS = (1e-4, 30.0), (1e-4, 1.0)  # of h sqrt(V) and h in the table

@@ -30,8 +30,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.autoregression import covariances, iterations, matrices
-from sgmcmc.core.types import Dynamics, Given, Memory, Stationary
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, covariances, iterations, matrices
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 

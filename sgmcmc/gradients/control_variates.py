@@ -17,8 +17,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Batch, Estimate, Gradient, Mode, RowGradient, Tree
-from sgmcmc.model import Model
+from sgmcmc.core.trees import Tree
+from sgmcmc.gradients import Estimate, Gradient
+from sgmcmc.model import Batch, Mode, Model, RowGradient
 
 
 def control_variates(model: Model) -> Gradient:

@@ -7,8 +7,9 @@ For a minibatch S with weights w_i, N/n or 1/(n p_i):
 
 from __future__ import annotations
 
-from sgmcmc.core.types import Batch, Estimate, Gradient, Tree
-from sgmcmc.model import Model
+from sgmcmc.core.trees import Tree
+from sgmcmc.gradients import Estimate, Gradient
+from sgmcmc.model import Batch, Model
 
 
 def plain(model: Model) -> Gradient:

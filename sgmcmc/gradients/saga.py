@@ -16,11 +16,11 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.parameters import Elements, joined, split
-from sgmcmc.core.types import FIRST, Batch, Estimate, Gradient, Mode, Tree
+from sgmcmc.core.trees import Elements, Tree, joined, split
 from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.gradients import FIRST, Estimate, Gradient
 from sgmcmc.gradients.control_variates import differences
-from sgmcmc.model import Model
+from sgmcmc.model import Batch, Mode, Model
 
 BLOCK = 2**22  # numbers of the table in one block of its computation
 TABLE, SUM = "table", "sum"  # of each chain, [N, D] and [D]

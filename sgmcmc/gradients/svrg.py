@@ -16,12 +16,12 @@ from functools import cache
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
-from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.parameters import Elements, joined, split
-from sgmcmc.core.types import Batch, Estimate, Gradient, Mode, Tree
+from sgmcmc.core.compilation import Compiled
+from sgmcmc.core.trees import Elements, Tree, joined, split
 from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.gradients import Estimate, Gradient
 from sgmcmc.gradients.control_variates import corrected, differences
-from sgmcmc.model import Model
+from sgmcmc.model import Batch, Mode, Model
 
 
 def svrg(model: Model, elements: Mapping[str, Elements], every: int) -> Gradient:

@@ -8,15 +8,18 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
-from sgmcmc.core.coordinates import Coordinates
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.rows import put
-from sgmcmc.core.types import Batch, Estimate, Gradient, Minibatch, Part, RowGradient, Supplied, Supply, Tree
+from sgmcmc.core.transforms import Coordinates
+from sgmcmc.core.trees import Tree
+from sgmcmc.gradients import Estimate, Gradient
+from sgmcmc.kernel import Supplied, Supply
 from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.kernel.rows import Tables, put
 from sgmcmc.kernel.statistics import ALL, LAST
 from sgmcmc.kernel.supplies import Observations
-from sgmcmc.kernel.tables import Tables
+from sgmcmc.minibatch import Minibatch, Part
+from sgmcmc.model import Batch, RowGradient
 
 MINIBATCH, MONITOR = "minibatch", "monitor"  # the uses of fetched observations
 

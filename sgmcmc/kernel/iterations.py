@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.parameters import Elements, numbered
-from sgmcmc.core.random import Purpose, Stream
+from sgmcmc.core.random import OF_MINIBATCHES, Purpose, Stream, key_of, keys_of_chains
 from sgmcmc.core.schedules import Schedule, exploring, fixed_stepsizes, stepsizes_at
-from sgmcmc.core.streams import OF_MINIBATCHES, key_of, keys_of_chains
-from sgmcmc.core.types import Part, Tree
+from sgmcmc.core.trees import Elements, Tree, numbered
+from sgmcmc.minibatch import Part
 
 FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # computed before the first iteration
 

@@ -8,14 +8,17 @@ from typing import Any
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
-from sgmcmc.core.coordinates import Coordinates
-from sgmcmc.core.parameters import Elements
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.rows import has_rows, put, take, take_memory
-from sgmcmc.core.types import Dynamics, Given, Memory, Part, RowGradient, Supplied, Supply, Tree
+from sgmcmc.core.transforms import Coordinates
+from sgmcmc.core.trees import Elements, Tree
+from sgmcmc.dynamics import Dynamics, Given, Memory
+from sgmcmc.kernel import Supplied, Supply
 from sgmcmc.kernel.estimation import Estimated
 from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.kernel.rows import has_rows, put, take, take_memory
 from sgmcmc.kernel.supplies import Normals, together
+from sgmcmc.minibatch import Part
+from sgmcmc.model import RowGradient
 
 NOISE, REFRESH = "noise", "refresh"  # the uses of standard normals
 NOISES = {NOISE: Purpose.NOISE, "second": Purpose.SECOND, "third": Purpose.THIRD}  # of a step

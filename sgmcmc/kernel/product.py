@@ -14,12 +14,16 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains
 from sgmcmc.core.covariance import Covariance
-from sgmcmc.core.types import Dynamics, Gradient, Kernel, Memory, Minibatch, Part, Supplied, Supply, Tree
+from sgmcmc.core.trees import Tree
+from sgmcmc.dynamics import Dynamics, Memory
+from sgmcmc.gradients import Gradient
+from sgmcmc.kernel import Kernel, Supplied, Supply
 from sgmcmc.kernel.estimation import Estimation, InParts, Monitor
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.movement import Movement
 from sgmcmc.kernel.statistics import LAST, LOG_DENSITY, recorded
 from sgmcmc.kernel.supplies import together
+from sgmcmc.minibatch import Minibatch, Part
 from sgmcmc.model import Model
 
 

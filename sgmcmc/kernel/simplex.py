@@ -13,14 +13,15 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
-from sgmcmc.core.parameters import joined, split
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.types import Kernel, Minibatch, Supplied, Supply, Tree
+from sgmcmc.core.trees import Tree, joined, split
+from sgmcmc.kernel import Kernel, Supplied, Supply
 from sgmcmc.kernel.estimation import MINIBATCH
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.statistics import LOG_DENSITY, of_schedules
 from sgmcmc.kernel.supplies import Observations, Seeds, together
-from sgmcmc.simplex.rule import Numbers, Rule, expected_counts
+from sgmcmc.minibatch import Minibatch
+from sgmcmc.simplex import Numbers, Rule, expected_counts
 from sgmcmc.simplex.scale import Scale
 
 
@@ -66,7 +67,7 @@ class Simplex(NamedTuple):
     scale: Scale
 
 
-def build(choices: Simplex) -> Kernel:
+def build_simplex(choices: Simplex) -> Kernel:
     """The kernel with these choices."""
     minibatch, rule, iterations = choices.minibatch, choices.rule, choices.iterations
     n_chains, elements = iterations.n_chains, iterations.elements

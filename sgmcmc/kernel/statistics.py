@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.schedules import exploring
-from sgmcmc.core.types import Dynamics, Given, Memory, Tree
+from sgmcmc.core.trees import Tree
+from sgmcmc.dynamics import Dynamics, Given, Memory
 from sgmcmc.kernel.iterations import Iterations
 
 LOG_DENSITY, STEPSIZE, EXPLORING = "lp", "step_size", "exploring"

@@ -11,13 +11,14 @@ from typing import Any
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
-from sgmcmc.core.parameters import Elements, numbered, split
-from sgmcmc.core.random import Purpose
-from sgmcmc.core.streams import seeds
-from sgmcmc.core.types import Batch, Minibatch, Part, Supplied, Supply, Tree
-from sgmcmc.dataset.data import Data
-from sgmcmc.dataset.some import some_rows
+from sgmcmc.core.random import Purpose, seeds
+from sgmcmc.core.trees import Elements, Tree, numbered, split
+from sgmcmc.dataset import Data
+from sgmcmc.dataset.subset import some_rows
+from sgmcmc.kernel import Supplied, Supply
 from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.minibatch import Minibatch, Part
+from sgmcmc.model import Batch
 
 WEIGHTS = " weights"  # after the name of the observations
 

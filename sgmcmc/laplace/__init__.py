@@ -1,0 +1,1 @@
+"""The Laplace approximation: the mode, the curvature there, and the stepsize that follows from them."""

@@ -1,18 +1,4 @@
-"""The covariance of the gradient's noise, at draws from the Laplace approximation.
-
-An estimate from n observations is N/n times the sum of their terms t_i: their
-gradients, or with control variates the differences to the gradients at the centre. With
-C the covariance of the terms over all observations, the noise has the covariance
-
-    N^2/n C        drawn with replacement
-    N^2/n C (N - n)/(N - 1)        without
-
-    1/n (sum_i t_i t_i^T / p_i - s s^T)        drawn with replacement by probabilities p_i, with s the sum of all t_i
-
-averaged over the draws, in the whitened coordinates. Where few observations make most of the noise, its kurtosis
-matters too, at a draw E t_i^4 / (E t_i^2)^2 in each element with one observation. If there are many observations, each
-draw has a random subset of its own.
-"""
+"""The noise of the gradient at draws from the Laplace approximation, and the sizes of the observations' terms."""
 
 from __future__ import annotations
 
@@ -22,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.parameters import joined
-from sgmcmc.core.types import Tree
+from sgmcmc.core.compilation import Compiled
+from sgmcmc.core.trees import Tree, joined
+from sgmcmc.dataset.arrays import first_non_finite
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.dataset.some import some_of
+from sgmcmc.dataset.subset import some_of
 from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.laplace.whitening import Whitening
 
@@ -121,3 +107,52 @@ def noise_of_one(
         square += squares / some.size
     by_size = n_data**2 * preferred / DRAWS if few else None
     return Noise(n_data**2 * total / DRAWS, by_size, large / square)
+
+
+DRAWS_OF_TERMS = 8
+
+
+def importance(
+    posterior: Posterior,
+    terms: Terms,
+    centred: bool,
+    mode: np.ndarray,
+    white: Whitening,
+    root: Whitening,
+    seed: int,
+    verbose: bool,
+) -> np.ndarray:
+    """The root mean square of each observation's term, at the mode or at draws around it, [N]."""
+    data, dtype = posterior.model.data, posterior.model.dtype
+    A = tf.constant(root.root, dtype)  # noqa: N806
+
+    def squares(words: tf.Tensor, thetas: tf.Tensor, A: tf.Tensor) -> list[tf.Tensor]:  # noqa: N803
+        rows = data.layout.unpack(words)
+
+        def added(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            t = joined(terms(posterior.split(thetas[k]), rows))
+            t = tf.matmul(t, A) if A.shape.rank == 2 else t * A
+            return k + 1, total + tf.reduce_sum(t**2, axis=1)
+
+        zeros = tf.zeros([words.shape[0]], dtype)
+        return [tf.while_loop(lambda k, _: k < thetas.shape[0], added, (tf.constant(0), zeros))[1]]
+
+    def rms(thetas: np.ndarray) -> np.ndarray:
+        blocks = FullPass(data, squares, max(16, BLOCK // posterior.size))
+        given = [tf.constant(thetas, dtype), A]
+        (total,) = blocks.joined(given, "Weighing observations", verbose)
+        posterior.passes.count("weights", len(thetas) * data.size)
+        return np.sqrt(total.astype(np.float64) / len(thetas))
+
+    around = (
+        white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS_OF_TERMS, posterior.size))) if centred else 0.0
+    )
+    sizes = rms(mode[None] + around)
+    if not np.isfinite(sizes).all():
+        where = "around the mode, at draws from a normal approximation" if centred else "at the mode"
+        because = next(filter(None, map(posterior.explained, mode[None] + around)), "their squares are too large.")
+        raise ValueError(
+            f"logLik must have finite gradients {where}, from which weights are computed; got "
+            f"{first_non_finite(sizes)}: {because}"
+        )
+    return sizes if sizes.any() else np.ones_like(sizes)

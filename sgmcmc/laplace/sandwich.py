@@ -1,35 +1,65 @@
-"""The sandwich: the covariance with which intervals cover as they say, also if the model is not quite right.
-
-With J minus the Hessian of the log posterior at the mode and I = sum_i s_i s_i^T, of the gradients s_i of the
-observations' terms there, it is J^-1 I J^-1 (Huber 1967). In coordinates in which the posterior is white, J is the unit
-matrix, and the sandwich is S = I.
-
-A chain in these coordinates whose injected noise has the covariance eps Q, and whose gradients have noise of the
-covariance V,
-
-    phi' = phi + eps/2 grad + N(0, eps Q)
-
-has on a normal posterior the covariance S if eps S = eps^2/4 (S + V) + eps Q. So
-
-    Q = S - eps/4 (S + V)
-
-makes any S. Mandt, Hoffman & Blei (2017, section 4) have Q = 0 and V = N/n S, the noise of gradients without control
-variates: then there is one stepsize with this covariance.
-"""
+"""Diagnostics of the Laplace approximation, and the sandwich covariance."""
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics
-from sgmcmc.core.warn import warn_user
+from sgmcmc.core.errors import warn_user
+from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.draws.check import Compared
+from sgmcmc.dynamics import Dynamics
 from sgmcmc.laplace.noise import Terms, noise_of_one
 from sgmcmc.laplace.posterior import Posterior
-from sgmcmc.laplace.stepsize import directions
-from sgmcmc.laplace.tuning import Drawn, Tuning
-from sgmcmc.laplace.whitening import Whitening, for_matrices
+from sgmcmc.laplace.stepsize import Drawn, Tuning, directions
+from sgmcmc.laplace.whitening import MOST_DENSE, Whitening, curvature, for_matrices, whitening
+
+DRAWS = 500
+
+
+def pareto_k(posterior: Posterior, mode: np.ndarray, white: Whitening, seed: int, verbose: bool) -> float:
+    """The shape k for a posterior that is white in the coordinates of `white`.
+
+    It takes DRAWS values of the log posterior from all data, and is NaN if one of them is NaN.
+    """
+    from arviz_stats.base import array_stats
+
+    z = np.random.default_rng(seed).normal(size=(DRAWS, posterior.size))
+    log_ratio = _log_densities(posterior, mode, mode + white.to_theta(z), verbose) + (z**2).sum(axis=1) / 2
+    if np.isnan(log_ratio).any():
+        return np.nan
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # of a tail of few draws, which k itself tells of
+        warnings.simplefilter("ignore")
+        return float(array_stats.psislw(log_ratio)[1])
+
+
+def _log_densities(posterior: Posterior, mode: np.ndarray, thetas: np.ndarray, verbose: bool) -> np.ndarray:
+    """The log posterior at these points less that at the mode.
+
+    The difference is taken in each small block, since that of the sums would be lost in rounding.
+    """
+    model, dtype = posterior.model, posterior.model.dtype
+
+    def differences(words: tf.Tensor, mode: tf.Tensor, thetas: tf.Tensor) -> list[tf.Tensor]:
+        data = model.data.layout.unpack(words)
+        at_mode = model.log_lik(posterior.split(mode), data)
+
+        def added(k: tf.Tensor, values: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            value = model.log_lik(posterior.split(thetas[k]), data) - at_mode
+            return k + 1, values.write(k, tf.cast(value, tf.float64))
+
+        empty = tf.TensorArray(tf.float64, size=thetas.shape[0], element_shape=[])
+        return [tf.while_loop(lambda k, _: k < thetas.shape[0], added, (tf.constant(0), empty))[1].stack()]
+
+    of_data = FullPass(model.data, differences, posterior.block)
+    given = [tf.constant(mode, dtype), tf.constant(thetas, dtype)]
+    (likelihood,) = of_data.summed(given, "Checking normality", verbose)
+    prior = [float(model.log_prior(posterior.tree(theta))) for theta in (mode, *thetas)]
+    return likelihood + np.array(prior[1:]) - prior[0]
+
 
 UNKNOWN = 0.2  # of the gradients' noise: the error of what Q takes away for it
 MOST = 0.1  # tolerance that is used, so that Q stays positive definite
@@ -120,3 +150,13 @@ def _half(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The symmetric root of a matrix, [D, D], and the matrix's eigenvalues, [D]."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, values
+
+
+def compared(posterior: Posterior, mode: np.ndarray, seed: int, verbose: bool) -> Compared:
+    """The comparison at this mode, [D]; nothing for so many elements that there are no matrices of them."""
+    if posterior.size > MOST_DENSE:
+        return Compared()
+    white = whitening(curvature(posterior, mode, seed), posterior.model.dtype)
+    k = pareto_k(posterior, mode, white, seed, verbose)
+    sds = sandwich(posterior, mode, white, seed).sds
+    return Compared(k, posterior.arrays(sds), of_prior(posterior, mode, white)[0] < HALF)

@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sgmcmc.core.progress import Progress
-from sgmcmc.dataset.some import most_of, some_of
-from sgmcmc.laplace.climb import climbed, require_density
-from sgmcmc.laplace.newton import Point, distance, newton
+from sgmcmc.dataset.subset import most_of, some_of
+from sgmcmc.laplace.mode_diagnostics import far_from
+from sgmcmc.laplace.newton import Point, climbed, distance, newton, require_density
 from sgmcmc.laplace.posterior import Posterior, begins_with
-from sgmcmc.laplace.trouble import far_from
 from sgmcmc.laplace.whitening import ROUGH, Whitening, curvature, whitening
 
 GROWTH = 10  # the factor from each stage to the next

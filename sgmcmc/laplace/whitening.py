@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.dataset.some import most_of, some_of
+from sgmcmc.dataset.subset import most_of, some_of
 from sgmcmc.laplace.posterior import Posterior
 
 MOST_DENSE = 2000  # the most elements of the parameters for which the whole matrix is computed

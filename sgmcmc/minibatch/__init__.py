@@ -1,0 +1,83 @@
+"""Which observations an iteration sees, and with what weights: one file for each scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.trees import Tree
+
+Part = int | tf.Tensor
+"""The number of a part of a minibatch whose size is not fixed."""
+
+
+class Minibatch(NamedTuple):
+    """How minibatches are drawn.
+
+    The argument `subsampling` of a sampler takes a function ``scheme(N, n) -> Minibatch`` of your own.
+
+    Parameters
+    ----------
+    size : int
+        The number n of observations.
+    draw : callable
+        ``draw(stream, counters, constants) -> (indices, weights)``: int32 [K, C, n] for the K gradients with these
+        numbers, uint32 [K], in C chains, and the weights of the observations in the sum over all N, of type `dtype`,
+        [K, C, n], or None if all have the weight `scale`. The weighted sum must be unbiased.
+        ``stream.integers(counters, numbers, N)`` has uniform integers below N, [K, C, m], for m `numbers` that tell the
+        draws of a gradient apart, and ``stream.uniform(counters, numbers)`` uniforms in (0, 1].
+    scale : float, optional
+        N/n, if all weights are equal.
+    without_replacement : bool, default False
+        Whether no observation can be in a minibatch twice.
+    simple : bool, default False
+        Whether its observations are independent draws, or a simple random sample without replacement. Then the noise of
+        a gradient follows from single observations, which ``stepsize="auto"`` and a covariance of the noise need.
+    independent : bool, default True
+        Whether minibatches are independent of each other.
+    prepare : callable, optional
+        ``prepare(importance) -> constants``, a dict of tensors, called once, with the sizes of the observations' terms
+        at the mode, [N], if `wants_importance`, else with None.
+    wants_importance : bool, default False
+    parts : callable, optional
+        ``parts(params, constants) -> int32``, a scalar: the number of parts in a chain's next minibatch, if that is not
+        one. Each part has n observations, and `draw` a fourth argument, its number. The estimate is the mean over them.
+
+    Examples
+    --------
+    Systematic sampling: every N/n-th observation from a random one on. If the data are sorted, such minibatches have
+    less noise:
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import Minibatch, sgld
+    >>> def systematic(N, n):
+    ...     if N % n:
+    ...         raise ValueError("n must divide N: otherwise the last observations are never drawn")
+    ...     def draw(stream, counters, constants):
+    ...         first = stream.integers(counters, tf.range(1), N // n)
+    ...         return first + N // n * tf.range(n), None
+    ...     return Minibatch(n, draw, scale=N / n, without_replacement=True)
+    >>> dataset = {"x": np.sort(np.random.default_rng(0).normal(3.0, 1.0, size=1000))}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sgld(
+    ...     logLik, dataset, {"theta": 3.0}, stepsize=1e-4, minibatchSize=10, nIters=2000, verbose=False, seed=1,
+    ...     subsampling=systematic,
+    ... )
+    >>> bool(abs(out["theta"].mean() - 3.0) < 0.1)
+    True
+    """
+
+    size: int
+    draw: Callable[..., tuple[tf.Tensor, tf.Tensor | None]]
+    scale: float | None = None
+    without_replacement: bool = False
+    simple: bool = False
+    independent: bool = True
+    prepare: Callable[[np.ndarray | None], Tree] = lambda importance: {}
+    wants_importance: bool = False
+    parts: Callable[[Tree, Tree], tf.Tensor] | None = None

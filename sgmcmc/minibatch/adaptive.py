@@ -15,7 +15,9 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Minibatch, Mode, Tree
+from sgmcmc.core.trees import Tree
+from sgmcmc.minibatch import Minibatch
+from sgmcmc.model import Mode
 
 PART = 32  # most observations of a part: enough that the loop over the parts costs little
 CENTRE, PER_SQUARE = "centre", "per square"

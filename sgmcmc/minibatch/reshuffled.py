@@ -16,7 +16,8 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from sgmcmc.core.random import Stream
-from sgmcmc.core.types import Minibatch, Part, Tree
+from sgmcmc.core.trees import Tree
+from sgmcmc.minibatch import Minibatch, Part
 
 
 def reshuffled(n_data: int, size: int) -> Minibatch:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.core.types import Minibatch
+from sgmcmc.minibatch import Minibatch
 from sgmcmc.minibatch.reshuffled import of_permutations
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 from sgmcmc.core.random import Stream
-from sgmcmc.core.types import Minibatch, Part, Tree
+from sgmcmc.core.trees import Tree
+from sgmcmc.minibatch import Minibatch, Part
 
 
 def without_replacement(n_data: int, size: int) -> Minibatch:

@@ -16,9 +16,10 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.errors import warn_user
 from sgmcmc.core.random import Stream
-from sgmcmc.core.types import Minibatch, Part, Tree
-from sgmcmc.core.warn import warn_user
+from sgmcmc.core.trees import Tree
+from sgmcmc.minibatch import Minibatch, Part
 
 WORD = 2.0**32
 NEVER, LIFTED = 1e-4, 0.1  # of the mean importance: what is below the first would hardly be drawn, and gets the second

@@ -14,7 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.random import Stream
-from sgmcmc.core.types import Minibatch, Part, Tree
+from sgmcmc.core.trees import Tree
+from sgmcmc.minibatch import Minibatch, Part
 
 CHOICE = 2**30  # the number of the draw that chooses a shard: those of observations are smaller
 

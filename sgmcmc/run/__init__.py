@@ -1,0 +1,130 @@
+"""A chain before it runs, and the plan of its iterations: what every file of this room is handed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset import Data
+from sgmcmc.kernel import Kernel, State
+from sgmcmc.model import Mode
+
+TUNING = "tuning"  # the key of the tuning among the constants that are computed before a chain begins
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A chain, or several, about to begin; whole runs and sessions start from it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    constants : Tree
+        The constants of the kernel, such as what the gradient estimator computed at
+        the mode.
+    state : State
+        The state before the first iteration.
+    data : Data
+    n_chains : int or None
+        None for a single chain whose draws have no chain axis.
+    mode : Mode or None
+        The mode, if there was a search.
+    tuning : Tree
+        The result of stepsize="auto"; else empty.
+    size : int or None
+        The size of the minibatches, if it was found.
+    """
+
+    kernel: Kernel
+    constants: Tree
+    state: State
+    data: Data
+    n_chains: int | None = None
+    mode: Mode | None = None
+    tuning: Tree = field(default_factory=dict)
+    size: int | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The result of stepsize="auto" by users' names, as JSON."""
+        if not self.tuning:
+            return {}
+        expected = {
+            key: {name: np.asarray(x).tolist() for name, x in value.items()}
+            if isinstance(value, dict)
+            else np.asarray(value).tolist()
+            for key, value in self.tuning.items()
+        }
+        found = {} if self.size is None else {"minibatchSize": self.size}
+        return {"stepsize": dict.fromkeys(expected["sd"], expected["stepsize"]), "expected": expected} | found
+
+    @property
+    def chains(self) -> int:
+        """The number of chains."""
+        return self.n_chains or 1
+
+
+STRETCH_SECONDS = 0.1
+
+
+class Stretch(NamedTuple):
+    """The iterations of one call of the loop."""
+
+    begin: int  # how many iterations there are before it
+    end: int  # how many there are after it
+    due: int  # the first count of iterations after which a row is recorded; beyond `end` if none is
+    n_rows: int
+    thin: int  # iterations from one recorded row to the next
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Records the last of every `thin` iterations after the first `burn_in`.
+
+    Nothing if `thin` is None.
+    """
+
+    n_iterations: int
+    thin: int | None = 1
+    burn_in: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are recorded in all."""
+        return self.rows_by(self.n_iterations)
+
+    def stretch(self, begin: int, end: int, capacity: int) -> Stretch:
+        """The stretch from `begin` to at most `end`, with at most `capacity` rows."""
+        end = min(end, self.n_iterations)
+        if self.thin is None:
+            return Stretch(begin, end, end + 1, 0, 1)
+        before = self.rows_by(begin)
+        due = self.burn_in + (before + 1) * self.thin
+        end = min(end, due + (capacity - 1) * self.thin)
+        return Stretch(begin, end, due, self.rows_by(end) - before, self.thin)
+
+    def rows_by(self, iteration: int) -> int:
+        """How many rows are recorded in the first so many iterations."""
+        return 0 if self.thin is None else max(iteration - self.burn_in, 0) // self.thin
+
+
+class Pace:
+    """The length of stretches: short ones keep Ctrl-C responsive, long ones cost less.
+
+    The draws are the same.
+    """
+
+    def __init__(self, longest: int, shortest: int = 1) -> None:
+        self.length, self._longest, self._shortest = shortest, longest, shortest
+
+    def adapt(self, made: int, elapsed: float) -> None:
+        """Adapt the length, given that `made` iterations took `elapsed` seconds."""
+        if elapsed > 2 * STRETCH_SECONDS:
+            self.length = max(made // 2, self._shortest)
+        elif (
+            elapsed < STRETCH_SECONDS / 2 and 2 * made > self.length
+        ):  # stretches at the end of a block are shorter and tell nothing
+            self.length = min(2 * self.length, self._longest)

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.errors import DivergenceError
-from sgmcmc.core.types import Tree
-from sgmcmc.core.warn import warn_user
+from sgmcmc.core.errors import DivergenceError, warn_user
+from sgmcmc.core.trees import Tree
+from sgmcmc.run import Pace, Plan, Stretch
 from sgmcmc.run.loop import Loop, Outcome
-from sgmcmc.run.plan import Pace, Plan, Stretch
 
 Failure = Callable[[int, int, str, bool, Sequence[Tree]], DivergenceError]
 """From the iteration, the chain, the parameter, whether the density alone is not finite, and the positions around."""

@@ -1,23 +1,129 @@
-"""A chain as bytes, and back: everything that is needed to continue it exactly.
-
-The beginning never changes. It is separate from the state, so that it is written only
-once.
-"""
+"""A chain as bytes, and back: all that continues it exactly, and what identifies it."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.tree import from_paths, with_paths
-from sgmcmc.core.types import Mode, Tree
+from sgmcmc.core.errors import warn_user
+from sgmcmc.core.tracing import fingerprint, trace
+from sgmcmc.core.trees import Tree, from_paths, with_paths
 from sgmcmc.kernel.iterations import FOUND
-from sgmcmc.run.prepared import TUNING, Prepared
+from sgmcmc.model import Mode
+from sgmcmc.run import TUNING, Prepared
+
+OTHER = 1e-3  # the relative difference from which on two functions are different
+ROUNDING = {"float32": 1e-5, "float64": 1e-10}  # the relative difference that rounding may cause
+
+
+def function_identity(values: Sequence[Any], function: Callable[..., Any], *specs: Any) -> dict[str, Any]:
+    """A function as JSON: its values at the probes, and its graph's fingerprint."""
+    return traced_identity(values, trace(function, *specs))
+
+
+def traced_identity(values: Sequence[Any], traced: Any) -> dict[str, Any]:
+    """The same of a function that is traced already."""
+    return {"probes": [float(value) for value in values], "graph": _graph(traced)}
+
+
+def schedule_identities(stepsize: Mapping[str, Any], dtype: tf.DType) -> dict[str, Any]:
+    """The schedules among the stepsizes, by their graphs; the settings have their values at some iterations."""
+    iteration = tf.TensorSpec([], dtype)
+    schedules = {name: function_identity([], eps, iteration) for name, eps in sorted(stepsize.items()) if callable(eps)}
+    return {"schedule": schedules} if schedules else {}
+
+
+def summed(tree: Any) -> list[float]:
+    """A number for each array: a sum with a different weight for each element."""
+    sums = []
+    for x in tf.nest.flatten(tree):
+        values = np.ravel(np.asarray(x, np.float64))
+        sums.append(float(values @ np.cos(np.arange(len(values)))))
+    return sums
+
+
+def _graph(traced: Any) -> str | None:
+    """A fingerprint of the graph.
+
+    None if it calls Python, which a graph does not show.
+    """
+    definition = traced.graph.as_graph_def()
+    bodies = [definition.node, *(one.node_def for one in definition.library.function)]
+    if any("PyFunc" in node.op for nodes in bodies for node in nodes):
+        return None
+    digest = hashlib.sha256(fingerprint(traced.graph).encode())
+    held = [value for value, _ in traced.graph.captures if value.dtype not in (tf.resource, tf.variant)]
+    for value in (*held, *traced.variables):  # values that the function closes over are not in its graph
+        digest.update(np.ascontiguousarray(value).data)
+    return digest.hexdigest()[:16]
+
+
+def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: str) -> None:
+    """Refuse to continue with settings `here` a chain with settings `there`.
+
+    `then` says when they were set.
+
+    Raises
+    ------
+    ValueError
+        If a setting differs; the message names the first.
+
+    Warns
+    -----
+    UserWarning
+        For each function that has another graph, or whose values differ by more than
+        rounding.
+    """
+    here, there = json.loads(json.dumps(here)), json.loads(json.dumps(there))
+    for key in {**here, **there}:
+        if not _alike(here.get(key), there.get(key), OTHER):
+            raise ValueError(
+                f"{key} of {name} must be what it was when {then}, {there.get(key)!r}; got {here.get(key)!r}."
+            )
+    rounding = ROUNDING.get(here.get("dtype", ""), OTHER)
+    for key, now in here.items():
+        before = there.get(key)
+        if not _alike(now, before, rounding):
+            found = f"gives values that differ by more than rounding, {before!r} then and {now!r} now"
+        elif _graphs(now) != _graphs(before):
+            found = "is another program, although it gives the same values at some points"
+        else:
+            continue
+        warn_user(
+            f"{key} of {name} must be what it was when {then}; it {found}. If it has changed, the draws before and "
+            "after are not those of one chain."
+        )
+
+
+def _alike(a: Any, b: Any, tolerance: float) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        if "probes" in a and "probes" in b:
+            size = max([1.0, *(abs(y) for y in b["probes"] if np.isfinite(y))])
+            # A small value may be the difference of large ones.
+            return _close(a["probes"], b["probes"], tolerance, tolerance * 1e-3 * size)
+        if "schedule" in a and "schedule" in b:
+            same = a.get("explorationFraction") == b.get("explorationFraction")
+            return same and _close(a["schedule"], b["schedule"], tolerance)
+        return a.keys() == b.keys() and all(_alike(a[key], b[key], tolerance) for key in a)
+    return a == b
+
+
+def _close(a: list[float | None], b: list[float | None], relative: float, absolute: float = 0.0) -> bool:
+    x, y = np.array(a, float), np.array(b, float)
+    return x.shape == y.shape and np.allclose(x, y, rtol=relative, atol=absolute, equal_nan=True)
+
+
+def _graphs(tree: Any) -> list[str | None]:
+    if not isinstance(tree, dict):
+        return []
+    return [tree["graph"]] if "graph" in tree else [graph for key in sorted(tree) for graph in _graphs(tree[key])]
+
 
 FORMAT = 1
 

@@ -1,34 +1,62 @@
-"""What the curvature at the mode determines: preconditioner, weights and stepsize."""
+"""How often all observations together gather each row of the parameters that move by rows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core import coordinates, random
-from sgmcmc.core.coordinates import DENSE, DIAGONAL, LOW_RANK
+from sgmcmc.core import random, transforms
+from sgmcmc.core.errors import warn_user
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.types import Dynamics, Mode, Tree
-from sgmcmc.core.warn import warn_user
-from sgmcmc.laplace.alternatives import beside_gradients
-from sgmcmc.laplace.importance import importance
+from sgmcmc.core.transforms import DENSE, DIAGONAL, LOW_RANK
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.draws.printing import size_that_does
+from sgmcmc.dynamics import Dynamics
+from sgmcmc.laplace.high_dimensional import Wide, noise_of_elements, tuned_wide, wide
+from sgmcmc.laplace.mode_diagnostics import require_concave, require_curvature, warn_if_far
 from sgmcmc.laplace.newton import Point, distance, newton
+from sgmcmc.laplace.noise import importance
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.sandwich import require_informed, sandwich, tuned_to
-from sgmcmc.laplace.trouble import require_concave, require_curvature, warn_if_far
-from sgmcmc.laplace.tuning import Drawn, Tuning, tuned
+from sgmcmc.laplace.stepsize import Drawn, Tuning, beside_gradients, tuned
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
-from sgmcmc.laplace.wide import Wide, wide
-from sgmcmc.laplace.wide_tuning import noise_of_elements, tuned_wide
 from sgmcmc.minibatch.weighted import probabilities_of
-from sgmcmc.model import Model
-from sgmcmc.output.advice import size_that_does
+from sgmcmc.model import Mode, Model
 
 if TYPE_CHECKING:
     from sgmcmc.run.product import ProductSampler
+
+
+def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tree:
+    """{name: [rows]} of the parameters that move by rows, by one pass over all data in blocks.
+
+    The gathered rows must depend only on the data, such as by indices in the dataset.
+    """
+    names, data = sorted(model.by_rows), model.data
+    if not names:
+        return {}
+    params = {name: tf.constant(theta, model.dtype) for name, theta in start.items()}
+
+    def rows(words: tf.Tensor) -> list[tf.Tensor]:
+        found = model.rows(params, data.layout.unpack(words))
+        return [found[name] for name in names]
+
+    counts = {name: np.zeros(start[name].shape[0], np.int64) for name in names}
+    for of_block in FullPass(data, rows)(title="Counting rows", verbose=verbose):
+        for name, of_name in zip(names, of_block, strict=True):
+            counts[name] += np.bincount(of_name.numpy(), minlength=len(counts[name]))
+    for name, count in counts.items():
+        if not count.all():
+            warn_user(
+                f"no observation gathers {int((count == 0).sum())} of the rows of {name!r}, such as row "
+                f"{int(np.argmin(count))}, and logPrior does not use them: they stay where they begin."
+            )
+    return {name: tf.constant(np.maximum(count, 1), model.dtype) for name, count in counts.items()}
 
 
 FARTHER = 3.0  # E z^4 of a standard normal: how much more noise counts, at most, if it grows with the distance
@@ -82,7 +110,7 @@ class Curvature:
         posterior, seed = Posterior(model, sampler.shapes), random.child_seed(sampler.seed, Purpose.CURVATURE)
         if not self.at_mode:
             given = self.preconditioner
-            known = coordinates.root_of(given, posterior.elements, model.dtype) if isinstance(given, np.ndarray) else {}
+            known = transforms.root_of(given, posterior.elements, model.dtype) if isinstance(given, np.ndarray) else {}
             return Found(known, minibatch.prepare(None), {})
         assert mode is not None
         if self.is_wide:
@@ -92,7 +120,7 @@ class Curvature:
         _warn_unless_concave(sampler.name, posterior, white)
         root = self._root(model, precision, white)
         preconditioner = (
-            {} if self.preconditioner is None else coordinates.root_of(root.root, posterior.elements, model.dtype)
+            {} if self.preconditioner is None else transforms.root_of(root.root, posterior.elements, model.dtype)
         )
 
         def of_terms(params: Tree, data: Tree) -> Tree:
@@ -110,7 +138,7 @@ class Curvature:
             target = sandwich(posterior, at, white, seed)
             require_informed(sampler.name, posterior, at, white, target)
             tuning, noise = tuned_to(target, posterior, at, of_terms, dynamics, drawn, self.tolerance, seed)
-            preconditioner[coordinates.NOISE] = tf.constant(noise, model.dtype)
+            preconditioner[transforms.NOISE] = tf.constant(noise, model.dtype)
         else:
             tuning = tuned(
                 posterior,
@@ -132,7 +160,7 @@ class Curvature:
         model, at, there = sampler.model, posterior.flat(mode.params), mode.precision
         assert isinstance(there, Wide)
         white = there.whitening
-        preconditioner = coordinates.low_rank(
+        preconditioner = transforms.low_rank(
             white.root, there.vectors, np.asarray(white.stretch), posterior.elements, model.dtype
         )
         of_minibatch = sampler.minibatch.prepare(None)

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.types import Supply, Tree
-from sgmcmc.dataset.data import Data
+from sgmcmc.core.compilation import Compiled
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset import Data
 from sgmcmc.dataset.layout import aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.run.prepared import Prepared
+from sgmcmc.kernel import Supply
+from sgmcmc.run import Prepared
 
 # A block costs half a millisecond beyond its iterations, in which what it calls comes back into the caches: long blocks
 # are faster, even if they are larger than a cache. Of data on disk, the first block of a run should not take long.

@@ -1,4 +1,4 @@
-"""The chains of a run in groups, each of which an executor hands to one of its workers."""
+"""The chains of a run in groups, each a job of an executor, and their draws side by side."""
 
 from __future__ import annotations
 
@@ -6,23 +6,138 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from sgmcmc.core.executors import Executor, Future
-from sgmcmc.core.parcel import Parcel
+from sgmcmc.core.errors import DivergenceError
+from sgmcmc.core.trees import Tree
+from sgmcmc.parallel.executors import Executor, Future, call
+from sgmcmc.parallel.serialization import Parcel
+from sgmcmc.run import Prepared
 from sgmcmc.run.advance import Watcher
-from sgmcmc.run.sampled import Sampled, joined, most
-from sgmcmc.run.worker import STOP, sample
+from sgmcmc.run.checkpoint import Checkpoint
+from sgmcmc.run.recorder import Accumulated
+from sgmcmc.storage.parts import create_whole, show_parts
+from sgmcmc.storage.store import path_of_part
+from sgmcmc.storage.zarr import read_rows
 
 if TYPE_CHECKING:
     from sgmcmc.run.one_call import Run
+
+
+class Sampled(NamedTuple):
+    """The rows of some chains, and the accumulators after them."""
+
+    chains: list[int]
+    rows: Tree  # {group: {name: [C, stored, ...]}}
+    stored: int
+    accumulated: Accumulated  # of NumPy's arrays
+    seconds: float
+    interrupted: bool = False
+    diverged: DivergenceError | None = None
+    checkpoints: Mapping[int, Checkpoint] = {}  # where they can go on, by the first chain of each job, if they are to
+
+    def then(self, later: Sampled) -> Sampled:
+        """The same chains after they went on, and left what is `later`."""
+        rows = {
+            group: {name: np.concatenate([x, later.rows[group][name]], axis=1) for name, x in members.items()}
+            for group, members in self.rows.items()
+        }
+        return later._replace(rows=rows, stored=self.stored + later.stored)
+
+    def of_chains(self, chains: range) -> Sampled:
+        """What some of the chains have left."""
+        here = slice(self.chains.index(chains.start), self.chains.index(chains.start) + len(chains))
+        rows, reduced = tf.nest.map_structure(lambda x: x[here], (self.rows, self.accumulated.reduced))
+        return self._replace(chains=list(chains), rows=rows, accumulated=self.accumulated._replace(reduced=reduced))
+
+    def first(self, n_rows: int) -> Sampled:
+        """The same with the first rows only."""
+        rows = {group: {k: x[:, :n_rows] for k, x in members.items()} for group, members in self.rows.items()}
+        return self._replace(rows=rows, stored=n_rows)
+
+
+def joined(parts: Sequence[Sampled]) -> Sampled:
+    """The chains of all parts, whose rows are equally many."""
+    from sgmcmc.draws.joined import side_by_side  # `import sgmcmc` needs no xarray
+
+    averages = parts[0].accumulated.averages
+    if averages and all(part.accumulated.averages["count"] == averages["count"] for part in parts):
+        shares = np.array([len(part.chains) for part in parts], float) / sum(len(part.chains) for part in parts)
+        sums = {
+            name: np.tensordot(shares, [part.accumulated.averages["sums"][name] for part in parts], axes=1)
+            for name in averages["sums"]
+        }
+        averages = averages | {"sums": sums}
+    return Sampled(
+        [chain for part in parts for chain in part.chains],
+        side_by_side([part.rows for part in parts]),
+        min(part.stored for part in parts),
+        Accumulated(_concatenated([part.accumulated.reduced for part in parts]), averages),
+        max(part.seconds for part in parts),
+        any(part.interrupted for part in parts),
+        checkpoints={chain: end for part in parts for chain, end in part.checkpoints.items()},
+    )
+
+
+def most(parts: Sequence[Sampled]) -> list[Sampled]:
+    """The parts, cut to equally many rows, that together have the most draws."""
+    from sgmcmc.draws.joined import most_draws
+
+    chosen, n_rows = most_draws([part.stored for part in parts], [len(part.chains) for part in parts])
+    return [parts[k].first(n_rows) for k in chosen]
+
+
+def _concatenated(trees: Sequence[Any]) -> Any:
+    return tf.nest.map_structure(lambda *x: np.concatenate(x), *trees)
+
+
+STOP = "stop"
+
+
+def sample(parcel: Parcel, chains: range, folder: str, parent: int) -> Sampled:
+    """Make these chains of the run in the parcel."""
+    report = Report(Path(folder), chains)
+    if report.is_stopped():
+        raise CancelledError
+    return call(lambda run, chains: run.part(chains, report), parcel, chains, parent)
+
+
+class Report:
+    """The progress of a job, in a file that is read by who waits for it, and where that asks it to end.
+
+    A worker on another machine may not see the folder; then it runs to its end.
+    """
+
+    def __init__(self, folder: Path, chains: range) -> None:
+        self._folder, self._file = folder, folder / f"progress-{chains.start}"
+        self._is_seen = folder.exists()
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the file."""
+
+    def is_stopped(self) -> bool:
+        """Whether the job should end."""
+        return self._is_seen and ((self._folder / STOP).exists() or not self._folder.exists())
+
+    def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
+        """Write how far the job is, or raise KeyboardInterrupt if it should end."""
+        if self.is_stopped():
+            raise KeyboardInterrupt
+        with suppress(OSError):
+            self._file.write_text(f"{done} {np.nan if log_density is None else np.mean(log_density)}")
+
 
 POLL_SECONDS = 0.05
 SHOW_SECONDS = 5.0
@@ -171,3 +286,48 @@ def _reached(folder: Path, n_jobs: int) -> tuple[int, np.ndarray | None]:
             done += int(iterations)
             log_densities.append(float(log_density))
     return done // n_jobs, np.array(log_densities) if log_densities else None
+
+
+def by_jobs(run: Run, jobs: Jobs, prepared: Prepared, progress: Watcher) -> Sampled:
+    """All chains of a run whose beginning is known; `prepared` are those of the first job.
+
+    Raises
+    ------
+    Exception
+        That of the first job that failed; its attribute `partial` has the draws of all jobs that have some.
+    """
+    sent, path = replace(run, jobs=None), run.path
+    if path is None:
+        with progress:
+            outcome = jobs.made(sent, progress)
+    else:
+        specs = sent.of_chains(jobs.groups[0]).loop(prepared).row_specs
+        if not path.exists():
+            assert run.beginning is not None
+            create_whole(path, specs, run.beginning.encode(), run.settings | prepared.settings, jobs.groups)
+        with progress:
+            outcome = jobs.made(sent, progress, partial(show_parts, path))
+        rows = [read_rows(path_of_part(path, chains), specs) for chains in outcome.groups]
+        parts = [part._replace(rows=one) for part, one in zip(outcome.parts, rows, strict=True)]
+        outcome = outcome._replace(parts=parts)
+    if outcome.has_failed:
+        raise _failure(run, prepared, outcome, len(jobs.groups))
+    return outcome.sampled()
+
+
+def _failure(run: Run, prepared: Prepared, outcome: Outcome, n_jobs: int) -> BaseException:
+    """The exception of the first job that failed, with the draws of all jobs that have some."""
+    draws = {part.chains[0]: run.drawn(prepared, part, {}) for part in outcome.parts if part.stored}
+    diverged = next((part for part in outcome.parts if part.diverged), None)
+    error: Any
+    if diverged is not None and diverged.diverged is not None:
+        chains: Sequence[int] = diverged.chains
+        error = diverged.diverged.with_draws(run.drawn(prepared, diverged, {}), diverged.stored)
+    else:
+        chains, error = next(iter(outcome.failures.items()))
+    kept = f"`partial` of this error has the draws of the {len(draws)} of {n_jobs} jobs that returned some."
+    if run.path is not None:
+        kept += f" {str(run.path)!r} has all that were written; resume=True goes on with it."
+    error.add_note(f"This is of the job of chains {chains[0]} to {chains[-1]} of {run.sampler.name}. {kept}")
+    error.partial = list(draws.values())
+    return error

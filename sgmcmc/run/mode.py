@@ -12,20 +12,20 @@ from sgmcmc.core import random
 from sgmcmc.core.errors import ModeSearchError
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.types import Dynamics, Minibatch, Mode, Tree
+from sgmcmc.core.trees import Tree
+from sgmcmc.dynamics import Dynamics
 from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel.iterations import Iterations, constants
 from sgmcmc.kernel.product import Product, build, moving_by_rows
 from sgmcmc.laplace import search as automatic
+from sgmcmc.laplace.mode_diagnostics import require_finite, warn_if_far
 from sgmcmc.laplace.posterior import Posterior
-from sgmcmc.laplace.trouble import require_finite, warn_if_far
+from sgmcmc.minibatch import Minibatch
 from sgmcmc.minibatch.uniform import without_replacement
-from sgmcmc.model import Model
+from sgmcmc.model import Mode, Model
 from sgmcmc.nonfinite import explained_nearby
-from sgmcmc.run import advance
+from sgmcmc.run import Plan, Prepared, advance
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.plan import Plan
-from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import NOTHING
 from sgmcmc.storage.memory import Memory
 

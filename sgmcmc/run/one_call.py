@@ -1,4 +1,4 @@
-"""A whole run in one call: from a sampler to its draws, in memory or on disk, from the start or from a checkpoint."""
+"""Warnings about draws as the chain moved them: on the scale of the real numbers behind the transforms."""
 
 from __future__ import annotations
 
@@ -14,31 +14,58 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.errors import DivergenceError, reason
-from sgmcmc.core.executors import workers_of
-from sgmcmc.core.layout import path_of_part
+from sgmcmc.core.chains import mapped
+from sgmcmc.core.errors import DivergenceError, reason, warn_user
 from sgmcmc.core.progress import Progress, unheard_warnings
-from sgmcmc.core.types import Tree
-from sgmcmc.core.warn import warn_user
-from sgmcmc.output import tuning
-from sgmcmc.output.draws import Draws, iterations_of
-from sgmcmc.run import advance, batch_means
+from sgmcmc.core.transforms import Transforms
+from sgmcmc.core.trees import Tree
+from sgmcmc.draws import temperature
+from sgmcmc.draws.draws import Draws, iterations_of
+from sgmcmc.parallel.executors import workers_of
+from sgmcmc.run import TUNING, Plan, Prepared, advance
+from sgmcmc.run import recorder as batch_means
 from sgmcmc.run.advance import Watcher
 from sgmcmc.run.checkpoint import Beginning, Checkpoint
-from sgmcmc.run.elsewhere import by_jobs
-from sgmcmc.run.enough import Enough
-from sgmcmc.run.jobs import Jobs
+from sgmcmc.run.jobs import Jobs, Report, Sampled, by_jobs
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.on_its_scale import warn_of_positions
-from sgmcmc.run.plan import Plan
-from sgmcmc.run.prepared import TUNING, Prepared
 from sgmcmc.run.recorder import Accumulated, Keep
-from sgmcmc.run.sampled import Sampled
 from sgmcmc.run.sampler import Sampler, settings_of_chains
-from sgmcmc.run.until import until_enough
-from sgmcmc.run.worker import Report
+from sgmcmc.run.stopping_rule import Enough, until_enough
 from sgmcmc.storage.memory import Memory
+from sgmcmc.storage.store import path_of_part
 from sgmcmc.storage.zarr import ZarrStore, create, read_checkpoint
+
+
+def warn_of_positions(name: str, transforms: Transforms, prepared: Prepared, draws: Draws) -> None:
+    """Warn if the chain is not as was expected."""
+    moved = _positions(draws[-temperature.LONG :], transforms) if transforms else draws
+    if rounded := [each for each in sorted(transforms.each) if not np.isfinite(moved[each]).all()]:
+        warn_user(
+            f"draws of {rounded} by {name} are rounded to the boundary of their support: use dtype='float64', in "
+            "which they differ from it."
+        )
+        return
+    temperature.warn_of_shape(moved)
+    temperature.warn_of_autocorrelation(moved)
+    if prepared.mode is not None:
+        temperature.warn_of_places(moved, {each: x.numpy() for each, x in prepared.mode.params.items()})
+
+
+def _positions(draws: Draws, transforms: Transforms) -> Draws:
+    """The draws as the real numbers that the chain moved."""
+    posterior = draws.groups["posterior"]
+    moved = {}
+    for name, transform in transforms.each.items():
+        theta = np.asarray(posterior[name])
+        u = mapped(transform.inverse, tf.constant(theta.reshape(-1, *theta.shape[2:]))).numpy()
+        moved[name] = u.reshape(*theta.shape[:2], *u.shape[1:])
+    return Draws(
+        draws.groups | {"posterior": posterior | moved},
+        nChains=draws.nChains,
+        iterations=draws.iterations,
+        settings=draws.settings,
+    )
+
 
 OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
 
@@ -166,9 +193,9 @@ class Run:
             if sampled.interrupted:
                 fewer = sampled.chains if len(sampled.chains) < len(self.sampler.chains) else None
                 advance.warn_interrupted(sampled.stored, self.plan.n_rows, fewer)
-            if sampled.stored * self.keep.thin >= tuning.SHORT:
-                tuning.warn(self._averages(sampled, draws), draws.settings)
-                tuning.warn_of_length(draws.settings)
+            if sampled.stored * self.keep.thin >= temperature.SHORT:
+                temperature.warn(self._averages(sampled, draws), draws.settings)
+                temperature.warn_of_length(draws.settings)
                 if prepared.tuning and self.keep.stores and not self.keep.collect:
                     warn_of_positions(self.sampler.name, self.sampler.transforms, prepared, draws)
         return draws
@@ -240,12 +267,12 @@ class Run:
         recorded = prepared.kernel.stats(prepared.constants, prepared.state, tf.constant(1, tf.uint32))
         if "exploring" in recorded:  # an exploring chain has no noise, and so no temperature to judge
             return {}
-        return {name: recorded[name].shape[1] for name in tuning.STATISTICS if name in recorded}
+        return {name: recorded[name].shape[1] for name in temperature.STATISTICS if name in recorded}
 
-    def _averages(self, sampled: Sampled, draws: Draws) -> tuning.Averages:
+    def _averages(self, sampled: Sampled, draws: Draws) -> temperature.Averages:
         """The averages over the second half of the chain."""
         if self.keep.stores:
-            return tuning.of_second_half(draws)
+            return temperature.of_second_half(draws)
         averages = sampled.accumulated.averages
         return batch_means.of_second_half(averages) if averages else {}
 

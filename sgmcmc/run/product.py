@@ -1,43 +1,101 @@
-"""Samplers by stochastic gradients: the product of a model, minibatches, a gradient estimator and dynamics."""
+"""How the size of an adaptive minibatch depends on the distance to the mode: by a bound, or by a pilot chain."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.coordinates import Coordinates
-from sgmcmc.core.executors import Workers
-from sgmcmc.core.parameters import numbered
-from sgmcmc.core.precision import warn_of_lost_noise
+from sgmcmc.core import random
+from sgmcmc.core.checks import warn_of_lost_noise
+from sgmcmc.core.progress import Progress
+from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import first
-from sgmcmc.core.types import FIRST, Dynamics, Estimate, Gradient, Minibatch, Mode, Tree
-from sgmcmc.dataset.data import by_workers
+from sgmcmc.core.transforms import Coordinates
+from sgmcmc.core.trees import Tree, numbered
+from sgmcmc.dataset import by_workers
 from sgmcmc.dataset.remote import Remotes
-from sgmcmc.dataset.some import of_some_rows, some_rows
-from sgmcmc.kernel import statistics
+from sgmcmc.dataset.subset import of_some_rows, some_rows
+from sgmcmc.draws import temperature
+from sgmcmc.dynamics import Dynamics
+from sgmcmc.gradients import FIRST, Estimate, Gradient
+from sgmcmc.kernel import State, Supplied, statistics
 from sgmcmc.kernel.product import Product, build
 from sgmcmc.kernel.supplies import first_batch
-from sgmcmc.minibatch import adaptive
-from sgmcmc.model import Model
+from sgmcmc.kernel.user_steps import GibbsStep, then
+from sgmcmc.minibatch import Minibatch, adaptive
+from sgmcmc.minibatch.adaptive import per_square_distance
+from sgmcmc.minibatch.weighted import probabilities_of
+from sgmcmc.model import Mode, Model
 from sgmcmc.nonfinite import explained_nearby
-from sgmcmc.output import tuning
-from sgmcmc.run.curvature import Curvature, with_wide
-from sgmcmc.run.gibbs import GibbsStep, then
-from sgmcmc.run.identity import function_identity, schedule_identities, summed
+from sgmcmc.parallel.executors import Workers
+from sgmcmc.run import TUNING, Plan, Prepared, advance
+from sgmcmc.run.checkpoint import function_identity, schedule_identities, summed
+from sgmcmc.run.curvature import Curvature, counted, with_wide
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch, find_mode
-from sgmcmc.run.pilot import Sizing, observations_per_square
-from sgmcmc.run.prepared import TUNING, Prepared
 from sgmcmc.run.recorder import Keep, Recorder
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.run.shards import with_shards
-from sgmcmc.run.tour import Tour
-from sgmcmc.run.visits import counted
+from sgmcmc.run.shards import Tour, with_shards
+from sgmcmc.storage.memory import Memory
+
+ITERATIONS, BURN_IN = 2000, 1000
+QUANTILE = 0.95
+
+
+class Sizing(NamedTuple):
+    """What is known of the sizes before the mode is known.
+
+    Parameters
+    ----------
+    pilot : Minibatch
+        The minibatches of the pilot chain, of a fixed size.
+    threshold : float or None
+        The bound on the variance of the noise; None if a pilot chain sets it.
+    lipschitz : numpy.ndarray or None
+        The Lipschitz constants of the observations' gradients, [N], if there is a
+        threshold.
+    """
+
+    pilot: Minibatch
+    threshold: float | None = None
+    lipschitz: np.ndarray | None = None
+
+
+def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree, mode: Mode, verbose: bool) -> float:
+    """The size of a minibatch at a distance of 1 from the mode; it is proportional to the squared distance.
+
+    A pilot chain sets the threshold to the bound on its noise at the 95% quantile of
+    its squared distances. The constants of the bound then cancel: at that distance the
+    minibatch has the size of the pilot's. It is one chain from the mode, whichever chains
+    the sampler has.
+    """
+    if sizing.threshold is not None:
+        assert sizing.lipschitz is not None
+        return per_square_distance(sizing.lipschitz, probabilities_of(found["minibatch"]), sizing.threshold)
+    seed = random.child_seed(sampler.seed, Purpose.PILOT)
+    one = replace(sampler, starts=None).of_chains(range(1))
+    pilot = replace(one, minibatch=sizing.pilot, sizing=None, seed=seed)
+    prepared = pilot.prepared(found, mode)
+
+    def squares(constants: Tree, state: State, supplied: Supplied) -> Tree:
+        params = prepared.kernel.params(state)
+        each = [(params[name] - mode.params[name]) ** 2 for name in sorted(params)]
+        return {"pilot": {"square": sum(tf.reduce_sum(tf.reshape(x, [x.shape[0], -1]), axis=1) for x in each)}}
+
+    loop = Loop(prepared, Recorder(squares))
+    plan = Plan(ITERATIONS, burn_in=BURN_IN)
+    leaves = loop.flatten(prepared.state)
+    storage = Memory(plan.n_rows, loop.row_specs, leaves)
+    with Progress(plan.n_iterations, f"{sampler.name}, pilot chain", "iteration", verbose) as progress:
+        advance.run(loop, leaves, plan, storage, progress, failure=pilot.failure)
+    of_chain = storage.result()["pilot"]["square"]
+    return sizing.pilot.size / float(np.quantile(of_chain, QUANTILE))
+
 
 PROBE_ROWS = 16
 
@@ -99,9 +157,9 @@ class ProductSampler(Sampler):
         """The right temperature of each parameter, and how its variance follows from its temperature."""
         variances = {name: list(one.variance) for name, one in self.dynamics.items() if one.variance}
         return {
-            tuning.TEMPERATURE: {name: one.temperature for name, one in self.dynamics.items()},
-            tuning.INDEPENDENT: self.minibatch.independent,
-            **({tuning.VARIANCE: variances} if variances else {}),
+            temperature.TEMPERATURE: {name: one.temperature for name, one in self.dynamics.items()},
+            temperature.INDEPENDENT: self.minibatch.independent,
+            **({temperature.VARIANCE: variances} if variances else {}),
         }
 
     def explained(self, near: Sequence[Tree]) -> str:

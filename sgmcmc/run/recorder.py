@@ -1,4 +1,8 @@
-"""What the loop keeps of the states: rows to be stored, and sums in constant memory."""
+"""Averages of statistics over consecutive stretches of a chain of any length, in constant memory.
+
+There are at most SLOTS stretches. When all are full, pairs of neighbours are merged,
+and stretches are twice as long from then on.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,52 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.transforms import Transforms
-from sgmcmc.core.types import Kernel, Reducer, State, Supplied, Tree
-from sgmcmc.run import batch_means
-from sgmcmc.run.identity import function_identity, summed
+from sgmcmc.core.trees import Tree
+from sgmcmc.kernel import Kernel, State, Supplied
+from sgmcmc.run.checkpoint import function_identity, summed
+from sgmcmc.storage import Reducer
+
+SLOTS = 64
+FEWEST = 16  # stretches that are enough to estimate their spread
+
+
+def begin(sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The empty averages, for statistics {name: how many numbers it has}."""
+    sums = {name: tf.zeros([SLOTS, size], tf.float64) for name, size in sizes.items()}
+    return {"count": tf.constant(0, tf.int64), "length": tf.constant(1, tf.int64), "sums": sums}
+
+
+def extended(averages: dict[str, Any], row: Tree) -> dict[str, Any]:
+    """The averages with one more row, {name: [C, size]}, averaged over the chains."""
+    count, length = averages["count"], averages["length"]
+    full = tf.equal(count, SLOTS * length)
+    length = tf.where(full, 2 * length, length)
+    here = tf.one_hot(count // length, SLOTS, dtype=tf.float64)[:, None]
+    sums = {}
+    for name, old in averages["sums"].items():
+        pairs = tf.reduce_sum(tf.reshape(old, [SLOTS // 2, 2, -1]), axis=1)
+        joined = tf.concat([pairs, tf.zeros_like(pairs)], axis=0)
+        new = tf.reduce_mean(tf.cast(row[name], tf.float64), axis=0)
+        sums[name] = tf.where(full, joined, old) + here * new
+    return {"count": count + 1, "length": length, "sums": sums}
+
+
+def of_second_half(averages: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The averages of the second half of the full stretches, {name: [stretches, size]}.
+
+    Empty if there are fewer than FEWEST.
+    """
+    length = int(averages["length"])
+    whole = int(averages["count"]) // length
+    if whole - whole // 2 < FEWEST:
+        return {}
+    return {name: np.asarray(sums)[whole // 2 : whole] / length for name, sums in averages["sums"].items()}
+
 
 Collect = Callable[[Tree], Tree]
 """A function from the parameters of one chain to what is stored, {name: [...]}."""
@@ -152,7 +195,7 @@ class Keep:
         def init() -> Any:
             of_one = {label: reducer.init(self._zeros) for label, reducer in self.reducers.items()}
             of_all = tf.nest.map_structure(lambda x: tf.stack([x] * n_chains), of_one)
-            return Accumulated(of_all, batch_means.begin(watched) if watched else {})
+            return Accumulated(of_all, begin(watched) if watched else {})
 
         def update(accumulated: Accumulated, constants: Tree, state: State, supplied: Supplied) -> Accumulated:
             observed = observe(kernel.params(state)) if self.reducers else {}
@@ -162,9 +205,7 @@ class Keep:
             }
             if not watched:
                 return Accumulated(reduced, {})
-            return Accumulated(
-                reduced, batch_means.extended(accumulated.averages, statistics_of(constants, state, supplied))
-            )
+            return Accumulated(reduced, extended(accumulated.averages, statistics_of(constants, state, supplied)))
 
         return Recorder(record, init, update)
 

@@ -13,18 +13,19 @@ import tensorflow as tf
 
 from sgmcmc.core import random
 from sgmcmc.core.chains import over_chains
-from sgmcmc.core.checksum import checksum
 from sgmcmc.core.errors import DivergenceError
-from sgmcmc.core.executors import Workers
-from sgmcmc.core.parameters import numbered, split
+from sgmcmc.core.files import checksum
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.transforms import Transforms
-from sgmcmc.core.types import Minibatch, Mode, Tree
-from sgmcmc.dataset.data import Data
+from sgmcmc.core.trees import Tree, numbered, split
+from sgmcmc.dataset import Data
 from sgmcmc.kernel.iterations import Iterations, constants
+from sgmcmc.minibatch import Minibatch
+from sgmcmc.model import Mode
+from sgmcmc.parallel.executors import Workers
+from sgmcmc.run import Prepared
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Keep, Recorder
 
 PROBE_SCALES = (0.0, 0.1, 1.0, 10.0)

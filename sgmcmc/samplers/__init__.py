@@ -1,0 +1,1 @@
+"""The public samplers, one file each, and the step-by-step interface."""

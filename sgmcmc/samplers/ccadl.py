@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
+from sgmcmc.arguments import DIFFUSION
+from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.common import PerParameter, Stepsize
+from sgmcmc.arguments.gradient import Estimator
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.core.covariance import Covariance
+from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics.ccadl import ccadl as ccadl_dynamics
 from sgmcmc.model import LogLik, LogPrior
-from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import DIFFUSION
-from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._common import PerParameter, Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
-from sgmcmc.samplers._set_up import set_up
-from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers.estimators import Estimator
 
 LARGEST = 1000  # elements of a parameter with a full covariance
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
+from sgmcmc.arguments import DECAY, POSITIVE
+from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.common import Stepsize
+from sgmcmc.arguments.gradient import Estimator
+from sgmcmc.arguments.minibatch import adaptive
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.core.checks import require_count
+from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics.psgld import psgld as psgld_dynamics
 from sgmcmc.model import LogLik, LogPrior
-from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import DECAY, POSITIVE
-from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._common import Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
-from sgmcmc.samplers._set_up import set_up
-from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers.estimators import Estimator
-from sgmcmc.samplers.subsampling import adaptive
 
 
 @public

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from sgmcmc.core.types import Dynamics, Transition
+from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.common import Stepsize
+from sgmcmc.arguments.dynamics import TransitionChoices, checked_dynamics, probed
+from sgmcmc.arguments.dynamics import set_up as set_up_transition
+from sgmcmc.arguments.gradient import Estimator
+from sgmcmc.arguments.minibatch import adaptive
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
+from sgmcmc.draws.draws import Draws
+from sgmcmc.dynamics import Dynamics
+from sgmcmc.kernel import Transition
 from sgmcmc.model import LogLik, LogPrior, Model
-from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._common import Stepsize
-from sgmcmc.samplers._dynamics import checked_dynamics, probed
-from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
-from sgmcmc.samplers._set_up import set_up
-from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers._transition import TransitionChoices
-from sgmcmc.samplers._transition import set_up as set_up_transition
-from sgmcmc.samplers.estimators import Estimator
-from sgmcmc.samplers.subsampling import adaptive
 
 
 @public

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._common import Stepsize
-from sgmcmc.samplers._options import CommonOptions, SimplexOptions, one_call, public
-from sgmcmc.samplers._rounding import warn_of_rounding
-from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers._simplex import SimplexChoices, set_up
+from sgmcmc.arguments.common import Stepsize
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.arguments.signatures import CommonOptions, SimplexOptions, one_call, public
+from sgmcmc.arguments.simplex import SimplexChoices, set_up, warn_of_rounding
+from sgmcmc.draws.draws import Draws
 from sgmcmc.simplex.scir import scir as scir_rule
 
 

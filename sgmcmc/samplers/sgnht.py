@@ -7,18 +7,18 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from sgmcmc.core.warn import warn_user
+from sgmcmc.arguments import DIFFUSION
+from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.common import PerParameter, Stepsize
+from sgmcmc.arguments.gradient import Estimator, controlVariates
+from sgmcmc.arguments.minibatch import adaptive
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
+from sgmcmc.core.errors import warn_user
+from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics.sgnht import sgnht as sgnht_dynamics
 from sgmcmc.model import LogLik, LogPrior
-from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import DIFFUSION
-from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._common import PerParameter, Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
-from sgmcmc.samplers._set_up import set_up
-from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers.estimators import Estimator, controlVariates
-from sgmcmc.samplers.subsampling import adaptive
 
 LARGEST = 0.1  # of `a`: the variance is then 5% too small
 

@@ -1,21 +1,173 @@
-"""The stochastic gradient zig-zag process: sgzigzag and sgzigzagSetup."""
+"""The stochastic gradient zig-zag process, also with an atom at 0: sgzigzag and sgzigzagSetup."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Unpack
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Unpack
 
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.arguments import FRACTION
+from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.common import Stepsize
+from sgmcmc.arguments.gradient import Estimator
+from sgmcmc.arguments.minibatch import adaptive
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
+from sgmcmc.core.chains import mapped
+from sgmcmc.core.tracing import trace
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset.arrays import described, numeric
+from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics.sgzigzag import sgzigzag as sgzigzag_dynamics
-from sgmcmc.model import LogLik, LogPrior
-from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._choices import Choices
-from sgmcmc.samplers._common import Stepsize
-from sgmcmc.samplers._options import Options, SetupOptions, one_call, public
-from sgmcmc.samplers._set_up import set_up
-from sgmcmc.samplers._sgmcmc import Sgmcmc
-from sgmcmc.samplers._spike import checked_spike
-from sgmcmc.samplers.estimators import Estimator
-from sgmcmc.samplers.subsampling import adaptive
+from sgmcmc.model import LogLik, LogPrior, Model
+
+FIRST, LAST, STEP = -25.0, 25.0, 0.02  # of u
+AT_ONCE = 10**7  # numbers
+FLAT = 0.01  # the change of f with u at its first value
+LEFT_OUT = 1e-4  # of the integral, for each unit of u at its last value
+NOWHERE = -20.0  # of the logarithm of the density, where its gradient may overflow
+TRIALS = 8  # of independence, each of which misses a pair of dependent elements with the probability 1/2
+CLOSE = 1e-3  # slopes that rounding makes different
+
+Slopes = Callable[[np.ndarray, Tree], np.ndarray]
+
+
+def density_at_zero(choices: Choices, name: str) -> np.ndarray:
+    """[*shape], of the parameter `name`.
+
+    Raises
+    ------
+    ValueError
+        If `logPrior` has no such density, or it depends on other elements or parameters.
+    """
+    shape, others = choices.start[name].shape, {key: x for key, x in choices.start.items() if key != name}
+    slopes = _slopes(choices.model, name, shape, others)
+    left = _integrals(lambda x: -slopes(-x, others), shape)
+    right = _integrals(lambda x: slopes(x, others), shape)
+    total, moment = np.add(left, right)
+    if not np.isfinite(total).all():
+        must = f"be a log density of {name!r}, which inclusion names, that is finite at 0 and has an integral"
+        raise choices.refuse("logPrior", must, "None" if choices.logPrior is None else "another function")
+    if not _independent(slopes, moment / total, others):
+        must = f"be a log density of {name!r}, which inclusion names, with independent elements"
+        raise choices.refuse("logPrior", must, "one that depends on other elements or parameters")
+    return 1 / total
+
+
+def _slopes(model: Model, name: str, shape: tuple[int, ...], others: Tree) -> Slopes:
+    """The gradient of the log prior at some x, [M, *shape], given the other parameters."""
+
+    def gradients(x: tf.Tensor, others: Tree) -> tf.Tensor:
+        return mapped(lambda one: model.prior_gradient({**others, name: one})[name], x)
+
+    specs = {key: tf.TensorSpec(np.shape(theta), model.dtype) for key, theta in others.items()}
+    traced = trace(gradients, tf.TensorSpec([None, *shape], model.dtype), specs)
+
+    def slopes(x: np.ndarray, others: Tree) -> np.ndarray:
+        given = tf.nest.map_structure(lambda each: tf.constant(each, model.dtype), (x, others))
+        return traced(*given).numpy().astype(np.float64)
+
+    return slopes
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _integrals(slope: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Those of exp(F(x)) and of x exp(F(x)) from 0 on, of each element; NaN where there is none."""
+
+    def by_u(x: np.ndarray) -> np.ndarray:
+        return slope(np.broadcast_to(x, (len(x), *shape))) * x
+
+    grid = np.exp(np.arange(FIRST, LAST, STEP)).reshape(-1, *[1] * len(shape))
+    F, last = np.zeros(shape), by_u(grid[:1])[0]
+    total, moment = np.where(np.abs(last) > FLAT, np.nan, grid[0]), np.zeros(shape)
+    at_once = max(1, AT_ONCE // int(np.prod(shape)))
+    for x in np.split(grid[1:], range(at_once, len(grid), at_once)):
+        each = np.concatenate([last[None], by_u(x)])
+        path = np.concatenate([F[None], F + np.cumsum(STEP * (each[1:] + each[:-1]) / 2, axis=0)])
+        ended = np.logical_or.accumulate(~np.isfinite(path[1:]), axis=0)
+        total[(ended & (path[:-1] > NOWHERE)).any(axis=0)] = np.nan
+        density = np.where(ended, 0.0, np.exp(path[1:]))
+        total += (STEP * density * x).sum(axis=0)
+        moment += (STEP * density * x**2).sum(axis=0)
+        F, last = np.where(ended[-1], -np.inf, path[-1]), each[-1]
+    total[~(np.log(LEFT_OUT * total) > F + LAST)] = np.nan
+    return total, moment
+
+
+def _independent(slopes: Slopes, scale: np.ndarray, others: Tree) -> bool:
+    """Whether slopes stay as they are where other elements and parameters change."""
+    rng = np.random.default_rng(0)
+    for _ in range(TRIALS):
+        first, second = scale * rng.normal(size=(2, *scale.shape))
+        of_first = rng.random(scale.shape) < 0.5
+        moved = {name: np.where(x == 0, 1.0, x) * rng.uniform(0.5, 1.5, np.shape(x)) for name, x in others.items()}
+        at_first, at_second = slopes(np.stack([first, second]), others)
+        (found,) = slopes(np.where(of_first, first, second)[None], moved)
+        if not np.allclose(found, np.where(of_first, at_first, at_second), rtol=CLOSE, atol=CLOSE / scale):
+            return False
+    return True
+
+
+class Spike(NamedTuple):
+    """The prior probabilities that elements are not 0, and the densities at 0 of the slab, {name: [*shape]}."""
+
+    inclusion: Mapping[str, np.ndarray]
+    slab: Mapping[str, np.ndarray]
+
+    def rates(self) -> dict[str, np.ndarray]:
+        """At which elements leave 0, per unit of the way that they would go."""
+        return {name: w / (1 - w) * self.slab[name] for name, w in self.inclusion.items()}
+
+    def told(self) -> dict[str, Any]:
+        """As a setting."""
+        return {"inclusion": {name: w.tolist() for name, w in self.inclusion.items()}}
+
+
+def checked_spike(choices: Choices, inclusion: Any) -> Spike | None:
+    """The argument `inclusion` with the slab that `logPrior` says, or None without it.
+
+    Raises
+    ------
+    ValueError
+        If it does not fit the parameters, the prior or the other arguments.
+    """
+    if inclusion is None:
+        return None
+    names = sorted(choices.start)
+    if not isinstance(inclusion, Mapping) or not inclusion or not set(inclusion) <= set(names):
+        raise choices.refuse("inclusion", f"be None or a dict with some of {names}", described(inclusion))
+    _require_plain(choices, set(inclusion))
+    each = {name: _of_elements(choices, name, w) for name, w in inclusion.items()}
+    return Spike(each, {name: density_at_zero(choices, name) for name in each})
+
+
+def _require_plain(choices: Choices, names: set[str]) -> None:
+    """Refuse what moves 0, or the density there."""
+    if choices.automatic:
+        raise choices.refuse("stepsize", "be a number with inclusion, for which 'auto' knows no mode", "'auto'")
+    if choices.curvature.preconditioner is not None:
+        raise choices.refuse("preconditioner", "be None with inclusion, whose elements must not be mixed", "another")
+    if choices.temperature != 1:
+        raise choices.refuse("temperature", "be 1 with inclusion, whose atoms are not tempered", choices.temperature)
+    if moved := names & set(choices.constraints.each):
+        raise choices.refuse("transforms", f"leave {sorted(moved)} alone, which inclusion names", sorted(moved))
+    if moved := names & choices.moved_by_gibbs:
+        raise choices.refuse("gibbs", f"leave {sorted(moved)} alone, which inclusion names", sorted(moved))
+
+
+def _of_elements(choices: Choices, name: str, value: Any) -> np.ndarray:
+    """A probability for all elements or an array for each, in the shape of the parameter."""
+    label, shape = f"inclusion[{name!r}]", choices.start[name].shape
+    array = numeric(label, choices.sampler, value).astype(np.float64)
+    if array.shape not in ((), shape):
+        raise choices.refuse(label, f"be a number or have the shape of the parameter, {shape}", f"shape {array.shape}")
+    allowed, must = FRACTION
+    if bad := [x for x in array.flat if not (np.isfinite(x) and allowed(x))]:
+        raise choices.refuse(label, f"be {must}, or an array of such", bad[0])
+    return np.broadcast_to(array, shape).copy()
 
 
 @public

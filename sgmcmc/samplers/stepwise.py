@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sgmcmc.arguments import require_counter
+from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.core.checks import require_count
 from sgmcmc.core.files import write_whole
 from sgmcmc.run.session import Session
-from sgmcmc.samplers._checks import require_counter
-from sgmcmc.samplers._sgmcmc import Sgmcmc
 
 
 def initSess(sgmcmc: Sgmcmc, verbose: bool = True) -> Session:

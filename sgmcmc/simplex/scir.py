@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sgmcmc.simplex.rule import Numbers, Rule
+from sgmcmc.simplex import Numbers, Rule
 
 
 def scir() -> Rule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Tree
+from sgmcmc.core.trees import Tree
 
 
 class Memory:

@@ -15,8 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from sgmcmc.core.layout import path_of_part
-from sgmcmc.core.types import Tree
+from sgmcmc.core.trees import Tree
+from sgmcmc.storage.store import path_of_part
 from sgmcmc.storage.zarr import create, replace_root
 
 
@@ -54,7 +54,7 @@ def _link(path: Path, array: str, groups: Sequence[range]) -> None:
 
 def show_parts(path: Path) -> None:
     """Let the store of all chains show as many draws as every part has."""
-    from sgmcmc.core.store import WholeStore, parts_of
+    from sgmcmc.storage.store import WholeStore, parts_of
 
     metadata, groups = WholeStore(path).metadata, parts_of(path)
     assert groups is not None

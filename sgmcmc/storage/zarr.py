@@ -25,13 +25,13 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.errors import reason
-from sgmcmc.core.layout import dimension_names
-from sgmcmc.core.types import Tree
-from sgmcmc.storage.lock import locked
+from sgmcmc.core.files import locked
+from sgmcmc.core.trees import Tree
+from sgmcmc.storage.store import dimension_names
 
 if TYPE_CHECKING:
-    from sgmcmc.core.manifest import Manifest
-    from sgmcmc.core.store import WholeStore
+    from sgmcmc.storage.store import Manifest, WholeStore
+
 
 CHUNK_BYTES = 2**24
 CHUNK_ROWS = 2**16
@@ -101,7 +101,7 @@ class ZarrStore:
         """Open the root and the arrays, checked for missing and swapped parts."""
         import zarr
 
-        from sgmcmc.core.store import WholeStore
+        from sgmcmc.storage.store import WholeStore
 
         shown = WholeStore(path)
         self._root = zarr.open_group(path, mode="r+", use_consolidated=False)
@@ -142,8 +142,7 @@ class ZarrStore:
 
     def _begun(self, shown: WholeStore, stored: int) -> Manifest:
         """The manifest of the first `stored` rows, and of the state after them."""
-        from sgmcmc.core.manifest import STATE, Manifest
-        from sgmcmc.core.store import last_bytes
+        from sgmcmc.storage.store import STATE, Manifest, last_bytes
 
         manifest = Manifest(stored, shown.manifest.checksums | {STATE: last_bytes(shown.root / STATE / "c" / "0")})
         for (group, name, _), buffer in zip(self._specs, self._buffers, strict=True):
@@ -242,7 +241,7 @@ class ZarrStore:
 
 def _exclusive(path: Path) -> int:
     """The lock on a store."""
-    from sgmcmc.core.store import NAME
+    from sgmcmc.storage.store import NAME
 
     try:
         return locked(path / NAME)
@@ -304,8 +303,7 @@ def _create(
     import zarr
     from zarr.codecs import Crc32cCodec
 
-    from sgmcmc.core.manifest import Manifest, checksum
-    from sgmcmc.core.store import FORMAT
+    from sgmcmc.storage.store import FORMAT, Manifest, checksum
 
     arrays = {f"checkpoint/{name}": np.frombuffer(contents, np.uint8) for name, contents in checkpoint.items()}
     manifest = Manifest(0, {name: checksum(values) for name, values in arrays.items()})
@@ -342,7 +340,7 @@ def read_checkpoint(path: Path, *names: str) -> list[bytes]:
     """The state of the last commit, or the beginning, as bytes."""
     import zarr
 
-    from sgmcmc.core.store import WholeStore
+    from sgmcmc.storage.store import WholeStore
 
     group = zarr.open_group(WholeStore(path), path="checkpoint", mode="r", use_consolidated=False)
     return [np.asarray(group[name][:]).tobytes() for name in names]
@@ -350,7 +348,7 @@ def read_checkpoint(path: Path, *names: str) -> list[bytes]:
 
 def read_rows(path: Path, specs: Tree) -> Tree:
     """The rows that readers see, {group: {name: [C, stored, ...]}}, in the order of these specs, read on use."""
-    from sgmcmc.core.store import open_draws
+    from sgmcmc.storage.store import open_draws
 
     tree = open_draws(path)
     return {group: {name: tree[group][name] for name in members} for group, members in specs.items()}
@@ -373,7 +371,7 @@ def _fill(spec: tf.TensorSpec) -> float:
 
 def replace_root(path: Path, metadata: dict[str, Any]) -> None:
     """Replace the metadata of the root, at once."""
-    from sgmcmc.core.store import ROOT
+    from sgmcmc.storage.store import ROOT
 
     written = path / f"{ROOT}.partial"
     written.write_text(json.dumps(metadata), encoding="utf-8")

@@ -14,7 +14,8 @@ from scipy.linalg import eigh, solve_discrete_lyapunov
 import sgmcmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
-from sgmcmc.laplace import climb, search
+from sgmcmc.laplace import newton as climb
+from sgmcmc.laplace import search
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.stepsize import directions, largest
 from sgmcmc.laplace.whitening import whitening

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from sgmcmc import Draws, sgld, sgldcv
-from sgmcmc.output.check import FAR
+from sgmcmc.draws.check import FAR
 
 NEAR = 0.5  # Pareto k
 

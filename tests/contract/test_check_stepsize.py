@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from sgmcmc import Dynamics, checkStepsize, controlVariates, polynomial, runningMean, sample, sgld, sgldcv
-from sgmcmc.samplers.stepsizes import _halved
+from sgmcmc.tuning.stepsizes import _halved
 
 N, D = 20, 200
 V = 1 / N

@@ -15,11 +15,11 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.core.store import NAME
+from sgmcmc.core.files import locked
 from sgmcmc.run import checkpoint as checkpoint_module
 from sgmcmc.run.checkpoint import Beginning
 from sgmcmc.storage import zarr as storage
-from sgmcmc.storage.lock import locked
+from sgmcmc.storage.store import NAME
 from tests.contract.test_sessions import set_up
 from tests.contract.test_storage import Tree, run
 

@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-from sgmcmc import getDataset
-from sgmcmc.samplers.datasets import READERS
-from sgmcmc.sources import bundled, download
+from sgmcmc import datasets, getDataset
+from sgmcmc.datasets import READERS
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 NAMES = {"covertype": "covtype.data.gz", "mnist": "mnist.npz"}
@@ -122,7 +121,7 @@ def name(request: pytest.FixtureRequest, server: Server, cache: Path, monkeypatc
 
 def register(monkeypatch: pytest.MonkeyPatch, name: str, *urls: str) -> None:
     sha256 = hashlib.sha256(BODIES[name]).hexdigest()
-    monkeypatch.setitem(download.FILES, name, replace(download.FILES[name], urls=urls, sha256=sha256))
+    monkeypatch.setitem(datasets.DOWNLOADED, name, replace(datasets.DOWNLOADED[name], urls=urls, sha256=sha256))
 
 
 def arrays_of(data: Any) -> list[np.ndarray]:
@@ -194,7 +193,7 @@ def test_bundled_equal_the_copies_of_scikit_learn(name, source, label):
 
 def test_every_table_in_data_is_served_and_described():
     tables = sorted(path.name for path in DATA.glob("*.csv"))
-    assert sorted(bundled.FILES.values()) == tables
+    assert sorted(datasets.BUNDLED.values()) == tables
     described = re.findall(r"^## (.+)$", (DATA / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert described == tables
 
@@ -219,9 +218,9 @@ def test_an_unknown_name_is_refused(wrong):
 
 
 def test_the_published_files_are_named_in_full():
-    assert {name: file.name for name, file in download.FILES.items()} == NAMES
+    assert {name: file.name for name, file in datasets.DOWNLOADED.items()} == NAMES
     assert set(READERS) == set(NAMES)
-    for file in download.FILES.values():
+    for file in datasets.DOWNLOADED.values():
         assert re.fullmatch("[0-9a-f]{64}", file.sha256)
         assert file.urls and all(url.startswith("https://") for url in file.urls)
 

@@ -22,13 +22,12 @@ import xarray as xr
 
 import sgmcmc
 from sgmcmc import Draws, runningMean, sgld
-from sgmcmc.core import parcel as parcels
-from sgmcmc.core.executors import Workers
-from sgmcmc.core.parcel import Parcel
-from sgmcmc.core.pickling import pickled
+from sgmcmc.arguments.destination import grouped, n_workers
 from sgmcmc.core.progress import Progress
-from sgmcmc.run.worker import Report
-from sgmcmc.samplers._executor import grouped, n_workers
+from sgmcmc.parallel import serialization as parcels
+from sgmcmc.parallel.executors import Workers
+from sgmcmc.parallel.serialization import Parcel, pickled
+from sgmcmc.run.jobs import Report
 from tests.contract.conftest import SPAWN
 from tests.contract.test_some_chains import CASES, DATASET, PARAMS, PARTS, ROUNDING, RUN, Case, compare, logLik
 
@@ -148,7 +147,7 @@ def test_large_data_travel_as_one_file_that_workers_map(tmp_path, monkeypatch):
 
 
 def settings_of_worker():
-    from sgmcmc.core.worker import settle
+    from sgmcmc.parallel.executors import settle
 
     settle()
     return tf.config.threading.get_intra_op_parallelism_threads(), signal.getsignal(signal.SIGINT) is signal.SIG_IGN

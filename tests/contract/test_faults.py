@@ -10,11 +10,10 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.core.compiled import Compiled
+from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.progress import Progress
-from sgmcmc.run import advance
+from sgmcmc.run import Plan, advance
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.plan import Plan
 from sgmcmc.run.recorder import Keep
 from sgmcmc.storage.memory import Memory
 from tests.catalogue import CATALOGUE, Entry

@@ -28,11 +28,10 @@ import tensorflow as tf
 import zarr
 
 import sgmcmc
-from sgmcmc.run import feed
+from sgmcmc.run import Pace, Plan, feed
 from sgmcmc.run.advance import stretches
 from sgmcmc.run.feed import Fetch
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.plan import Pace, Plan
 from sgmcmc.run.recorder import Keep
 
 ROOT = Path(__file__).parents[2]

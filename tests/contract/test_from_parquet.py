@@ -18,7 +18,7 @@ import pytest
 import tensorflow as tf
 
 from sgmcmc import fromParquet, sgldcv
-from sgmcmc.dataset import arrow
+from sgmcmc.bridges import arrow
 
 RNG = np.random.default_rng(0)
 N = 3000

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc.run import product as sampler_module
-from sgmcmc.run.identity import function_identity
+from sgmcmc.run.checkpoint import function_identity
 from tests.contract.test_sessions import set_up
 from tests.contract.test_storage import MODEL, Tree, log_lik, run
 

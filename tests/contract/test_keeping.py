@@ -13,10 +13,10 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
+from sgmcmc.arguments.run import checked_run
+from sgmcmc.arguments.signatures import of_run
+from sgmcmc.run import Pace, Plan
 from sgmcmc.run.one_call import Run
-from sgmcmc.run.plan import Pace, Plan
-from sgmcmc.samplers._options import of_run
-from sgmcmc.samplers._run_arguments import checked_run
 from tests.catalogue import CATALOGUE, Entry, sparse
 
 Tree = dict[str, Any]

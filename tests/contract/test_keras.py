@@ -14,7 +14,7 @@ from tensorflow_probability import distributions as tfd
 
 import sgmcmc
 from sgmcmc import fromKeras, sgld, train
-from sgmcmc.core import compiled, xla
+from sgmcmc.core import compilation, xla
 
 L = keras.layers
 RNG = np.random.default_rng(0)
@@ -399,15 +399,15 @@ def test_convolutions_are_computed_without_xla(n_chains, monkeypatch):
         plain.append(xla.is_slower(graph))
         return plain[-1]
 
-    monkeypatch.setattr(compiled, "is_slower", choice)
+    monkeypatch.setattr(compilation, "is_slower", choice)
     out = sgld(**arguments, **run)
     assert sum(plain) == 1  # the loop; what draws the minibatches and the noise is compiled
     sampler = sgmcmc.sgldSetup(**arguments, **{k: v for k, v in run.items() if k not in ("nIters", "verbose")})
     sess = sgmcmc.initSess(sampler, verbose=False)
     for _ in range(4):
         sgmcmc.sgmcmcStep(sampler, sess, nSteps=3)
-    monkeypatch.setattr(compiled, "_programs", {})
-    monkeypatch.setattr(compiled, "is_slower", lambda graph: False)
+    monkeypatch.setattr(compilation, "_programs", {})
+    monkeypatch.setattr(compilation, "is_slower", lambda graph: False)
     with_xla = sgld(**arguments, **run)
     for name, theta in sgmcmc.getParams(sampler, sess).items():
         np.testing.assert_array_equal(out[name].take(-1, axis=0 if n_chains is None else 1), theta)

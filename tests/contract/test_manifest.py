@@ -16,10 +16,10 @@ import tensorflow as tf
 import xarray as xr
 
 import sgmcmc
-from sgmcmc.core.store import ROOT
-from sgmcmc.run import plan
+from sgmcmc import run as plan
 from sgmcmc.run.loop import Loop
 from sgmcmc.storage import zarr as storage
+from sgmcmc.storage.store import ROOT
 from tests.contract.test_damage import assert_equal, contents_of, read_all
 from tests.contract.test_storage import Tree, checkpoint, run
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from sgmcmc import Minibatch, initSess, preferential, sghmccv, sgld, sgldcv, sgldcvSetup, sgldSetup, shards
-from sgmcmc.laplace.alternatives import FIXED
+from sgmcmc.laplace.stepsize import FIXED
 
 N, D = 4000, 3
 RNG = np.random.default_rng(0)

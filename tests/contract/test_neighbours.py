@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.samplers._options import of_run
+from sgmcmc.arguments.signatures import of_run
 
 Y = np.random.default_rng(0).normal(size=1000)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sgmcmc.storage import lock
+from sgmcmc.core import files
 
 ROOT = Path(__file__).parents[2]
 POSIX = {"fcntl", "grp", "posix", "pwd", "resource", "termios", "pty"}
@@ -54,11 +54,11 @@ def test_the_lock_of_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     windows: Any = SimpleNamespace(locking=locking, LK_NBLCK=2)
     monkeypatch.setitem(sys.modules, "msvcrt", windows)
-    monkeypatch.setattr(lock.sys, "platform", "win32")
+    monkeypatch.setattr(files.sys, "platform", "win32")
     file = tmp_path / "lock"
     file.write_bytes(b"name")
-    first = lock.locked(file)
+    first = files.locked(file)
     with pytest.raises(BlockingIOError):
-        lock.locked(file)
+        files.locked(file)
     assert file.read_bytes() == b"name"
     os.close(first)

@@ -16,8 +16,8 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
+from sgmcmc import run as plan
 from sgmcmc.core import progress
-from sgmcmc.run import plan
 from tests.contract.test_storage import interrupt, run
 
 

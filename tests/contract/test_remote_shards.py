@@ -16,7 +16,7 @@ import tensorflow as tf
 import sgmcmc
 from sgmcmc import runningMean, saga, sgldcv, shards, tune
 from sgmcmc.dataset import remote
-from sgmcmc.run.tour import Leg
+from sgmcmc.run.shards import Leg
 from tests.contract.test_shards import logistic, logistic_shards
 from tests.contract.test_some_chains import DATASET, PARAMS, RUN, compare, logLik, moving
 

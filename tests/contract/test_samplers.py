@@ -20,11 +20,11 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.core.compiled import Compiled
-from sgmcmc.run import plan
+from sgmcmc import run as plan
+from sgmcmc.core.compilation import Compiled
+from sgmcmc.run import Plan
 from sgmcmc.run.feed import Fetch
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.plan import Plan
 from sgmcmc.run.recorder import Keep
 from tests.catalogue import CATALOGUE, EVERY, PAIRS, PROBLEMS, Entry, Problem, dense
 

@@ -12,8 +12,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc.laplace import newton, search
-from sgmcmc.laplace.passes import Passes
-from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.laplace.posterior import Passes, Posterior
 
 RNG = np.random.default_rng(1)
 N, D = 100_000, 10

@@ -14,7 +14,7 @@ import sgmcmc
 from sgmcmc import adaptive, preferential, saga, sghmccv, sgld, sgldcv, shards, svrg
 from sgmcmc.core import random
 from sgmcmc.core.random import Purpose, Stream
-from sgmcmc.laplace.hops import Shard, sd_ratios
+from sgmcmc.laplace.shard_hops import Shard, sd_ratios
 from sgmcmc.minibatch.within_shards import within_shards
 from tests.contract.test_some_chains import DATASET, PARAMS, RUN, compare, logLik
 

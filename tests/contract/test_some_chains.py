@@ -56,7 +56,7 @@ CASES = {
 
 
 def compare(one, other, rtol=0.0):
-    leaves = [dict(sgmcmc.core.tree.with_paths({"groups": x.groups, "reduced": x.reduced})) for x in (one, other)]
+    leaves = [dict(sgmcmc.core.trees.with_paths({"groups": x.groups, "reduced": x.reduced})) for x in (one, other)]
     assert leaves[0].keys() == leaves[1].keys()
     for keys in leaves[0]:
         x, y = (np.asarray(of[keys]) for of in leaves)

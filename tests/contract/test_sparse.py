@@ -14,8 +14,8 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
+from sgmcmc.run import Plan
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.plan import Plan
 from sgmcmc.run.recorder import NOTHING
 from tests.catalogue import CATALOGUE, Entry
 

@@ -21,13 +21,14 @@ import tensorflow as tf
 import xarray as xr
 
 import sgmcmc
-from sgmcmc.core.store import NAME
-from sgmcmc.run import mode, plan
+from sgmcmc import run as plan
+from sgmcmc.core.files import locked
+from sgmcmc.run import mode
 from sgmcmc.run import product as sampler_module
 from sgmcmc.run.checkpoint import Checkpoint
 from sgmcmc.run.loop import Loop
 from sgmcmc.storage import zarr as storage
-from sgmcmc.storage.lock import locked
+from sgmcmc.storage.store import NAME
 from tests.catalogue import EVERY
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from sgmcmc import preferential, saga, sgld, sgldcv, sgldcvSetup, sgldSetup, shards
-from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.arguments.sampler import Sgmcmc
 
 N, D = 400, 3
 SETUP: dict[str, Any] = {"seed": 1, "target": "sandwich", "dtype": "float64"}

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from sgmcmc import baoab, checkTemperature, controlVariates, saga, samadams, sghmc, sgld, sgnht
 from sgmcmc.dynamics.baoab import baoab as baoab_dynamics
-from sgmcmc.samplers import temperatures as module
+from sgmcmc.tuning import temperatures as module
 
 N, SIZE, P = 1000, 100, 400
 NOISE = N * N / SIZE * (1 - SIZE / N) * N / (N - 1)  # the variance of the gradient's noise in each element
@@ -64,7 +64,7 @@ def test_it_finds_the_largest_stepsize_within_the_tolerance():
 
 @pytest.mark.parametrize("start", [1e-3, 1e4])
 def test_it_looks_further_than_its_first_stepsizes(start, monkeypatch):
-    from sgmcmc.samplers import temperatures
+    from sgmcmc.tuning import temperatures
 
     monkeypatch.setattr(temperatures, "around_rule", lambda made: [1e-5 * start * x for x in (0.1, 1.0)])
     found = checkTemperature(baoab, **normal(), tolerance=0.2, nIters=1000, **QUIET).attrs["stepsize"]

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.samplers._options import RUN_DEFAULTS
+from sgmcmc.arguments.signatures import RUN_DEFAULTS
 
 X = np.random.default_rng(0).normal(3.0, 1.0, 2000).astype(np.float32)
 RUN = {"verbose": False, "seed": 1}

@@ -10,14 +10,13 @@ import tensorflow as tf
 from scipy.stats import t
 
 from sgmcmc import Draws, polynomial, sghmc, sghmccv, sgld, sgldcv, sgldSetup, tune
-from sgmcmc.output.stein import discrepancy
-from sgmcmc.output.tuned import Judged, Tuned
+from sgmcmc.draws.stein import discrepancy
 from sgmcmc.run.checkpoint import Beginning
-from sgmcmc.run.halving import Given, Group, Piece, Rung, after_rung, sizes_of_rungs
-from sgmcmc.run.judge import widths
-from sgmcmc.samplers._candidates import around_rule
-from sgmcmc.samplers._of_samplers import setup_of
-from sgmcmc.samplers.tune import _combinations
+from sgmcmc.tuning.candidates import around_rule, setup_of
+from sgmcmc.tuning.discrepancy import widths
+from sgmcmc.tuning.halving import Given, Group, Piece, Rung, after_rung, sizes_of_rungs
+from sgmcmc.tuning.tune import _combinations
+from sgmcmc.tuning.tuned import Judged, Tuned
 
 N, VARIANCE = 1000, 1e-3
 QUIET: dict[str, Any] = {"verbose": False, "seed": 1}

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc import Draws, scir, sgld, sgldcv, sgldSetup
-from sgmcmc.output.convergence import FEWEST, worst
-from sgmcmc.run import until
-from sgmcmc.run.enough import Enough, Lengths
+from sgmcmc.draws.convergence import FEWEST, worst
+from sgmcmc.run import stopping_rule
+from sgmcmc.run.stopping_rule import Enough, Lengths
 
 N, D = 2000, 3
 
@@ -140,15 +140,15 @@ def test_time_that_is_over_ends_the_run_with_a_warning() -> None:
 @pytest.fixture
 def interrupted_soon(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Ctrl-C after some iterations, as long as the event is set."""
-    asked, reached = threading.Event(), until.Watch.reached
+    asked, reached = threading.Event(), stopping_rule.Watch.reached
     asked.set()
 
-    def reaching(self: until.Watch, done: int, log_density: Any = None) -> None:
+    def reaching(self: stopping_rule.Watch, done: int, log_density: Any = None) -> None:
         reached(self, done, log_density)
         if asked.is_set() and done > 100:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(until.Watch, "reached", reaching)
+    monkeypatch.setattr(stopping_rule.Watch, "reached", reaching)
     return asked
 
 
@@ -190,7 +190,7 @@ def test_progress_counts_effective_draws(capsys: pytest.CaptureFixture) -> None:
 
 def test_a_setup_function_can_be_run_until_it_is_enough() -> None:
     sampler = sgldSetup(log_lik, DATA, PARAMS, 1e-4, minibatchSize=100, seed=1, nChains=3)
-    options = {**sgmcmc.samplers._options.RUN_DEFAULTS, "ess": 200}
+    options = {**sgmcmc.arguments.signatures.RUN_DEFAULTS, "ess": 200}
     first, again = (sampler.run("auto", False, **options) for _ in range(2))
     np.testing.assert_array_equal(first["theta"], again["theta"])
 

@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 from sgmcmc import preferential, saga, sghmccv, sgld, sgldcv, sgldcvSetup, sgnhtcv
-from sgmcmc.core.coordinates import Coordinates, low_rank
-from sgmcmc.core.parameters import numbered
-from sgmcmc.laplace.wide import wide
-from sgmcmc.samplers._sgmcmc import Sgmcmc
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.core.transforms import Coordinates, low_rank
+from sgmcmc.core.trees import numbered
+from sgmcmc.laplace.high_dimensional import wide
 
 PRIOR = 4.0  # the prior's precision
 

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc import sgld
-from sgmcmc.core.executors import Workers
 from sgmcmc.dataset import full_pass
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.parallel.executors import Workers
 from tests.contract.conftest import SPAWN
 from tests.contract.test_some_chains import DATASET, PARAMS, logLik
 
@@ -40,7 +40,7 @@ def passing(on_disk, folder):
 def small_passes(monkeypatch):
     """In small pieces, by workers however few the data."""
     monkeypatch.setattr(full_pass, "WORTH", 0)
-    monkeypatch.setattr("sgmcmc.dataset.data.BLOCK_BYTES", 300 * 16)
+    monkeypatch.setattr("sgmcmc.dataset.BLOCK_BYTES", 300 * 16)
 
 
 @pytest.mark.parametrize("on_disk", [False, True], ids=["in memory", "on disk"])

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 import zarr
 
-from sgmcmc.dataset import data
-from sgmcmc.dataset.data import block_size
-from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry, is_on_disk
+from sgmcmc import dataset as data
+from sgmcmc.dataset import block_size
 from sgmcmc.dataset.layout import ALIGNMENT, aligned_zeros, shared_tensor
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.on_disk import Arrays, Elsewhere, Entry, is_on_disk
 
 RNG = np.random.default_rng(0)
 N = 41

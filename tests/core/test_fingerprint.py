@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sgmcmc.core import compiled
-from sgmcmc.core.compiled import Compiled
-from sgmcmc.core.fingerprint import fingerprint
+from sgmcmc.core import compilation
+from sgmcmc.core.compilation import Compiled
+from sgmcmc.core.tracing import fingerprint
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.gradients.plain import plain
@@ -25,9 +25,8 @@ from sgmcmc.kernel.iterations import Iterations, constants
 from sgmcmc.kernel.product import Product, build
 from sgmcmc.minibatch.uniform import without_replacement
 from sgmcmc.model import Model, Returns
+from sgmcmc.run import Plan, Prepared
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.plan import Plan
-from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import NOTHING
 
 VECTOR, PAIR, MATRIX, LONG = ([3],), ([3], [3]), ([3, 3],), ([200],)
@@ -39,8 +38,8 @@ DOUBLES, INTEGERS, COLUMN = tf.cast(FIRST, tf.float64), tf.range(200), tf.reshap
 @pytest.fixture
 def programs(monkeypatch):
     """Those compiled in this test."""
-    monkeypatch.setattr(compiled, "_programs", {})
-    return compiled._programs
+    monkeypatch.setattr(compilation, "_programs", {})
+    return compilation._programs
 
 
 def traced(function: Callable, *shapes: list[int], dtype: tf.DType = tf.float32) -> str:

@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sgmcmc.core.parameters import numbered
-from sgmcmc.core.types import FIRST, Batch, Gradient, Mode, RowGradient
-from sgmcmc.dataset import data
+from sgmcmc import dataset as data
+from sgmcmc.arguments.trial import Trial
+from sgmcmc.core.trees import numbered
 from sgmcmc.dataset import full_pass as full_pass_module
-from sgmcmc.dataset.elsewhere import Arrays, Elsewhere, Entry
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.on_disk import Arrays, Elsewhere, Entry
+from sgmcmc.gradients import FIRST, Gradient
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
 from sgmcmc.gradients.saga import saga
 from sgmcmc.gradients.svrg import svrg
-from sgmcmc.model import Model, Returns
+from sgmcmc.model import Batch, Mode, Model, Returns, RowGradient
 from sgmcmc.run.mode import full_gradient
-from sgmcmc.samplers._trial import Trial
 
 N, n = 6, 2
 RNG = np.random.default_rng(1)

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sgmcmc.core.memmaps import map_of, place
-from sgmcmc.dataset import elsewhere, memmaps
-from sgmcmc.dataset.elsewhere import Arrays
+from sgmcmc.dataset import memmaps, on_disk
 from sgmcmc.dataset.memmaps import FileRows
+from sgmcmc.dataset.on_disk import Arrays
+from sgmcmc.parallel.serialization import map_of, place
 
 N = 200
 X = np.arange(N * 6, dtype=np.float32).reshape(N, 6)
@@ -86,7 +86,7 @@ def check(source: Arrays, arrays: dict[str, np.ndarray]) -> None:
 def test_rows_are_those_of_numpy(what: str, tmp_path: Path) -> None:
     arrays = (IN_ROWS | OTHERWISE)[what](tmp_path)
     source = Arrays(arrays)
-    assert [type(reader) for reader in source._readers] == [FileRows if what in IN_ROWS else elsewhere.Others]
+    assert [type(reader) for reader in source._readers] == [FileRows if what in IN_ROWS else on_disk.Others]
     check(source, arrays)
 
 

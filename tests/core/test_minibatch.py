@@ -14,7 +14,7 @@ import tensorflow as tf
 from scipy import stats
 
 from sgmcmc.core.random import Purpose, Stream, keys
-from sgmcmc.core.types import Minibatch
+from sgmcmc.minibatch import Minibatch
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.symmetric import symmetric
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement

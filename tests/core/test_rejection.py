@@ -14,8 +14,8 @@ import tensorflow as tf
 from scipy import special, stats
 
 from sgmcmc.core import rejection
-from sgmcmc.core.poisson import LOG_FACTORIALS, log_probability
 from sgmcmc.core.random import Purpose, Stream, keys
+from sgmcmc.core.rejection import LOG_FACTORIALS, log_probability
 
 ALPHA = 1e-8
 DRAWS = 20_000

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sgmcmc.core import compiled, xla
+from sgmcmc.core import compilation, xla
 from sgmcmc.core.tracing import trace
 from sgmcmc.laplace.posterior import _directed  # private: the second derivatives that need hidden values
 
@@ -215,7 +215,7 @@ def test_only_the_arguments_of_loops_are_hidden(
     function: Callable, loops: bool, hides: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
-    monkeypatch.setattr(compiled, "hidden", lambda tensors: calls.append(len(tensors)) or tensors)
-    program = compiled.Compiled(lambda x: [function(x)], hides)
+    monkeypatch.setattr(compilation, "hidden", lambda tensors: calls.append(len(tensors)) or tensors)
+    program = compilation.Compiled(lambda x: [function(x)], hides)
     np.testing.assert_allclose(program(tf.constant([0.5]))[0], 0.5)
     assert calls == ([1] if loops and hides else [])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sgmcmc import dataset as data
 from sgmcmc import sgld
-from sgmcmc.dataset import data
 from sgmcmc.diagnostics import fullGradients
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from sgmcmc import sgld
 from sgmcmc.diagnostics import fullGradients, ksd
-from sgmcmc.output import stein
+from sgmcmc.draws import stein
 
 RNG = np.random.default_rng(0)
 X = 3 + RNG.normal(size=(30, 3))

@@ -13,8 +13,8 @@ import pytest
 
 import sgmcmc
 import sgmcmc.samplers
-from sgmcmc.samplers._options import RUN_DEFAULTS, SETUP_DEFAULTS, CommonOptions, SimplexOptions
-from sgmcmc.samplers._texts import TEXTS
+from sgmcmc.arguments.signatures import RUN_DEFAULTS, SETUP_DEFAULTS, CommonOptions, SimplexOptions
+from sgmcmc.arguments.texts import TEXTS
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIRED = inspect.Parameter.empty

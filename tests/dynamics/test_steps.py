@@ -12,8 +12,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from sgmcmc.core.covariance import Covariance
-from sgmcmc.core.types import Given
-from sgmcmc.dynamics import descent
+from sgmcmc.dynamics import Given, descent
 from sgmcmc.dynamics.badodab import badodab
 from sgmcmc.dynamics.baoab import baoab
 from sgmcmc.dynamics.barker import barker

@@ -17,14 +17,14 @@ from scipy.stats import norm
 
 from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.schedules import polynomial
-from sgmcmc.core.types import Dynamics, Estimate, Gradient, Mode
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dynamics import descent
+from sgmcmc.dynamics import Dynamics, descent
 from sgmcmc.dynamics.barker import barker
 from sgmcmc.dynamics.samadams import samadams
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
+from sgmcmc.gradients import Estimate, Gradient
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
 from sgmcmc.kernel.iterations import Iterations, constants
@@ -32,13 +32,11 @@ from sgmcmc.kernel.product import Product, build
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import probabilities_of, weighted
-from sgmcmc.model import Model, Returns
-from sgmcmc.run import advance
+from sgmcmc.model import Mode, Model, Returns
+from sgmcmc.run import Pace, Plan, Prepared, advance
 from sgmcmc.run.feed import Fetch
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.mode import full_gradient
-from sgmcmc.run.plan import Pace, Plan
-from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Recorder
 
 N, n, SEED, T = 20, 4, 77, 8

@@ -27,7 +27,7 @@ import sgmcmc
 from sgmcmc import NoRoomError, dpMixture
 from sgmcmc.models import Mixture
 from sgmcmc.models.dp import kernel
-from sgmcmc.models.dp.rows import checked_rows, look_like_codes
+from sgmcmc.models.dp.mixture import checked_rows, look_like_codes
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 2, 2], [0, 0, 3]])
 NEW = np.array([[1, 1, 0]])

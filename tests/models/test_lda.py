@@ -15,11 +15,9 @@ from scipy.optimize import linear_sum_assignment
 
 from sgmcmc import Draws, lda
 from sgmcmc.models import Topics
-from sgmcmc.models.lda.assignments import expected
-from sgmcmc.models.lda.categories import drawn, grouped
+from sgmcmc.models.lda.assignments import drawn, expected, grouped, in_pieces
 from sgmcmc.models.lda.documents import checked_documents, halves, tokens
-from sgmcmc.models.lda.pieces import in_pieces
-from sgmcmc.models.lda.sizes import documents_of_a_minibatch, iterations
+from sgmcmc.models.lda.lda import documents_of_a_minibatch, iterations
 
 PRIOR = 0.4
 PHI = np.array([[0.6, 0.3, 0.1, 0.0], [0.1, 0.2, 0.3, 0.4]])

@@ -7,7 +7,7 @@ import pytest
 from scipy.signal import lfilter
 
 from sgmcmc import Draws
-from sgmcmc.output.changes import changes
+from sgmcmc.tuning.stepsizes import changes
 
 TIME = 5  # iterations after which the autocorrelation has fallen to 1 / e
 

@@ -19,7 +19,7 @@ import tensorflow as tf
 import xarray as xr
 
 import sgmcmc
-from sgmcmc.output.tuning import BATCHES
+from sgmcmc.draws.temperature import BATCHES
 
 Tree = dict[str, Any]
 
@@ -410,7 +410,7 @@ def test_summary_of_some_names(chains: sgmcmc.Draws) -> None:
 
 def test_summary_in_blocks(chains: sgmcmc.Draws, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = chains.summary()
-    monkeypatch.setattr("sgmcmc.output._table.BLOCK", 1)
+    monkeypatch.setattr("sgmcmc.draws.summary.BLOCK", 1)
     pd.testing.assert_frame_equal(chains.summary(), whole)
 
 
@@ -460,7 +460,7 @@ def test_a_hot_chain_is_warned_of(chains: sgmcmc.Draws) -> None:
 def test_predictions_are_averages_over_all_draws(
     chains: sgmcmc.Draws, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sgmcmc.output._predictions.BLOCK", block)
+    monkeypatch.setattr("sgmcmc.draws.predictions.BLOCK", block)
     out = chains[::50]
     z = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5]])
     predicted = out.predict(lambda p, d: tf.linalg.matvec(d["z"], p["theta"]) + p["phi"], {"z": z}, (0.025, 0.9))
@@ -480,7 +480,7 @@ def test_predictions_of_parameters_alone_and_without_quantiles(few: sgmcmc.Draws
 
 def test_predictions_are_judged_as_parameters_are(chains: sgmcmc.Draws, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the identity, in blocks of two columns."""
-    monkeypatch.setattr("sgmcmc.output._predictions.BLOCK", 2 * chains["theta"][..., 0].size)
+    monkeypatch.setattr("sgmcmc.draws.predictions.BLOCK", 2 * chains["theta"][..., 0].size)
     predicted = chains.predict(lambda params: params["theta"], quantiles=(), diagnostics=True)
     assert predicted.keys() == {"mean", "sd", "ess_bulk", "r_hat"}
     table = chains.summary("theta")

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.output.draws import Draws
+from sgmcmc.draws.draws import Draws
 
 N = 200
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sgmcmc import Draws, plotMarginals, plotPairs, plotRunning, plotTrace
-from sgmcmc.output._density import density, effective_size, highest_density_levels, joint_density
+from sgmcmc.draws.drawing import density, effective_size, highest_density_levels, joint_density
 
 FUNCTIONS = [plotTrace, plotRunning, plotMarginals, plotPairs]
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.output.draws import Draws
+from sgmcmc.draws.draws import Draws
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1000, 2))

@@ -11,8 +11,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from sgmcmc import sgld
-from sgmcmc.output import stein
-from sgmcmc.output.stein import discrepancy
+from sgmcmc.draws import stein
+from sgmcmc.draws.stein import discrepancy
 
 SD = 1000**-0.5
 

@@ -16,9 +16,9 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc.output import tuning
-from sgmcmc.output.draws import Draws
-from sgmcmc.run import batch_means
+from sgmcmc.draws import temperature as tuning
+from sgmcmc.draws.draws import Draws
+from sgmcmc.run import recorder
 
 N, N_CHAINS = 200, 200
 RNG = np.random.default_rng(0)
@@ -162,12 +162,12 @@ def test_averages_of_stretches(n_rows: int) -> None:
     def all_of(rows: tf.Tensor) -> dict[str, Any]:
         return tf.while_loop(
             lambda k, _: k < n_rows,
-            lambda k, averages: (k + 1, batch_means.extended(averages, {"x": rows[k]})),
-            (tf.constant(0), batch_means.begin({"x": 2})),
+            lambda k, averages: (k + 1, recorder.extended(averages, {"x": rows[k]})),
+            (tf.constant(0), recorder.begin({"x": 2})),
         )[1]
 
     averages = tf.nest.map_structure(lambda x: x.numpy(), all_of(tf.constant(rows)))
-    found = batch_means.of_second_half(averages)
+    found = recorder.of_second_half(averages)
     if n_rows == 30:
         assert found == {}
         return

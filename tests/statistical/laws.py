@@ -37,18 +37,20 @@ from scipy.stats import norm, skew
 from sgmcmc import controlVariates, initSess
 from sgmcmc.core.random import Stream
 from sgmcmc.core.schedules import Schedule
-from sgmcmc.core.types import Dynamics, Given, Gradient, Memory, Minibatch, Mode, Supplied, Tree
+from sgmcmc.core.trees import Tree
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dynamics import Dynamics, Given, Memory
+from sgmcmc.gradients import Gradient
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
+from sgmcmc.kernel import Supplied
 from sgmcmc.kernel.iterations import Iterations, constants
 from sgmcmc.kernel.product import Product, ProductState, build
-from sgmcmc.model import Model, Returns
-from sgmcmc.run import advance
+from sgmcmc.minibatch import Minibatch
+from sgmcmc.model import Mode, Model, Returns
+from sgmcmc.run import Pace, Plan, Prepared, advance
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.mode import full_gradient
-from sgmcmc.run.plan import Pace, Plan
-from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Recorder
 
 SUITE_RATE = 1e-6

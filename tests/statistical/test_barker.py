@@ -10,7 +10,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import sgmcmc
-from sgmcmc.core.types import Given
+from sgmcmc.dynamics import Given
 from sgmcmc.dynamics.barker import PROBIT, barker
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.laplace import stepsize

@@ -13,10 +13,11 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc.core.errors import DivergenceError
-from sgmcmc.core.parameters import numbered
 from sgmcmc.core.schedules import polynomial
-from sgmcmc.core.types import Batch, Dynamics, Given, Mode
+from sgmcmc.core.trees import numbered
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.draws import temperature as tuning
+from sgmcmc.dynamics import Dynamics, Given
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht
@@ -26,8 +27,7 @@ from sgmcmc.gradients.svrg import svrg
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import weighted
-from sgmcmc.model import Model, Returns
-from sgmcmc.output import tuning
+from sgmcmc.model import Batch, Mode, Model, Returns
 from sgmcmc.run.mode import full_gradient
 from tests.statistical.laws import (
     QUANTILE,

@@ -11,8 +11,8 @@ import tensorflow_probability as tfp
 from scipy.linalg import block_diag
 
 from sgmcmc.core.covariance import Covariance
-from sgmcmc.core.types import Given
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dynamics import Given
 from sgmcmc.dynamics.badodab import badodab
 from sgmcmc.dynamics.baoab import baoab
 from sgmcmc.dynamics.ccadl import ccadl
@@ -20,11 +20,11 @@ from sgmcmc.dynamics.psgld import psgld
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.dynamics.ubu import ubu
+from sgmcmc.kernel.user_steps import GibbsStep, then, unmoved
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.symmetric import symmetric
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.model import Model, Returns
-from sgmcmc.run.gibbs import GibbsStep, then, unmoved
 from tests.statistical.laws import (
     GaussianMean,
     Linear,

@@ -11,8 +11,8 @@ from scipy.linalg import sqrtm
 from scipy.optimize import brentq
 
 import sgmcmc
-from sgmcmc.core.coordinates import Coordinates
-from sgmcmc.core.parameters import numbered, split
+from sgmcmc.core.transforms import Coordinates
+from sgmcmc.core.trees import numbered, split
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgnht import sgnht

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.types import Dynamics, Given, Memory
+from sgmcmc.dynamics import Dynamics, Given, Memory
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from tests.statistical.laws import (
     GaussianMean,

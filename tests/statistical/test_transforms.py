@@ -18,7 +18,7 @@ from tensorflow_probability import distributions as tfd
 
 import sgmcmc
 from sgmcmc import interval
-from sgmcmc.samplers import _choices
+from sgmcmc.arguments import choices
 
 BOUND = 0.035
 N, HALF = 10, 5
@@ -163,11 +163,11 @@ def test_with_all_that_is_automatic():
 
 @pytest.mark.parametrize("factor", [0.0, N / HALF])
 def test_a_wrong_jacobian_is_seen(factor, monkeypatch):
-    right = _choices.constrained
+    right = choices.constrained
 
     def wrong(log_lik, log_prior, transforms):
         likelihood, prior = right(log_lik, log_prior, transforms)
         return likelihood, lambda params: prior(params) + (factor - 1) * transforms.log_det(params)
 
-    monkeypatch.setattr(_choices, "constrained", wrong)
+    monkeypatch.setattr(choices, "constrained", wrong)
     assert set(refused(of_posterior())) >= {"rate", "share", "omega"}

@@ -10,14 +10,14 @@ import tensorflow as tf
 from scipy.stats import multivariate_normal
 
 from sgmcmc import controlVariates, sgzigzag, sgzigzagSetup
-from sgmcmc.core.types import Given
+from sgmcmc.dynamics import Given
 from sgmcmc.dynamics.sgld import sgld
 from sgmcmc.dynamics.sgzigzag import sgzigzag as dynamics_of
 from sgmcmc.laplace import stepsize
 from sgmcmc.laplace.stepsize import directions
 from sgmcmc.minibatch.uniform import with_replacement
 from sgmcmc.run import curvature
-from sgmcmc.samplers._spike import Spike
+from sgmcmc.samplers.sgzigzag import Spike
 from tests.statistical.laws import (
     GaussianMean,
     accept,

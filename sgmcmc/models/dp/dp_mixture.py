@@ -10,24 +10,22 @@ from typing import Any, cast
 
 import numpy as np
 
-from sgmcmc.core import process
+from sgmcmc.arguments import POSITIVE
+from sgmcmc.arguments.common import CommonChoices
+from sgmcmc.arguments.run import checked_run
+from sgmcmc.arguments.signatures import of_run
+from sgmcmc.core import compilation
 from sgmcmc.core.checks import is_integer, require_count, require_flag
-from sgmcmc.core.checksum import checksum
-from sgmcmc.core.errors import DivergenceError
-from sgmcmc.core.executors import Executor
+from sgmcmc.core.errors import DivergenceError, warn_user
+from sgmcmc.core.files import checksum
 from sgmcmc.core.schedules import Schedule
-from sgmcmc.core.warn import warn_user
-from sgmcmc.dataset.entry import described, numeric
-from sgmcmc.models.dp.allocation import CATEGORIES, COUNTS
+from sgmcmc.dataset.arrays import described, numeric
+from sgmcmc.draws.draws import Draws
+from sgmcmc.models.dp.conditionals import CATEGORIES, COUNTS
 from sgmcmc.models.dp.kernel import PARAMETERS, MixtureModel
-from sgmcmc.models.dp.mixture import Mixture
-from sgmcmc.models.dp.rows import Rows, checked_rows, look_like_codes
+from sgmcmc.models.dp.mixture import Mixture, Rows, checked_rows, look_like_codes
 from sgmcmc.models.dp.sampler import MixtureSampler, observed
-from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import POSITIVE
-from sgmcmc.samplers._common import CommonChoices
-from sgmcmc.samplers._options import of_run
-from sgmcmc.samplers._run_arguments import checked_run
+from sgmcmc.parallel.executors import Executor
 from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
 
@@ -184,7 +182,7 @@ def dpMixture(
     >>> bool(out.logPredictive(x) > -4)
     True
     """
-    process.use()
+    compilation.use()
     rows = _rows(counts)
     sampler = _Arguments(
         sampler=NAME,

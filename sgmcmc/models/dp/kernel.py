@@ -32,15 +32,29 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.rows import of_table, put
-from sgmcmc.core.types import Kernel, Minibatch, Supplied, Tree
+from sgmcmc.core.trees import Tree
+from sgmcmc.kernel import Kernel, Supplied
 from sgmcmc.kernel.estimation import MINIBATCH
 from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.kernel.rows import of_table, put
 from sgmcmc.kernel.supplies import Observations
-from sgmcmc.models.dp.allocation import added, chosen, log_likelihoods
-from sgmcmc.models.dp.moves import Both, drawn, moved_by, scaled, upto
-from sgmcmc.models.dp.sticks import concentration, counts_of_sticks, last_occupied, log_weights, prior_of_sticks
-from sgmcmc.simplex.rule import Numbers, Rule
+from sgmcmc.minibatch import Minibatch
+from sgmcmc.models.dp.conditionals import (
+    Both,
+    added,
+    chosen,
+    concentration,
+    counts_of_sticks,
+    drawn,
+    last_occupied,
+    log_likelihoods,
+    log_weights,
+    moved_by,
+    prior_of_sticks,
+    scaled,
+    upto,
+)
+from sgmcmc.simplex import Numbers, Rule
 
 PARAMETERS = ("weights", "theta")  # that a stepsize is for, in the order of `Both`
 PARAMS = ("alpha", "assignments", "components", "log_theta", "sticks")

@@ -9,16 +9,15 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.checksum import checksum
 from sgmcmc.core.errors import DivergenceError, NoRoomError
-from sgmcmc.core.types import Mode, Tree
+from sgmcmc.core.files import checksum
+from sgmcmc.core.trees import Tree
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.kernel.iterations import Iterations
-from sgmcmc.models.dp.allocation import CATEGORIES, COUNTS
+from sgmcmc.model import Mode
+from sgmcmc.models.dp.conditionals import CATEGORIES, COUNTS, at_random, counted, log_weights
 from sgmcmc.models.dp.kernel import MixtureModel, build
-from sgmcmc.models.dp.starts import at_random, counted
-from sgmcmc.models.dp.sticks import log_weights
-from sgmcmc.run.prepared import Prepared
+from sgmcmc.run import Prepared
 from sgmcmc.run.sampler import Sampler
 
 

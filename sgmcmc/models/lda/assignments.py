@@ -1,21 +1,109 @@
-"""Gibbs sweeps over the topic assignments z of the tokens of some documents, given the topics phi.
-
-    z_di | theta_d ~ Categorical(theta_dk phi_kw, for all topics k),    w the word of token i of document d
-    theta_d | z ~ Dirichlet(alpha + n_d),                               n_dk the tokens of d that have topic k
-
-The documents are independent given phi, and so are the tokens given theta, so all are
-drawn at once. Expectations given the words are means over the second half of the sweeps.
-"""
+"""Gibbs sweeps over the topic assignments of the tokens, in pieces of equal length."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from sgmcmc.core.random import Stream
-from sgmcmc.models.lda.categories import drawn, grouped
-from sgmcmc.models.lda.pieces import in_pieces
+
+LENGTH = 16  # tokens of a piece: most documents fill all but a part of their last one
+AT_ONCE = 2**17  # numbers in a block, which fit into the cache
+
+
+class Pieces(NamedTuple):
+    """Blocks of pieces; those that are used come first."""
+
+    words: tf.Tensor  # int32 [blocks, pieces, tokens], negative where there is no token
+    documents: tf.Tensor  # int32 [blocks, pieces]: the document of each piece
+    n_used: tf.Tensor  # int32: the number of blocks that have a token
+
+
+def in_pieces(words: tf.Tensor, numbers_per_token: int) -> Pieces:
+    """Pieces of the documents, int32 [n, longest], each its words and then negative numbers."""
+    n_documents, longest = words.shape
+    length = min(LENGTH, longest)
+    padded = tf.pad(words, [[0, 0], [0, -longest % length]], constant_values=-1)
+    pieces = tf.reshape(padded, [n_documents, -1, length])
+    each = pieces.shape[1]
+    n_pieces = n_documents * each
+    used = pieces[:, :, 0] >= 0
+    n_of_document = tf.reduce_sum(tf.cast(used, tf.int32), axis=1)
+    # Those of one document after those of another; the last place is for all that are unused.
+    place = tf.cumsum(n_of_document, exclusive=True)[:, None] + tf.range(each)
+    place = tf.reshape(tf.where(used, place, n_pieces), [n_pieces, 1])
+    n_at_once = max(1, min(AT_ONCE // (length * numbers_per_token), n_pieces))
+    blocks = -(-n_pieces // n_at_once)
+    none = tf.fill([max(blocks * n_at_once, n_pieces + 1)], n_pieces)
+    order = tf.tensor_scatter_nd_update(none, place, tf.range(n_pieces))[: blocks * n_at_once]
+    with_none = tf.pad(tf.reshape(pieces, [n_pieces, length]), [[0, 1], [0, 0]], constant_values=-1)
+    return Pieces(
+        tf.reshape(tf.gather(with_none, order), [blocks, n_at_once, length]),
+        tf.reshape(tf.minimum(order, n_pieces - 1) // each, [blocks, n_at_once]),
+        (tf.reduce_sum(n_of_document) + n_at_once - 1) // n_at_once,
+    )
+
+
+LANES = 8  # float32 numbers that a processor adds at once, so that groups are a multiple of them
+
+
+def grouped(weights: tf.Tensor) -> tf.Tensor:
+    """Weights [..., K] in groups, [..., members, groups], with zeros at the end."""
+    n = weights.shape[-1]
+    groups = LANES * max(1, round(math.sqrt(n) / LANES))
+    members = -(-n // groups)
+    before = [[0, 0]] * (len(weights.shape) - 1)
+    padded = tf.pad(weights, [*before, [0, groups * members - n]])
+    return tf.reshape(padded, [*weights.shape[:-1], members, groups])
+
+
+def drawn(of_words: tf.Tensor, words: tf.Tensor, of_rows: tf.Tensor, uniforms: tf.Tensor) -> tf.Tensor:
+    """A category for each token, in proportion to the product of the weights of its word and of its row.
+
+    Parameters
+    ----------
+    of_words : tf.Tensor
+        [V, members, groups].
+    words : tf.Tensor
+        int32 [rows, tokens], from 0 to V - 1.
+    of_rows : tf.Tensor
+        [rows, members, groups].
+    uniforms : tf.Tensor
+        On [0, 1], [rows, tokens].
+
+    Returns
+    -------
+    tf.Tensor
+        int32 [rows, tokens]. A category of weight 0 is never drawn where another has a positive one.
+    """
+    n_rows, n_tokens = words.shape
+    _, members, groups = of_words.shape
+    n, size = n_rows * n_tokens, members * groups
+    products = tf.gather(of_words, words) * of_rows[:, None]
+    sums = _running_sums(tf.reshape(tf.reduce_sum(products, axis=2), [n, groups]))
+    group, rest = _place(sums, tf.reshape(uniforms, [n]) * sums[:, -1])
+    # From the tables, not from the products: these would have to be stored for it.
+    of_group, rows = group[:, None] + groups * tf.range(members), tf.repeat(tf.range(n_rows), n_tokens)
+    own = tf.gather(tf.reshape(of_words, [-1]), tf.reshape(words, [n, 1]) * size + of_group)
+    shared = tf.gather(tf.reshape(of_rows, [-1]), rows[:, None] * size + of_group)
+    member, _ = _place(_running_sums(own * shared), rest)
+    return tf.reshape(member * groups + group, [n_rows, n_tokens])
+
+
+def _running_sums(weights: tf.Tensor) -> tf.Tensor:
+    """Along the rows of weights [n, m]; by a matrix, since XLA's cumsum is slow."""
+    m = weights.shape[1]
+    return tf.matmul(weights, tf.linalg.band_part(tf.ones([m, m], weights.dtype), 0, -1))
+
+
+def _place(sums: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Where running sums [n, m] reach x, [n], and how far x is into that place."""
+    passed = (sums <= x[:, None]) & (sums < sums[:, -1:])
+    before = tf.reduce_max(tf.where(passed, sums, 0.0), axis=1)
+    return tf.reduce_sum(tf.cast(passed, tf.int32), axis=1), x - before
+
 
 LEAST_SHARE = 1e-30  # of a topic in a document: float32 loses smaller products
 

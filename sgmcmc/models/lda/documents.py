@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sgmcmc.core.random import Purpose, Stream, keys
-from sgmcmc.dataset.entry import described, numeric
+from sgmcmc.dataset.arrays import described, numeric
 
 if TYPE_CHECKING:
-    from scipy import sparse  # SciPy is imported where it is used: `import sgmcmc` needs none
+    from scipy import sparse
+
 
 NONE = -1  # padding
 SHOWN = 5  # documents that a message names

@@ -1,4 +1,4 @@
-"""The distributions over topics of documents, given topics."""
+"""The topics of documents, given topics, and the prediction of half a document from the other."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.compiled import Compiled
+from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.random import Purpose, keys
-from sgmcmc.models.lda.assignments import expected
-from sgmcmc.models.lda.documents import NONE, tokens
-from sgmcmc.models.lda.pieces import LENGTH
+from sgmcmc.models.lda.assignments import LENGTH, expected
+from sgmcmc.models.lda.documents import NONE, halves, tokens
 
 if TYPE_CHECKING:
     from scipy import sparse
+
 
 AT_A_TIME = 64  # documents
 
@@ -55,3 +55,34 @@ class Inference:
             for words, seed in zip(self._blocks, seeds, strict=True)
         ]
         return np.concatenate(found)[: self._n_documents]
+
+
+class Completion:
+    """Documents split at random: one half gives the topics, the other is scored.
+
+    Parameters
+    ----------
+    counts : scipy.sparse.csr_array
+    prior : float
+        Of the distributions over topics.
+    sweeps, seed : int
+    """
+
+    def __init__(self, counts: sparse.csr_array, prior: float, sweeps: int, seed: int) -> None:
+        seen, self._scored = halves(counts, seed)
+        self._inference = Inference(seen, prior, sweeps, seed)
+
+    def probabilities(self, number: int, topics: np.ndarray) -> np.ndarray:
+        """The probability of each scored word under the topics [K, V] of draw `number`."""
+        theta, phi = self._inference.shares(number, topics).astype(np.float64), topics.astype(np.float64)
+        found = []
+        for k in range(0, len(theta), AT_A_TIME):
+            scored = self._scored[k : k + AT_A_TIME].tocoo()
+            found.append((theta[k : k + AT_A_TIME] @ phi)[scored.coords])
+        return np.concatenate(found)
+
+    def perplexity(self, probabilities: np.ndarray) -> float:
+        """One over the geometric mean of the probabilities of the tokens; infinite if one is 0."""
+        times = self._scored.data
+        with np.errstate(divide="ignore", over="ignore"):
+            return float(np.exp(-(times @ np.log(probabilities)) / times.sum()))

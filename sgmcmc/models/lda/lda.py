@@ -1,30 +1,79 @@
-"""Latent Dirichlet allocation: lda."""
+"""How many documents and iterations `lda` takes if nobody says, by the size of the corpus.
+
+A minibatch needs many tokens: the noise of the counts falls with their number, and so do
+the costs of an iteration for each. With few documents that are long it needs some more.
+Topics that are found quickly are found in a few passes over a large corpus; a small one
+needs more of them, since each is only a few iterations.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.arguments import POSITIVE, checked_chains, require_number, require_seed
+from sgmcmc.arguments.minibatch import checked_minibatches
+from sgmcmc.arguments.signatures import SETUP_DEFAULTS, CommonOptions, of_run
+from sgmcmc.arguments.simplex import SimplexChoices, set_up, warn_of_rounding
 from sgmcmc.core.checks import require_count, require_flag
-from sgmcmc.core.executors import Executor
 from sgmcmc.core.random import Purpose, Stream, fresh_seed, keys
 from sgmcmc.core.schedules import Schedule, polynomial
+from sgmcmc.kernel.simplex import Counts
 from sgmcmc.models.lda.assignments import expected
-from sgmcmc.models.lda.choices import LdaChoices
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary, tokens
-from sgmcmc.models.lda.sizes import documents_of_a_minibatch, iterations
 from sgmcmc.models.lda.topics import NAME, Topics
-from sgmcmc.samplers._checks import POSITIVE, checked_chains, require_number, require_seed
-from sgmcmc.samplers._minibatch import checked_minibatches
-from sgmcmc.samplers._options import SETUP_DEFAULTS, CommonOptions, of_run
-from sgmcmc.samplers._rounding import warn_of_rounding
-from sgmcmc.samplers._simplex import set_up
+from sgmcmc.parallel.executors import Executor
 from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
+
+TOKENS, DOCUMENTS = 2**14, 200  # of a minibatch, at least
+PASSES, ALL_TOKENS = 3, 10**6  # of a run, at least
+MOST_ITERATIONS = 1000  # of a corpus so small that it needs no more
+
+
+def documents_of_a_minibatch(asked: Any, n_documents: int, n_tokens: int) -> Any:
+    """At most all documents; the sampler checks a number that was asked for."""
+    if asked is None:
+        return min(n_documents, max(DOCUMENTS, math.ceil(TOKENS * n_documents / n_tokens)))
+    is_number = isinstance(asked, int | float | np.number) and not isinstance(asked, bool)
+    return min(asked, n_documents) if is_number and float(asked).is_integer() else asked
+
+
+def iterations(size: int, n_documents: int, n_tokens: int) -> int:
+    """Of a run with minibatches of this many documents."""
+    a_pass = n_documents / size
+    by_tokens = min(a_pass * ALL_TOKENS / n_tokens, MOST_ITERATIONS)
+    return math.ceil(max(PASSES * a_pass, by_tokens))
+
+
+@dataclass(frozen=True)
+class LdaChoices(SimplexChoices):
+    """The choices of `lda`."""
+
+    n_tokens: int
+    method: str
+    docTopicPrior: float
+    sweeps: int
+
+    @cached_property
+    def counts(self) -> Counts:
+        """`suffStats`, which needs no trial here, and the counts of each topic if all had as many."""
+        in_all = {name: np.full(x.shape[:-1], self.n_tokens / len(x), x.dtype) for name, x in self.start.items()}
+        return Counts(self.suffStats, takes_seed=True, in_all=in_all)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As for the samplers, with what `lda` has of its own."""
+        own = {"method": self.method, "docTopicPrior": self.docTopicPrior, "sweeps": self.sweeps}
+        return super().settings | own
+
 
 OF = "lda"
 METHODS = {"scir": (scir, polynomial(0.2, 100, 0.6)), "sgrld": (sgrld, polynomial(0.03, 100, 0.6))}

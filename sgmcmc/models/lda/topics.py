@@ -1,24 +1,72 @@
-"""Topics: what `lda` returns."""
+"""The picture of topics: their most probable words as bars."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sgmcmc.arguments import POSITIVE, require_number, require_seed
 from sgmcmc.core.checks import is_integer, require_count, require_flag
-from sgmcmc.models.lda.completion import Completion
+from sgmcmc.draws.draws import Draws
+from sgmcmc.draws.panels import COLOURS, panels, require_matplotlib
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary
-from sgmcmc.models.lda.inference import Inference
-from sgmcmc.models.lda.pictures import bars
-from sgmcmc.models.lda.table import mean_and_sd, top_words
-from sgmcmc.output.draws import Draws
-from sgmcmc.samplers._checks import POSITIVE, require_number, require_seed
+from sgmcmc.models.lda.inference import Completion, Inference
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+COLUMNS = 5  # of panels
+
+
+def bars(table: pd.DataFrame, axes: Any, of: str) -> np.ndarray:
+    """A panel for each topic of a table of top words."""
+    plt = require_matplotlib(of)
+    groups = list(table.groupby("topic", sort=False))
+    columns = min(len(groups), COLUMNS)
+    shape = (-(-len(groups) // columns), columns)
+    n_words = int(table["rank"].max())
+    size = (0.6 + 2.0 * columns, shape[0] * (0.7 + 0.17 * n_words))
+    grid = panels(plt, axes, of, len(groups), shape, figsize=size)
+    for ax, (topic, rows) in zip(grid, groups, strict=True):
+        error = {"elinewidth": 0.8, "ecolor": "0.4"}
+        ax.barh(rows["rank"], rows["probability"], xerr=rows["sd"], color=COLOURS[0], height=0.75, error_kw=error)
+        ax.set_yticks(rows["rank"], rows["word"].astype(str))
+        ax.set_ylim(n_words + 0.6, 0.4)
+        ax.set_xlim(left=0)
+        ax.xaxis.set_major_locator(plt.MaxNLocator(3))
+        ax.set_title(f"topic {topic}", loc="left", fontsize="small")
+    return grid
+
+
+def mean_and_sd(draws: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and sd of draws, one at a time, by Welford's recursion; 0 is the sd of one."""
+    n, mean, squares = 0, np.zeros(1), np.zeros(1)
+    for n, draw in enumerate(draws, start=1):
+        before = draw - mean
+        mean = mean + before / n
+        squares = squares + before * (draw - mean)
+    return mean, np.sqrt(squares / max(n - 1, 1))
+
+
+def top_words(mean: np.ndarray, sd: np.ndarray, vocabulary: np.ndarray, n: int) -> pd.DataFrame:
+    """The n most probable words of each topic, [K, V], in order."""
+    import pandas as pd
+
+    words = np.argsort(-mean, axis=1, kind="stable")[:, :n]
+    return pd.DataFrame(
+        {
+            "topic": np.repeat(np.arange(len(mean)), n),
+            "rank": np.tile(np.arange(1, n + 1), len(mean)),
+            "word": vocabulary[words].ravel(),
+            "probability": np.take_along_axis(mean, words, axis=1).ravel(),
+            "sd": np.take_along_axis(sd, words, axis=1).ravel(),
+        }
+    )
+
 
 NAME = "topics"  # of the parameter in the draws
 

@@ -1,0 +1,151 @@
+"""The arguments of the samplers, checked and converted: here camelCase becomes snake_case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.checks import attempted, is_integer, require_count, require_held
+from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.tracing import trace
+from sgmcmc.dataset.arrays import described, n_masked
+
+DTYPES = {"float32": tf.float32, "float64": tf.float64}
+LAST_STEP = 2**32
+LAST_CHAIN = 2**31 - 1
+AUTO = "auto"
+EXACT = 2**53  # up to here a float is one integer
+
+Rule = tuple[Callable[[float], bool], str]
+"""Whether a number is allowed, and what a message says of those that are."""
+
+POSITIVE: Rule = (lambda x: x > 0, "a positive number")
+STEPSIZE: Rule = (lambda eps: eps > 0, "a positive number or a schedule such as polynomial(h, a, b)")
+FRICTION: Rule = (lambda alpha: 0 < alpha <= 1, "a number in (0, 1]")
+FRACTION: Rule = (lambda x: 0 < x < 1, "a number between 0 and 1")
+DECAY: Rule = (lambda beta: 0 <= beta < 1, "a number from 0 to below 1")
+DIFFUSION: Rule = (lambda a: 0 < a < 0.5, "a positive number below 0.5, since chains have no equilibrium from 0.5 on")
+
+
+def is_list(value: Any) -> bool:
+    """Whether `starts` has an entry for each chain."""
+    return isinstance(value, list | tuple)
+
+
+def is_auto(value: Any) -> bool:
+    """Whether an argument is left to the package."""
+    return isinstance(value, str) and value == AUTO
+
+
+def require_number(label: str, of: str, value: Any, rule: Rule) -> float:
+    """The value as a float, if it is one number that the rule allows."""
+    allowed, must = rule
+    scalar = isinstance(value, Real | np.number) and not isinstance(value, bool)
+    if not scalar and isinstance(value, np.ndarray | tf.Tensor) and np.ndim(value) == 0 and not n_masked(value):
+        scalar, value = True, np.asarray(value).item()
+    try:
+        number = float(value) if scalar else np.nan
+    except OverflowError:  # an integer beyond the floats
+        number = np.inf
+    if not np.isfinite(number) or not allowed(number):
+        raise ValueError(f"{label} of {of} must be {must}; got {described(value)}.")
+    return number
+
+
+def require_float_type(of: str, dtype: Any) -> tf.DType:
+    """The type of this name."""
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise ValueError(f"dtype of {of} must be 'float32' or 'float64'; got {dtype!r}.")
+    return DTYPES[dtype]
+
+
+def require_seed(of: str, seed: Any) -> int:
+    """A seed that is given; R's numbers are doubles."""
+    if not (is_integer(seed) and 0 <= seed < 2**64) and not (
+        isinstance(seed, float) and seed.is_integer() and 0 <= seed < EXACT
+    ):
+        raise ValueError(f"seed of {of} must be None or an integer from 0 to 2**64 - 1; got {seed!r}.")
+    return int(seed)
+
+
+def checked_chains(of: str, chains: Any) -> range:
+    """The numbers of the chains, given how many there are or a range of them; of a single one for None."""
+    if not isinstance(chains, range):
+        return range(1 if chains is None else require_count("nChains", of, chains, at_least=1))
+    if chains.step != 1 or not 0 <= chains.start < chains.stop <= LAST_CHAIN:
+        raise ValueError(
+            f"nChains of {of} must be an integer of at least 1, or a range of the numbers of chains such as range(4, "
+            f"8); got {chains!r}."
+        )
+    return chains
+
+
+def require_counter(argument: str, of: str, n_iterations: int, leaps: int) -> None:
+    """Refuse more gradients than the counter of the random numbers has values."""
+    if n_iterations * leaps >= LAST_STEP:
+        raise ValueError(
+            f"{argument} of {of} must make fewer than 2**32 steps in all, since random numbers would repeat; "
+            f"got {n_iterations} iterations of {leaps}."
+        )
+
+
+class Each(NamedTuple):
+    """The values of an argument for the parameters of one sampler.
+
+    `by_gibbs` are those that need none.
+    """
+
+    sampler: str
+    names: tuple[str, ...]
+    dtype: tf.DType
+    by_gibbs: frozenset[str] = frozenset()
+
+    def number(self, label: str, value: Any, rule: Rule) -> float:
+        """One number that the rule allows, and that the float type holds."""
+        number = require_number(label, self.sampler, value, rule)
+        return require_held(label, self.sampler, number, np.dtype(self.dtype.as_numpy_dtype))
+
+    def numbers(self, argument: str, value: Any, rule: Rule) -> dict[str, float]:
+        """A number for each parameter."""
+        return self._of(argument, value, lambda label, x: self.number(label, x, rule))
+
+    def stepsizes(self, value: Any) -> dict[str, float | Schedule]:
+        """A stepsize or a schedule for each parameter."""
+        return self._of("stepsize", value, self._stepsize)
+
+    def _of(self, argument: str, value: Any, check: Callable[[str, Any], Any]) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            return dict.fromkeys(self.names, check(argument, value))
+        wanted = set(self.names) - self.by_gibbs
+        if wanted != set(value):
+            but = f" that gibbs does not move, {sorted(wanted)}" if self.by_gibbs else f", {sorted(wanted)}"
+            got = f"keys {sorted(map(str, value))}"
+            raise ValueError(f"{argument} of {self.sampler} must have the keys of params{but}; got {got}.")
+        each = {name: check(f"{argument}[{name!r}]", value[name]) for name in self.names if name in value}
+        unused = next(iter(each.values()))  # for parameters that gibbs moves
+        return {name: each.get(name, unused) for name in self.names}
+
+    def _stepsize(self, label: str, value: Any) -> float | Schedule:
+        if not callable(value):
+            return self.number(label, value, STEPSIZE)
+        self._try_schedule(label, value)
+        return value
+
+    def _try_schedule(self, label: str, schedule: Schedule) -> None:
+        """Try a schedule at iteration 0, as the compiled loop calls it; later values are not checked."""
+        allowed, must = STEPSIZE
+
+        def value_at(iteration: tf.Tensor) -> tf.Tensor:
+            return tf.convert_to_tensor(schedule(iteration), dtype_hint=self.dtype)
+
+        def first() -> np.ndarray:
+            traced = trace(value_at, tf.TensorSpec([], self.dtype))
+            return np.asarray(traced(tf.constant(0, self.dtype)), np.float64)
+
+        value = attempted(f"{label} of {self.sampler} must be {must}, in TensorFlow operations of the iteration", first)
+        if value.shape != () or not np.isfinite(value) or not allowed(float(value)):
+            raise ValueError(f"{label} of {self.sampler} must be {must}; got a schedule that begins with {value}.")

@@ -1,0 +1,341 @@
+"""The argument `dataset`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.arguments.destination import checked_executor
+from sgmcmc.core.checks import attempted, require_count
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset import Data, Shards, block_size
+from sgmcmc.dataset.arrays import converted, described, integer_type, numeric
+from sgmcmc.dataset.layout import may_be_index
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.on_disk import Arrays, Elsewhere, Entry, Takes, is_on_disk
+from sgmcmc.dataset.remote import Remote, Remotes, remotes
+from sgmcmc.dataset.shards import Joined
+from sgmcmc.dataset.tables import as_columns, categories
+
+
+@dataclass(frozen=True)
+class shards:  # noqa: N801 - reads as a function where it is used
+    """Data in several places, for the argument `dataset`: a chain uses one of them at a time.
+
+    Each chain stays on a shard for `hop` iterations and then hops to another [1]_, which is
+    shard k with probability N_k / N. Its minibatches are drawn within the shard, and the
+    n observations have the weight N/n in the sum over all N. The search for the mode and
+    all passes over the observations use all shards.
+
+    With control variates (`sgldcv`, `sghmccv`, `sgnhtcv`) the centre of the estimates is
+    the mode of all shards, and the exact gradient there that of all observations. What is
+    left of a shard in the chain is then its curvature where that differs from the
+    curvature of all observations. For observations that were dealt to the shards at
+    random, the difference is small; for shards that are unlike each other, such as
+    hospitals or a sorted table, it makes standard deviations too large, less so if the
+    chain hops often. The error is predicted at the mode, from the shards' curvatures, and
+    a run warns if it is larger than `tolerance`. Without control variates the sums of the
+    shards' own gradients matter too, and the same error is much larger. There is no
+    prediction without a search for a mode, nor for more than 500 elements of the
+    parameters.
+
+    Parameters
+    ----------
+    datasets : sequence
+        The shards: each is a dataset as `dataset` takes it, or a function without
+        arguments that returns one. All must have the same entries, of the same shapes,
+        and columns of categories the same categories.
+    hop : int, default 5
+        How many iterations a chain stays on a shard. With 1, minibatches of different
+        iterations are independent, and unlike shards only add noise to the gradient.
+    executors : sequence of executors, optional
+        One for each shard, whose workers alone read its observations: see below. By
+        default all shards are read here.
+
+    Notes
+    -----
+    With `executors` no observation leaves the workers of its shard: results of functions
+    do. These are sums over the shard, in the passes; and the state of a chain after a stay,
+    a job of its worker, which sees the chain's next minibatches only. Such sums can tell
+    much of single observations, above all if minibatches or shards are small: this is not
+    differential privacy. The types, shapes and number of the observations, their
+    categories and a checksum are known here too. An executor is any with a method
+    ``submit``, such as Dask's ``client.get_executor(workers=["place"])``. Its workers
+    must be handed what a dataset needs to be opened, best a function, which is called
+    there. There is then no `executor`, `gibbs`, ``gradients=True``, or estimator that
+    remembers observations, and ``optStepsize`` is "auto".
+
+    With shards, `subsampling` is "uniform" or "withReplacement", within the shard, and
+    `minibatchSize` a number, of at most the observations of the smallest shard unless
+    they are drawn with replacement. With leaps, as in `sghmc`, a stay still has `hop`
+    iterations.
+
+    References
+    ----------
+    .. [1] Ahn, S., Shahbaba, B. and Welling, M. (2014). Distributed stochastic gradient MCMC. ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sgldcv, shards
+    >>> rng = np.random.default_rng(0)
+    >>> hospitals = [{"x": rng.normal(3.0, 1.0, size=size)} for size in (4000, 2000, 1000)]
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sgldcv(
+    ...     logLik, shards(hospitals), {"theta": 0.0}, minibatchSize=100, nIters=2000, verbose=False, seed=1
+    ... )
+    >>> x = np.concatenate([hospital["x"] for hospital in hospitals])
+    >>> bool(abs(out["theta"].mean() - x.mean()) < 0.3 / np.sqrt(len(x)))
+    True
+    """
+
+    datasets: Sequence[Any]
+    hop: int = 5
+    executors: Sequence[Any] | None = None
+
+
+PROBED = 2  # observations that show the entries of a user's dataset object
+
+
+def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
+    """The data, with every entry converted to its type; categories become codes.
+
+    Raises
+    ------
+    ValueError
+        If an entry is invalid; the message names it.
+    """
+    if isinstance(dataset, InMemory | Elsewhere | Joined | Remotes):  # of another sampler
+        return dataset
+    if isinstance(dataset, shards):
+        return _of_shards(of, dataset, integers, dtype)
+    if isinstance(dataset, tf.data.Dataset | Iterator):
+        raise ValueError(
+            f"dataset of {of} must be a dict of arrays, or an object with __len__ and take(indices), since minibatches "
+            f"are drawn at random; got {described(dataset)}, which can only be read in order. Arrays that do not "
+            f"fit into memory can be memory-mapped: np.load(path, mmap_mode='r')."
+        )
+    dataset = as_columns(of, dataset)
+    if isinstance(dataset, Takes) and not isinstance(dataset, Mapping) and not hasattr(dataset, "shape"):
+        return _of_object(of, dataset, integers, dtype)
+    if not isinstance(dataset, Mapping) or not dataset or not all(isinstance(name, str) for name in dataset):
+        raise ValueError(
+            f"dataset of {of} must be a dict with at least one entry and names as keys; got {described(dataset)}."
+        )
+    codes = categories(of, dataset)
+    _require_integers(of, integers, dataset)
+    for name, entry in dataset.items():
+        if isinstance(entry, tf.data.Dataset | Iterator):
+            raise ValueError(
+                f"dataset[{name!r}] of {of} must be an array; got {described(entry)}, which can only be read once "
+                f"and in order. Read it into an array, or into a file for np.load(path, mmap_mode='r')."
+            )
+    _require_one_index(of, dataset)
+    dataset = {**dataset, **{name: column.array for name, column in codes.items()}}
+    integers, levels = [*integers, *codes], {name: column.levels for name, column in codes.items()}
+    on_disk = any(is_on_disk(entry) for entry in dataset.values())
+    arrays = {
+        name: entry if is_on_disk(entry) else converted(of, name, entry, name in integers, dtype)
+        for name, entry in dataset.items()
+    }
+    _require_one_length(of, arrays)
+    if not on_disk:
+        return InMemory(arrays, levels)
+    entries = {
+        name: _entry(of, name, array.dtype, array.shape[1:], name in integers, dtype) for name, array in arrays.items()
+    }
+    return Elsewhere(Arrays(arrays), entries, levels)
+
+
+def _of_shards(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) -> Data:
+    """The data of all shards, in order."""
+    given = asked.datasets
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
+        raise ValueError(f"datasets of shards, of {of}, must be a list of datasets; got {described(given)}.")
+    hop = require_count("hop of shards", of, asked.hop, 1)
+    data = _opened(of, asked, integers, dtype)
+    for number, one in enumerate(data):
+        here, first = ({name: (c.dtype, c.shape) for name, c in x.layout.columns.items()} for x in (one, data[0]))
+        if one.shards is not None:
+            raise ValueError(f"datasets of shards, of {of}, must not be shards again; got some in shard {number}.")
+        if here != first:
+            entries = {name: f"{dtype} {list(shape)}" for name, (dtype, shape) in here.items()}
+            others = {name: f"{dtype} {list(shape)}" for name, (dtype, shape) in first.items()}
+            raise ValueError(
+                f"datasets of shards, of {of}, must have the same entries; got {entries} in shard {number} and "
+                f"{others} in shard 0."
+            )
+        if one.levels != data[0].levels:
+            raise ValueError(
+                f"datasets of shards, of {of}, must have the same categories, since codes stand for them; got "
+                f"{one.levels} in shard {number} and {data[0].levels} in shard 0. Give all of them to each shard: "
+                "pandas.Categorical(x, categories=...)."
+            )
+    if isinstance(data[0], Remote):
+        return Remotes(cast(list[Remote], data), hop)
+    at = Shards([one.size for one in data], hop)
+    in_memory = [one for one in data if isinstance(one, InMemory)]
+    if len(in_memory) == len(data):
+        return InMemory.joined(in_memory, at)
+    return Joined(data, at)
+
+
+def _opened(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) -> Sequence[Data]:
+    """The data of each shard, here or by a worker of its executor."""
+    opens = [partial(_checked, f"{of} in shard {k}", one, integers, dtype) for k, one in enumerate(asked.datasets)]
+    if asked.executors is None:
+        return [one() for one in opens]
+    if not isinstance(asked.executors, Sequence) or len(asked.executors) != len(opens):
+        got = len(asked.executors) if isinstance(asked.executors, Sequence) else repr(asked.executors)
+        raise ValueError(f"executors of shards, of {of}, must have one for each of {len(opens)} datasets; got {got}.")
+    for executor in asked.executors:
+        checked_executor(of, executor, None, 1)
+    try:
+        return remotes(opens, asked.executors)
+    except TypeError as error:  # of what cannot be pickled
+        raise ValueError(
+            f"datasets of shards, of {of}, must be such that they can be pickled, or functions that are; got {error}."
+        ) from error
+
+
+def _checked(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
+    return checked_dataset(of, dataset() if callable(dataset) else dataset, integers, dtype)
+
+
+def _of_object(of: str, source: Takes, integers: Sequence[str], dtype: np.dtype) -> Data:
+    must = f"take of dataset of {of} must return a dict of arrays with one row for each index"
+    n_data = len(source)
+    if n_data < 1:
+        raise ValueError(f"dataset of {of} must have at least one observation; got a length of {n_data}.")
+    indices = np.arange(min(PROBED, n_data))
+    probed = attempted(must, lambda: dict(source.take(indices).items()))
+    arrays = {name: numeric(f"dataset[{name!r}]", of, array) for name, array in probed.items()}
+    if not arrays or any(array.ndim == 0 or len(array) != len(indices) for array in arrays.values()):
+        shapes = {name: array.shape for name, array in arrays.items()}
+        raise ValueError(f"{must}; got shapes {shapes} for {len(indices)} indices.")
+    _require_integers(of, integers, arrays)
+    return Elsewhere(
+        source,
+        {
+            name: _entry(of, name, array.dtype, array.shape[1:], name in integers, dtype)
+            for name, array in arrays.items()
+        },
+    )
+
+
+def _require_integers(of: str, integers: Any, names: Collection[str]) -> None:
+    if (
+        isinstance(integers, str)
+        or not isinstance(integers, Collection)
+        or any(name not in list(names) for name in integers)
+    ):
+        raise ValueError(f"integers of {of} must list names in dataset, {sorted(names)}; got {integers!r}.")
+
+
+def _require_one_index(of: str, dataset: Mapping[str, Any]) -> None:
+    """Refuse pandas entries with different labels, whose rows would be combined by position."""
+    labelled = {name: entry.index for name, entry in dataset.items() if hasattr(entry, "iloc")}
+    for (first, index), (name, other) in pairwise(labelled.items()):
+        if not index.equals(other):
+            raise ValueError(
+                f"dataset of {of} must have entries with one pandas index; got others for {name!r} than for {first!r}. "
+                f"Align them, such as {name}.loc[{first}.index], or combine rows by position, by {name}.to_numpy()."
+            )
+
+
+def _require_one_length(of: str, arrays: Mapping[str, Any]) -> None:
+    for name, array in arrays.items():
+        if not array.shape:
+            raise ValueError(
+                f"dataset[{name!r}] of {of} must have its observations on a first axis; got the single number {array}."
+            )
+    lengths = {name: array.shape[0] for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"dataset of {of} must have entries of one length, the number of observations; got {lengths}.")
+    if 0 in lengths.values():
+        raise ValueError(f"dataset of {of} must have at least one observation; got {lengths}.")
+
+
+def _entry(
+    of: str, name: str, dtype: np.dtype, shape: tuple[int, ...], is_integer: bool, float_type: np.dtype
+) -> Entry:
+    label = f"dataset[{name!r}] of {of}"
+    if np.dtype(dtype).kind not in "biuf":
+        raise ValueError(f"{label} must be an array of real numbers; got dtype {dtype}.")
+    return Entry(integer_type(label, np.dtype(dtype)) if is_integer else float_type, tuple(shape))
+
+
+OUT_OF_RANGE = re.compile(r"= \[?(-?\d+)\]? (?:is not in|is out of range|does not index)[^\[]*\[(?:0, )?(\d+)")
+
+Try = Callable[[Mapping[str, np.ndarray]], None]
+"""Raises ValueError for observations, {name: [m, ...]}, that hold an index out of range."""
+
+
+def attempt(of: str, argument: str, function: Callable, start: Mapping[str, np.ndarray]) -> Try:
+    """A function that tries the user's function, known by this argument, on some observations."""
+
+    def tried(observations: Mapping[str, np.ndarray]) -> None:
+        with tf.device("CPU:0"):
+            params = {name: tf.constant(theta) for name, theta in start.items()}
+            data: Tree = {name: tf.constant(entry) for name, entry in observations.items()}
+            try:
+                function(params, data)
+            except tf.errors.InvalidArgumentError as error:
+                raise ValueError(_said(of, argument, observations, str(error.message))) from error
+
+    return tried
+
+
+def check_indices(of: str, argument: str, function: Callable, start: Mapping[str, np.ndarray], data: Data) -> None:
+    """Try all observations: those in memory now, others when they are read, each where it is."""
+    if isinstance(data, Joined | Remotes):
+        for part in data.parts:
+            check_indices(of, argument, function, start, part)
+    elif isinstance(data, Remote):
+        data.asked(_check_local, (of, argument, function, start))
+    elif isinstance(data, InMemory):
+        require_in_range(attempt(of, argument, function, start), data)
+    elif isinstance(data, Elsewhere):
+        data.watch(attempt(of, argument, function, start))
+
+
+def _check_local(data: Data, given: tuple[str, str, Callable, Mapping[str, np.ndarray]]) -> None:
+    check_indices(*given, data)
+
+
+def require_in_range(tried: Try, data: InMemory) -> None:
+    """Try all observations, in blocks.
+
+    Raises
+    ------
+    ValueError
+        Naming the entry, the index and the size.
+    """
+    arrays, size = data.arrays(), block_size(data)
+    for start in range(0, data.size, size):
+        tried({name: array[start : start + size] for name, array in arrays.items()})
+
+
+def _said(of: str, argument: str, observations: Mapping[str, Any], message: str) -> str:
+    found = OUT_OF_RANGE.search(message)
+    if found is None:
+        must = f"{argument} of {of} must be defined for every observation"
+        if "does not index" in message:  # several at once, of tf.gather_nd
+            must = f"dataset of {of} must hold indices that {argument} can use"
+        return f"{must}; on some it raised: {message}"
+    index, size = int(found[1]), int(found[2])
+    holding = [name for name, entry in observations.items() if may_be_index(entry) and (entry == index).any()]
+    where = ", ".join(f"dataset[{name!r}]" for name in holding)
+    return (
+        f"dataset of {of} must hold indices that {argument} can use, here from 0 to {size - 1} for an axis of {size}; "
+        f"got {index}, {f'which is in {where}' if where else f'computed by {argument}'}."
+    )

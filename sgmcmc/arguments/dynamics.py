@@ -1,0 +1,222 @@
+"""The user's own update rules: the arguments `dynamics` and `transition`, checked by a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.arguments.trial import require_free, require_pure
+from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_count, require_flag, types_and_shapes
+from sgmcmc.core.covariance import Covariance
+from sgmcmc.core.tracing import trace
+from sgmcmc.core.transforms import Transforms
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset.arrays import described
+from sgmcmc.dynamics import Dynamics, Given
+from sgmcmc.kernel import Transition
+from sgmcmc.kernel.movement import NOISES
+from sgmcmc.model import Model
+from sgmcmc.run.checkpoint import function_identity, summed
+from sgmcmc.run.other_samplers import OwnSampler
+
+PROBE_SCALES = (0.1, 1.0, 3.0)
+
+
+def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
+    """The user's dynamics for each parameter, after a trial on abstract tensors.
+
+    Raises
+    ------
+    ValueError
+        If it is not a Dynamics, or does not keep the shapes of its arguments.
+    """
+    each = dynamics if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
+    if set(each) != set(choices.start) or not all(isinstance(d, Dynamics) for d in each.values()):
+        raise choices.refuse(
+            "dynamics", f"be a Dynamics, or a dict with one for each of {sorted(choices.start)}", repr(dynamics)
+        )
+    leaps = {name: require_count("leaps of dynamics", choices.sampler, d.leaps, 1) for name, d in each.items()}
+    for one in each.values():
+        if one.noises not in range(len(NOISES) + 1):
+            raise choices.refuse("noises of dynamics", f"be an integer from 0 to {len(NOISES)}", repr(one.noises))
+    if len(set(leaps.values())) > 1:
+        raise choices.refuse("dynamics", "have the same number of leaps for all parameters", leaps)
+    for name, one in each.items():
+        if one.covariance not in (None, *(how.value for how in Covariance)):
+            raise choices.refuse("covariance of dynamics", "be None, 'diag' or 'full'", repr(one.covariance))
+        theta = tf.TensorSpec(choices.start[name].shape, choices.float_type)
+        must = f"dynamics of {choices.sampler} must keep the shape and the type of {name!r} and of its memory"
+        traced = attempted(f"{must}, in TensorFlow operations", partial(trace, _trial(one), theta))
+        require_free(f"dynamics of {choices.sampler}", traced.structured_outputs[-1])
+        require_pure(f"dynamics of {choices.sampler}", traced.graph, "Use given.noise, which has standard normals.")
+        if choices.curvature.preconditioner is not None:
+            _require_the_same_everywhere(choices, one, name)
+    return dict(each)
+
+
+def _require_the_same_everywhere(choices: Choices, dynamics: Dynamics, name: str) -> None:
+    """Refuse steps that depend on the position: with a preconditioner they begin at the origin."""
+    rng, shape = np.random.default_rng(0), choices.start[name].shape
+    zero, shift, noise, gradient = (tf.constant(x, choices.float_type) for x in (0.0, *rng.normal(size=(3, *shape))))
+    eps = tf.constant(0.01, choices.float_type)
+    reached = []
+    for theta in (zero * shift, shift):
+        memory = dynamics.init(theta, Given(eps, noise))
+        theta_, memory_ = dynamics.step(theta, memory, _given(dynamics, eps, noise, gradient))
+        drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
+        renewed = dynamics.refresh(theta, memory, Given(eps, noise)) if dynamics.refresh else memory
+        reached.append(tf.nest.flatten((theta_ - theta, drifted - theta, memory_, renewed)))
+    if not all(np.allclose(x, y, rtol=1e-3, atol=1e-4) for x, y in zip(*reached, strict=True)):
+        raise ValueError(
+            f"dynamics of {choices.sampler} must move {name!r} by steps that do not depend on its position, for a "
+            "preconditioner, in whose coordinates each step begins at 0; got one whose steps do."
+        )
+
+
+def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What each does in two steps, as JSON, so that a resumed run can check that it has the same."""
+    all_told = {}
+    for name, one in dynamics.items():
+        rng, sums = np.random.default_rng(0), []
+        for scale in PROBE_SCALES:
+            shift, *others = rng.normal(size=(5, *start[name].shape)).astype(start[name].dtype)
+            theta, (first, renewal, noise, gradient) = (
+                tf.constant(start[name] + scale * shift),
+                map(tf.constant, others),
+            )
+            eps = tf.constant(0.01 * scale, theta.dtype)
+            memory = one.init(theta, Given(eps, first))
+            for _ in range(2):
+                memory = one.refresh(theta, memory, Given(eps, renewal)) if one.refresh else memory
+                theta = one.drift(theta, memory) if one.drift else theta
+                theta, memory = one.step(theta, memory, _given(one, eps, noise, gradient))
+            stats = one.stats(memory, Given(eps)) if one.stats else {}
+            sums += summed([theta, memory, stats])
+        spec = tf.TensorSpec(theta.shape, theta.dtype)
+        all_told[name] = {"leaps": one.leaps, "values": function_identity(sums, _trial(one), spec)}
+    return all_told
+
+
+def climbs(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> bool:
+    """Whether every element moves by its gradient, in two steps without noise."""
+    begin, eps = tf.ones(shape, dtype), tf.ones([], dtype)
+    theta, memory = begin, dynamics.init(begin, Given(eps, 0 * begin))
+    for _ in range(2):
+        theta = dynamics.drift(theta, memory) if dynamics.drift else theta
+        theta, memory = dynamics.step(theta, memory, _given(dynamics, eps, 0 * begin, begin))
+    return bool(tf.reduce_all(theta > begin))
+
+
+def _given(dynamics: Dynamics, eps: tf.Tensor, noise: tf.Tensor, gradient: tf.Tensor) -> Given:
+    several = tuple(noise * sign for sign in (1.0, -1.0, 0.5)[: dynamics.noises])
+    norm = tf.norm(gradient) if dynamics.wants_norm else None
+    given = Given(eps, several if dynamics.noises > 1 else noise, gradient, norm=norm)
+    if dynamics.covariance is None:
+        return given
+    return given._replace(covariance=Covariance(dynamics.covariance).of_sum(tf.stack([gradient, noise])))
+
+
+def _trial(dynamics: Dynamics) -> Any:
+    """A function from a position to all results of the dynamics."""
+
+    def trial(theta: tf.Tensor) -> Any:
+        eps, same = tf.ones([], theta.dtype), tf.ones_like(theta)
+        memory = dynamics.init(theta, Given(eps, same))
+        moved, after = dynamics.step(theta, memory, _given(dynamics, eps, same, same))
+        renewed = dynamics.refresh(theta, memory, Given(eps, same)) if dynamics.refresh else memory
+        drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
+        for before, made in ((theta, moved), (theta, drifted), (memory, after), (memory, renewed)):
+            tf.nest.assert_same_structure(before, made)
+            if types_and_shapes(before) != types_and_shapes(made):
+                raise TypeError(f"{types_and_shapes(before)} became {types_and_shapes(made)}")
+        stats = dynamics.stats(memory, Given(eps)) if dynamics.stats else {}
+        return moved, after, renewed, drifted, stats
+
+    return trial
+
+
+class TransitionChoices(Choices):
+    """The choices with a transition: those of gradients are not used."""
+
+    def check(self) -> None:
+        """Refuse those of gradients, then check the others."""
+        if self.gibbs is not None:
+            raise self.refuse("gibbs", "be None with a transition, which is all of an iteration", described(self.gibbs))
+        if self.transforms is not None:
+            raise self.refuse("transforms", "be None with a transition, which moves params themselves", "some")
+        if self.automatic:
+            raise self.refuse("stepsize", "be given with a transition, of which no variance is known", "'auto'")
+        super().check()
+        if self.curvature.preconditioner is not None:
+            raise self.refuse("preconditioner", "be None with a transition", described(self.preconditioner))
+        self.refuse_exploring(" with a transition")
+        if not self.minibatches.is_number:
+            raise self.refuse("minibatchSize", "be a number with a transition", described(self.minibatchSize))
+        if self.minibatches.minibatch.wants_importance:
+            raise self.refuse("subsampling", "have weights with a transition, which has no mode", "preferential()")
+
+    @cached_property
+    def constraints(self) -> Transforms:
+        """None, also where the prior is a joint distribution."""
+        return Transforms()
+
+    @cached_property
+    def model(self) -> Model | None:  # type: ignore[override]
+        """The posterior, or None for a transition that needs none."""
+        if self.logLik is not None:
+            return super().model
+        if self.logPrior is not None or self.temperature != 1:
+            raise self.refuse("logLik", "be a function where logPrior or a temperature is given", "None")
+        return None
+
+
+def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any], gradient: Any) -> Sgmcmc:
+    """The sampler with a transition of the user's own."""
+    if gradient is not None:
+        raise choices.refuse("gradient", "be None with a transition, which is all of an iteration", described(gradient))
+    label = f"transition of {choices.sampler}"
+    own = _checked(label, attempted(f"{label} {IN_OPERATIONS}", lambda: transition(choices.model)))
+    sampler = OwnSampler(**choices.of_sampler, settings=choices.settings, transition=own)
+    _try(sampler)
+    return Sgmcmc(sampler, {}, choices.dataset, seeded=choices.seed is not None)
+
+
+def _checked(label: str, own: Any) -> Transition:
+    if not isinstance(own, Transition):
+        raise ValueError(f"{label} must return a Transition; got {described(own)}.")
+    require_flag("wants_noise", label, own.wants_noise)
+    require_flag("vectorized", label, own.vectorized)
+    return own
+
+
+def _try(sampler: OwnSampler) -> None:
+    """Refuse steps that do not keep shapes and types, or that draw random numbers of their own."""
+    label = f"transition of {sampler.name}"
+    start = {name: tf.TensorSpec(shape, sampler.dtype) for name, shape in sampler.shapes.items()}
+    step = sampler.first_step()
+
+    def trial(params: Tree) -> Any:
+        memory, made = sampler.first_memory(params), step(params)
+        if not isinstance(made, tuple) or len(made) != 3:
+            raise ValueError(f"{label} must return params, memory and a value from `step`; got {described(made)}.")
+        for what, before, after in (
+            ("params", params, made[0]),
+            ("memory", memory, made[1]),
+            ("a value", tf.zeros([], sampler.dtype), made[2]),
+        ):
+            if types_and_shapes(before) != types_and_shapes(after):
+                raise ValueError(
+                    f"{label} must keep {what} as {types_and_shapes(before)} in `step`; got {types_and_shapes(after)}."
+                )
+        stats = sampler.transition.stats(memory) if sampler.transition.stats else {}
+        require_free(label, stats)
+        return made, stats
+
+    traced = attempted(f"{label} {IN_OPERATIONS}", lambda: trace(trial, start))
+    require_pure(label, traced.graph, "Use given.noise, or given.seed with tf.random.stateless_normal and the like.")

@@ -1,0 +1,310 @@
+"""The argument `gradient`: the estimator, and the search for the mode that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+import tensorflow as tf
+
+from sgmcmc.arguments import AUTO, POSITIVE, is_auto
+from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.minibatch import adaptive
+from sgmcmc.arguments.trial import require_pure
+from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_count, require_flag, types_and_shapes
+from sgmcmc.core.tracing import trace
+from sgmcmc.core.trees import Elements, Tree
+from sgmcmc.dataset.arrays import described
+from sgmcmc.dynamics import descent
+from sgmcmc.gradients import Estimate, Gradient
+from sgmcmc.gradients.control_variates import control_variates
+from sgmcmc.gradients.plain import plain
+from sgmcmc.gradients.saga import saga as saga_estimator
+from sgmcmc.gradients.svrg import svrg as svrg_estimator
+from sgmcmc.model import Batch, Model
+from sgmcmc.run.mode import AutomaticSearch, ModeSearch
+from sgmcmc.run.product import first_estimate
+
+
+@dataclass(frozen=True)
+class controlVariates:  # noqa: N801 - reads as a function where it is used
+    """Control variates around the mode, for the argument `gradient` of a sampler.
+
+    A search finds the mode, and one pass over all data gives the exact gradient there.
+    Minibatches then estimate only the difference between the gradients at the current
+    position and at the mode (Baker et al. 2019, eq. 4). The chain starts at the mode,
+    unless `starts` says otherwise. `sgldcv` is `sgld` with this argument.
+
+    Parameters
+    ----------
+    optStepsize : float or "auto", default "auto"
+        The stepsize of the search for the mode: the factor of the gradient of the log
+        posterior, summed over all N, in ``theta + optStepsize * gradient``; with
+        ``optimizer="adam"``, Adam's learning rate on the scale of `params`. "auto" is a
+        search that needs no stepsize: SciPy's trust-region method, on more and more
+        observations.
+    nItersOpt : int, default 10**4
+        Number of minibatches in the search for the mode, unless that is automatic. 0
+        takes `params` as the mode.
+    optimizer : {"sgd", "adam"}, default "sgd"
+        The method of a search with a stepsize: gradient ascent with constant stepsize,
+        as in R, or Adam.
+    verbose : bool, default True
+        Show the progress of the search, unless the sampler has ``verbose=False``.
+
+    References
+    ----------
+    .. [1] Baker, J., Fearnhead, P., Fox, E. B. and Nemeth, C. (2019). Control variates for stochastic gradient MCMC.
+       Statistics and Computing 29.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import controlVariates, sgld
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sgld(
+    ...     logLik, dataset, {"theta": 0.0}, stepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1,
+    ...     gradient=controlVariates(1e-4, nItersOpt=1000),
+    ... )
+    >>> bool(abs(out["theta"].mean() - 3.0) < 0.1)
+    True
+    """
+
+    optStepsize: float | str = "auto"
+    nItersOpt: int = 10**4
+    optimizer: str = "sgd"
+    verbose: bool = True
+
+
+@dataclass(frozen=True)
+class saga:  # noqa: N801
+    """SAGA, for the argument `gradient` of a sampler.
+
+    A table stores the last computed gradient of each observation, and minibatches
+    estimate only the difference to the sum of the table [1]_. The table begins with the
+    gradients at `params`, or at the mode if the run searches for it. For each chain it
+    has N times as many numbers as `params`. While the chains run, three times that
+    memory is needed, and while a checkpoint is written six times. Each call of
+    `sgmcmcStep` copies the table, so single steps are slow. The noise is reduced as
+    with control variates, but at every position of the chain. In return each iteration
+    needs the gradients of single observations. SAGA is best if N is small or if the
+    posterior has several modes.
+
+    References
+    ----------
+    .. [1] Dubey, K. A., Reddi, S. J., Williamson, S. A., Poczos, B., Smola, A. J. and Xing, E. P. (2016). Variance
+       reduction in stochastic gradient Langevin dynamics. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import saga, sgld
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sgld(
+    ...     logLik, dataset, {"theta": 3.0}, stepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1,
+    ...     gradient=saga(),
+    ... )
+    >>> bool(abs(out["theta"].mean() - 3.0) < 0.1)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class svrg:  # noqa: N801
+    """SVRG, for the argument `gradient` of a sampler.
+
+    Control variates around an earlier position of the chain instead of the mode: every
+    `every` iterations the exact gradient is computed from all data at the current
+    position, and minibatches estimate the difference to it [1]_.
+
+    Parameters
+    ----------
+    every : int, optional
+        Number of iterations from one full gradient to the next. By default the
+        minibatches between two of them have 10 N observations in all.
+
+    References
+    ----------
+    .. [1] Dubey, K. A., Reddi, S. J., Williamson, S. A., Poczos, B., Smola, A. J. and Xing, E. P. (2016). Variance
+       reduction in stochastic gradient Langevin dynamics. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from sgmcmc import sgld, svrg
+    >>> dataset = {"x": np.random.default_rng(0).normal(3.0, 1.0, size=1000)}
+    >>> def logLik(params, dataset):
+    ...     return -0.5 * tf.reduce_sum((dataset["x"] - params["theta"]) ** 2)
+    >>> out = sgld(
+    ...     logLik, dataset, {"theta": 3.0}, stepsize=1e-4, minibatchSize=100, nIters=2000, verbose=False, seed=1,
+    ...     gradient=svrg(every=50),
+    ... )
+    >>> bool(abs(out["theta"].mean() - 3.0) < 0.1)
+    True
+    """
+
+    every: int | None = None
+
+
+Estimator = controlVariates | saga | svrg | Callable[[Model], Gradient]
+
+
+NO_PREPARATION = Gradient._field_defaults["prepare"]
+
+
+def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model: Model) -> Gradient:
+    """The user's estimator, whose results are checked when it is traced, and now if it needs no preparation.
+
+    Raises
+    ------
+    ValueError
+        If it returns no Gradient, or its results have other shapes than the parameters and its memory.
+    """
+    label = f"gradient of {choices.sampler}"
+    own = attempted(f"{label} {IN_OPERATIONS}", lambda: estimator(model))
+    if not isinstance(own, Gradient):
+        raise ValueError(f"{label} must return a Gradient; got {own!r}.")
+    if bool(own.every) != bool(own.renew):
+        raise ValueError(f"{label} must have both `every` and `renew`, or none; got every={own.every}.")
+
+    def estimate(params: Tree, batch: Batch, constants: Tree, memory: Any) -> Estimate:
+        made = own.estimate(params, batch, constants, memory)
+        if not isinstance(made, Estimate):
+            raise ValueError(f"{label} must return an Estimate; got {type(made).__name__}.")
+        scalar = tf.zeros([], model.dtype)
+        for before, after in ((scalar, made.value), (params, made.gradient), (memory, made.memory)):
+            if types_and_shapes(before) != types_and_shapes(after):
+                raise ValueError(
+                    f"{label} must return a scalar, gradients like params, and a memory like that before, here "
+                    f"{types_and_shapes(before)}; got {types_and_shapes(after)}."
+                )
+        return made
+
+    checked = own._replace(estimate=estimate)
+    if own.prepare is NO_PREPARATION and not own.wants_mode:
+        params = {name: tf.constant(theta) for name, theta in choices.start.items()}
+        trial = first_estimate(model, choices.minibatches.minibatch, checked, {})
+        traced = attempted(f"{label} {IN_OPERATIONS}", lambda: trace(trial, params))
+        require_pure(label, traced.graph, "The noise of an estimate must come from its minibatch.")
+    return checked
+
+
+OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
+ESTIMATORS = "None, the plain estimate, controlVariates(), saga(), svrg() or a function from a model to a Gradient"
+PASSES = 10  # of minibatches through the data, between the full gradients of svrg
+GB = 1e9
+
+
+class Chosen(NamedTuple):
+    """What is known of an estimator before the model is known."""
+
+    search: ModeSearch | AutomaticSearch | None
+    settings: dict[str, Any]  # as the user knows them
+    made: Callable[[Model, Mapping[str, Elements]], Gradient]
+    by_rows: bool = True  # whether only the rows that a minibatch gathers may move
+    by_terms: bool = False  # whether it needs the terms of single observations
+    own: bool = False  # whether it is the user's
+
+
+def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
+    """The estimator that `gradient` asks for, with `leaps` gradients in each iteration.
+
+    Raises
+    ------
+    ValueError
+        If `gradient` is not an estimator, or cannot be combined with the other
+        arguments.
+    MemoryError
+        If SAGA's table does not fit.
+    """
+    n_chains = choices.n_chains or 1
+    if isinstance(choices.minibatchSize, adaptive) and not isinstance(asked, controlVariates):
+        raise choices.refuse(
+            "minibatchSize",
+            "be a number without control variates around the mode, since an adaptive size depends on the distance "
+            "from their centre",
+            "adaptive",
+        )
+    match asked:
+        case None:
+            return Chosen(None, {}, lambda model, elements: plain(model))
+        case controlVariates():
+            return Chosen(*_mode_search(choices, asked), lambda model, elements: control_variates(model))
+        case saga():
+            _require_room(choices, n_chains)
+            if not choices.minibatches.minibatch.independent:
+                # Within an epoch, only observations with old gradients would be left: the estimate would be biased.
+                raise choices.refuse(
+                    "subsampling", "draw each minibatch afresh, for saga()", described(choices.subsampling)
+                )
+            repeats = not choices.minibatches.minibatch.without_replacement
+            return Chosen(
+                None,
+                {"gradient": "saga"},
+                lambda model, elements: saga_estimator(model, elements, repeats),
+                by_rows=False,
+                by_terms=True,
+            )
+        case svrg():
+            every = _every(choices, asked.every, leaps)
+            return Chosen(
+                None,
+                {"gradient": "svrg", "every": every},
+                lambda model, elements: svrg_estimator(model, elements, every),
+                by_rows=False,
+            )
+    if callable(asked) and not isinstance(asked, type):
+        return Chosen(
+            None, {}, lambda model, elements: checked_estimator(choices, asked, model), by_rows=False, own=True
+        )
+    raise choices.refuse("gradient", f"be {ESTIMATORS}", repr(asked))
+
+
+def _mode_search(choices: Choices, asked: controlVariates) -> tuple[ModeSearch | AutomaticSearch, dict[str, Any]]:
+    name = choices.sampler
+    optimizer = asked.optimizer
+    if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
+        raise ValueError(f"optimizer of {name} must be one of {sorted(OPTIMIZERS)}; got {optimizer!r}.")
+    n_iterations = require_count("nItersOpt", name, asked.nItersOpt, at_least=0)
+    automatic = is_auto(asked.optStepsize)
+    if automatic and optimizer != "sgd":
+        raise choices.refuse("optStepsize", f"be a number for optimizer={optimizer!r}", "'auto'")
+    if automatic and n_iterations > 0:
+        return AutomaticSearch(require_flag("verbose", name, asked.verbose)), {"optStepsize": AUTO}
+    if isinstance(asked.optStepsize, str) and not automatic:
+        raise choices.refuse("optStepsize", "be 'auto' or a positive number", repr(asked.optStepsize))
+    stepsize = choices.each.number("optStepsize", 1.0 if automatic else asked.optStepsize, POSITIVE)
+    search = ModeSearch(OPTIMIZERS[optimizer](), stepsize, n_iterations, require_flag("verbose", name, asked.verbose))
+    return search, {"optStepsize": stepsize, "nItersOpt": n_iterations, "optimizer": optimizer}
+
+
+def _every(choices: Choices, every: int | None, leaps: int) -> int:
+    if every is None:
+        return max(PASSES * choices.data.size // (choices.minibatches.n * leaps), 1)
+    return require_count("every of svrg", choices.sampler, every, at_least=1)
+
+
+def _require_room(choices: Choices, n_chains: int) -> None:
+    """Refuse tables of SAGA that do not fit into memory.
+
+    There are three for each chain (start, before and after a call), and the first one.
+    """
+    size = sum(theta.size for theta in choices.start.values())
+    one = choices.data.size * size * np.dtype(choices.float_type.as_numpy_dtype).itemsize
+    needed, free = (3 * n_chains + 1) * one, psutil.virtual_memory().available
+    if needed > free:
+        raise MemoryError(
+            f"gradient of {choices.sampler} must fit into memory; got saga(), whose tables of {choices.data.size} "
+            f"gradients of {size} elements need {needed / GB:.1f} GB for {n_chains} chains, while {free / GB:.1f} GB "
+            "are free. svrg() and controlVariates() need no table."
+        )

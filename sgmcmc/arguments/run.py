@@ -1,0 +1,234 @@
+"""The arguments that say how long a run is, and what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.arguments import POSITIVE, Rule, is_auto, require_counter, require_number
+from sgmcmc.arguments.destination import checked_jobs, in_store, require_memory, require_portable
+from sgmcmc.arguments.signatures import RunOptions
+from sgmcmc.arguments.trial import require_repeatable
+from sgmcmc.core.checks import attempted, require_count, require_flag, takes, types_and_shapes
+from sgmcmc.core.tracing import trace
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.remote import Remotes
+from sgmcmc.draws.temperature import of_posterior
+from sgmcmc.run.one_call import Kept, Run
+from sgmcmc.run.recorder import Keep
+from sgmcmc.run.sampler import Sampler
+from sgmcmc.run.stopping_rule import AT_FIRST, Enough
+from sgmcmc.storage import Reducer
+
+ESS = 1000.0
+
+DRAWS: Rule = (lambda x: x >= 10, "a number of effective draws, at least 10")
+ERROR: Rule = (lambda x: 0 < x <= 0.3, "a number of posterior standard deviations, in (0, 0.3]")
+
+
+class Length(NamedTuple):
+    """How long a run is, at least at first, and which draws it stores."""
+
+    n_iterations: int
+    burn_in: int
+    thin: int
+    enough: Enough | None
+
+
+def checked_length(sampler: Sampler, nIters: Any, options: Mapping[str, Any]) -> Length:
+    """These arguments, or ValueError if one of them is invalid."""
+    name = sampler.name
+    burn_in = require_count("burnIn", name, options["burnIn"], 0)
+    thin = 1 if is_auto(options["thin"]) else require_count("thin", name, options["thin"], 1)
+    if is_auto(nIters):
+        return Length(burn_in + AT_FIRST, burn_in, thin, _checked_enough(sampler, burn_in, thin, options))
+    if isinstance(nIters, str):
+        raise ValueError(f"nIters of {name} must be an integer of at least 1, or 'auto'; got {nIters!r}.")
+    n_iterations = require_count("nIters", name, nIters, 1)
+    require_counter("nIters", name, n_iterations, sampler.leaps)
+    for argument in ("ess", "mcse", "maxIters", "maxSeconds"):
+        if options[argument] is not None:
+            raise ValueError(f"{argument} of {name} must come with nIters='auto'; got nIters={nIters!r}.")
+    if burn_in >= n_iterations:
+        raise ValueError(f"burnIn of {name} must be less than nIters = {n_iterations}; got {burn_in}.")
+    if thin > (left := n_iterations - burn_in):
+        raise ValueError(f"thin of {name} must be at most the {left} iterations after burnIn; got {thin}.")
+    return Length(n_iterations, burn_in, thin, None)
+
+
+def _checked_enough(sampler: Sampler, burn_in: int, thin: int, options: Mapping[str, Any]) -> Enough:
+    name, ess, mcse = sampler.name, options["ess"], options["mcse"]
+    if len(sampler.chains) < 2:
+        raise ValueError(
+            f"nChains of {name} must be at least 2 with nIters='auto', which compares chains; got "
+            f"{'a single one' if sampler.n_chains is None else sampler.n_chains}."
+        )
+    if options["reduce"] is not None and options["collect"] is None and not options["gradients"]:
+        raise ValueError(
+            f"reduce of {name} must come with collect if nIters='auto', which looks at stored draws; got reduce alone."
+        )
+    if ess is not None and mcse is not None:
+        raise ValueError(f"ess of {name} must be None if mcse is given; got {ess!r}.")
+    if mcse is not None:
+        wanted = require_number("mcse", name, mcse, ERROR) ** -2.0
+    else:
+        wanted = ESS if ess is None else require_number("ess", name, ess, DRAWS)
+    most, seconds = options["maxIters"], options["maxSeconds"]
+    if most is not None:
+        most = require_count("maxIters", name, most, burn_in + thin, " (burnIn + thin)" if burn_in else "")
+        require_counter("maxIters", name, most, sampler.leaps)
+    if seconds is not None:
+        seconds = require_number("maxSeconds", name, seconds, POSITIVE)
+    return Enough(wanted, mcse is not None, most, seconds, is_auto(options["thin"]))
+
+
+NO_NOISE = "Draw random numbers after the run."
+
+
+def checked_run(
+    sampler: Sampler, seeded: bool, nIters: int | str, verbose: bool, options: RunOptions, kept: Kept | None = None
+) -> Run:
+    """The run that these arguments of a one-call function describe; `kept` is what earlier ones have left.
+
+    Raises
+    ------
+    ValueError
+        If one of them is invalid.
+    MemoryError
+        If the draws would need more memory than is free.
+    """
+    name = sampler.name
+    length = checked_length(sampler, nIters, options)
+    collect, draw = _observed(sampler, options["collect"])
+    reducers, accumulators = _reducers(sampler, options["reduce"], draw)
+    gradients = require_flag("gradients", name, options["gradients"])
+    if gradients and sampler.transforms:
+        raise ValueError(
+            f"gradients of {name} must be False with transforms, since they would be those of the real numbers that "
+            "the chain moves, not of params; got True."
+        )
+    if gradients and not of_posterior(sampler.settings):
+        raise ValueError(
+            f"gradients of {name} must be False for another target than the posterior: what they are used for, such as "
+            "ksd and zeroVariance, is about draws from the posterior; got True."
+        )
+    if isinstance(sampler.data, Remotes):
+        if gradients:
+            raise ValueError(f"gradients of {name} must be False for shards with executors; got True.")
+        if options["executor"] is not None:
+            raise ValueError(f"executor of {name} must be None for shards with executors of their own; got one.")
+    keep = Keep(draw, length.thin, length.burn_in, collect, reducers, gradients, sampler.transforms)
+    jobs = checked_jobs(name, sampler.n_chains, sampler.chains, options["executor"], options["chainsPerJob"])
+    show = require_flag("verbose", name, verbose)
+    run = Run(sampler, length.n_iterations, keep, show, kept=kept or Kept(), jobs=jobs, enough=length.enough)
+    resume, storage = require_flag("resume", name, options["resume"]), options["storage"]
+    require_memory(run, accumulators, on_disk=storage is not None)
+    _try_results(name, reducers, accumulators)
+    if jobs is not None:
+        require_portable(name, replace(run, jobs=None, kept=Kept()))
+    if storage is not None:
+        return in_store(run, storage, resume, seeded)
+    if resume:
+        raise ValueError(f"resume of {name} must come with storage, the store to go on with; got storage=None.")
+    return run
+
+
+def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | None, dict[str, tf.TensorSpec]]:
+    """`collect` as a function of the parameters alone, and the specs of one draw."""
+    dtype = sampler.dtype
+    params = sampler.draw
+    if collect is None:
+        return None, params
+    must = f"collect of {sampler.name} must be a function of params, or of params and dataset, in TensorFlow operations"
+    if not callable(collect):
+        raise ValueError(f"{must}; got {collect!r}.")
+    data, takes_data = sampler.data, takes(collect, "dataset", 1)
+    if takes_data and not isinstance(data, InMemory):
+        raise ValueError(
+            f"collect of {sampler.name} must be a function of params alone if the data are not in memory, since it "
+            "would read all of them for every draw; got a function of params and dataset."
+        )
+
+    def of_params(params: dict) -> dict:
+        outputs = (
+            collect(dict(params), data.all()) if takes_data and isinstance(data, InMemory) else collect(dict(params))
+        )
+        if not isinstance(outputs, Mapping) or not outputs or not all(isinstance(key, str) for key in outputs):
+            raise TypeError(f"it must return a dict of tensors by name, not {outputs!r}")
+        return {key: tf.convert_to_tensor(value, dtype_hint=dtype) for key, value in outputs.items()}
+
+    traced = attempted(f"{must}, that returns a dict of tensors", lambda: trace(of_params, params))
+    outputs = {key: tf.TensorSpec(value.shape, value.dtype) for key, value in traced.structured_outputs.items()}
+    require_repeatable(f"collect of {sampler.name}", traced.graph, NO_NOISE)
+    for key, spec in outputs.items():
+        if not spec.shape.is_fully_defined():
+            raise ValueError(
+                f"collect of {sampler.name} must return tensors of one shape for every draw; got {key!r} of the "
+                f"changing shape {spec.shape}."
+            )
+        if not (spec.dtype.is_floating or spec.dtype.is_integer or spec.dtype.is_bool):
+            raise ValueError(f"collect of {sampler.name} must return numbers; got {key!r} of {spec.dtype.name}.")
+    return of_params, outputs
+
+
+Accumulators = dict[str, Any]
+"""The specs of what each reducer keeps of a chain."""
+
+
+def _reducers(
+    sampler: Sampler, reduce: Any, draw: Mapping[str, tf.TensorSpec]
+) -> tuple[dict[str, Reducer], Accumulators]:
+    if reduce is None:
+        return {}, {}
+    reducers = {"draws": reduce} if isinstance(reduce, Reducer) else reduce
+    if (
+        not isinstance(reducers, Mapping)
+        or not reducers
+        or not all(isinstance(k, str) and isinstance(r, Reducer) for k, r in reducers.items())
+    ):
+        raise ValueError(
+            f"reduce of {sampler.name} must be a Reducer such as runningMean(), or a dict of some by name; "
+            f"got {reduce!r}."
+        )
+    return dict(reducers), {
+        label: _accumulator(f"reduce[{label!r}] of {sampler.name}", reducer, draw)
+        for label, reducer in reducers.items()
+    }
+
+
+def _accumulator(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]) -> Any:
+    """The specs of the accumulator, from a trial on abstract draws."""
+
+    def init() -> Any:
+        zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in draw.items()}
+        return tf.nest.map_structure(tf.convert_to_tensor, reducer.init(zeros))
+
+    def tried() -> tuple[Any, Any]:
+        before = trace(init).structured_outputs
+        traced = trace(reducer.update, before, dict(draw))
+        tf.nest.assert_same_structure(before, traced.structured_outputs)
+        after = types_and_shapes(traced.structured_outputs)
+        if not tf.nest.flatten(before):
+            raise TypeError("its accumulator holds no tensor")
+        if types_and_shapes(before) != after:
+            raise TypeError(f"update turns {types_and_shapes(before)} into {after}")
+        return before, traced
+
+    before, traced = attempted(f"{label} must keep an accumulator of fixed shapes by TensorFlow operations", tried)
+    require_repeatable(label, traced.graph, NO_NOISE)
+    return tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), before)
+
+
+def _try_results(name: str, reducers: Mapping[str, Reducer], accumulators: Accumulators) -> None:
+    """Try `result` of each reducer on zeros, so that it fails before the run."""
+    for label, reducer in reducers.items():
+        zeros = tf.nest.map_structure(lambda s: np.zeros(s.shape, s.dtype.as_numpy_dtype), accumulators[label])
+        must = f"reduce[{label!r}] of {name} must have a result that is a dict of arrays"
+        result = attempted(must, partial(reducer.result, zeros)) if reducer.result else zeros
+        if not isinstance(result, Mapping):
+            raise ValueError(f"{must}; got {type(result).__name__}.")

@@ -1,0 +1,194 @@
+"""What the Setup functions return: a sampler with R's documented fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.arguments.run import checked_run
+from sgmcmc.arguments.signatures import RunOptions
+from sgmcmc.core.checks import require_flag
+from sgmcmc.core.schedules import Schedule
+from sgmcmc.core.transforms import Transforms
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.draws.draws import Draws
+from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.parallel.serialization import by_value
+from sgmcmc.run import Prepared
+from sgmcmc.run.checkpoint import require_same
+from sgmcmc.run.loop import Loop
+from sgmcmc.run.one_call import Kept
+from sgmcmc.run.product import ProductSampler
+from sgmcmc.run.recorder import NOTHING
+from sgmcmc.run.sampler import Sampler
+from sgmcmc.run.session import Seen, Session, not_a_session, restored, saved
+
+
+class Sgmcmc:
+    """A sampler to run step by step: what the Setup functions return, for `initSess`.
+
+    Attributes
+    ----------
+    params : dict of tf.Variable
+        The current position of the chain, or of all chains, (nChains, *shape). Your own
+        TensorFlow code can use these variables directly. If you assign to them between
+        steps, the chain continues from there.
+    N : int
+        Number of observations.
+    n : int
+        Observations per minibatch.
+    stepsize : dict of float or schedule
+        The stepsize of each parameter; for "auto", NaN until `initSess` has found it.
+    expected : dict
+        For the stepsize "auto", what is expected of the chain, as in
+        ``out.settings["expected"]``; empty until `initSess`.
+    seed : int
+        The seed in use.
+    alpha, L, a, beta, delta, adapt
+        The settings of the method, if it has them; `alpha` and `a` are dicts with a
+        number for each parameter.
+    paramsOpt, logPostOptGrad : dict of tf.Variable
+        With control variates, the mode and the gradient of the log posterior there,
+        summed over all N; `initSess` computes them. With `transforms` the gradient, and the
+        mode, are those of the density of the real numbers that the chain moves, and
+        `paramsOpt` has the parameters there.
+    """
+
+    def __init__(self, sampler: Sampler, settings: dict[str, Any], dataset: Any, seeded: bool) -> None:
+        self._sampler, self._settings, self._dataset, self._seeded = sampler, settings, dataset, seeded
+        self._kept = Kept()  # its chains are prepared when the first run or session begins; the mode is then known
+        self._loop: Loop | None = None  # compiled once for all sessions
+        self.N = sampler.data.size
+        self.n = sampler.minibatch.size
+        self.stepsize: dict[str, float | Schedule] = dict(sampler.stepsize)  # NaN until a session finds it
+        self.expected: dict[str, Any] = {}
+        self.seed = sampler.seed
+        self.session: Session | None = None  # the latest session, whose position is in `params`
+        self.params = _variables(sampler.first_positions())
+        if sampler.wants_mode:
+            self.paramsOpt = _variables(sampler.as_draw(sampler.start))
+            self.logPostOptGrad = _variables({name: np.zeros_like(theta) for name, theta in sampler.start.items()})
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def __reduce__(self) -> tuple:
+        """Without what was compiled and the session, which saveSess keeps."""
+        return by_value(self, vars(self) | {"session": None, "_loop": None, "_kept": Kept()})
+
+    def __repr__(self) -> str:
+        settings = "".join(f", {name}={value}" for name, value in self._settings.items())
+        parameters = ", ".join(self.params)
+        return (
+            f"<{self._sampler.name}: N={self.N}, n={self.n}, stepsize={self.stepsize}{settings}; params {parameters}>"
+        )
+
+    def _repr_html_(self) -> str:
+        from sgmcmc.draws.printing import facts_as_html
+
+        shapes = {name: list(variable.shape) for name, variable in self.params.items()}
+        facts = {"N": self.N, "n": self.n, "stepsize": self.stepsize, **self._settings, "params": shapes}
+        return facts_as_html(self._sampler.name, facts)
+
+    @property
+    def estLogPost(self) -> Any:
+        """The log posterior as the last iteration estimated it from its minibatch, or (nChains,) of them.
+
+        It is NaN before the first step. Except for SGHMC, it belongs to the position
+        before the last step. With `transforms` it is the density of the real numbers that
+        the chain moves.
+        """
+        if self.session is None or self._loop is None or self._kept.prepared is None:
+            raise ValueError("estLogPost needs a session; call initSess first.")
+        state, _ = self._loop.unflatten(self.session.current()[0])
+        of_chains = self._kept.prepared.kernel.log_density(state).numpy()
+        return of_chains[0] if self._kept.prepared.n_chains is None else of_chains
+
+    @property
+    def data(self) -> Any:
+        """The dataset in the sampler's types, {name: [N, ...]}, as views.
+
+        Data on disk as given.
+        """
+        data = self._sampler.data
+        return data.arrays() if isinstance(data, InMemory) else self._dataset
+
+    @property
+    def posterior(self) -> Posterior:
+        """The log posterior as a function of one vector."""
+        assert isinstance(self._sampler, ProductSampler)
+        return Posterior(self._sampler.model, self._sampler.shapes)
+
+    @property
+    def transforms(self) -> Transforms:
+        """How draws follow from positions."""
+        return self._sampler.transforms
+
+    def run(self, nIters: int | str, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
+        """Run a whole chain, for the one-call functions.
+
+        What the first run prepared, from logLik as it was then, is used again.
+        """
+        return checked_run(self._sampler, self._seeded, nIters, verbose, options, self._kept).draws()
+
+    def start(self, verbose: bool) -> Session:
+        """A new session at the beginning of the chain, for `initSess`."""
+        show = require_flag("verbose", "initSess", verbose)
+        prepared = self.prepared(show)
+        loop = self._session_loop(prepared)
+        return self._begun(loop, loop.flatten(prepared.state))
+
+    def prepared(self, verbose: bool) -> Prepared:
+        """Chains about to begin.
+
+        The search for the mode, if there is one, runs once.
+        """
+        return self._kept.chains(self._sampler, verbose)
+
+    def save(self, session: Session) -> bytes:
+        """The state of the session as bytes, for `saveSess`."""
+        assert self._kept.prepared is not None
+        return saved(session, self._kept.prepared, self._sampler.identity)
+
+    def restore(self, data: bytes, path: str) -> Session:
+        """A session that continues from a saved state, for `restoreSess`."""
+        checkpoint, beginning = restored(data, path)
+        sampler, seed = self._sampler, beginning.settings.get("seed", self.seed)
+        if not self._seeded and seed != self.seed:
+            sampler = sampler.with_seed(seed)
+        require_same(sampler.name, sampler.identity, beginning.settings, f"{path!r} was saved")
+        prepared = sampler.prepared(beginning.found, beginning.mode)
+        loop = sampler.loop(prepared, NOTHING)
+        try:
+            leaves = checkpoint.tensors(loop.flatten(prepared.state))
+        except ValueError as error:
+            raise not_a_session(path, error) from error
+        if self._loop is not None:
+            self._loop.feed.close()
+        self._sampler, self.seed, self._loop, self._kept = sampler, sampler.seed, loop, Kept(prepared)
+        return self._begun(loop, leaves, checkpoint.iteration)
+
+    def _session_loop(self, prepared: Prepared) -> Loop:
+        if self._loop is None:
+            self._loop = self._sampler.loop(prepared, NOTHING)
+        return self._loop
+
+    def _begun(self, loop: Loop, leaves: list[tf.Tensor], iteration: int = 0) -> Session:
+        seen = Seen(self._sampler.transforms, self._sampler.n_chains)
+        session = self.session = Session(loop, leaves, self.params, seen, self._sampler.failure, iteration)
+        prepared = self._kept.prepared
+        mode = prepared.mode if prepared else None
+        if prepared is not None and prepared.tuning:
+            self.stepsize, self.expected = prepared.settings["stepsize"], prepared.settings["expected"]
+            self.n = prepared.settings.get("minibatchSize", self.n)
+        if mode is not None and hasattr(self, "paramsOpt"):
+            for name, theta in self._sampler.as_draw(mode.params).items():
+                self.paramsOpt[name].assign(theta)
+                self.logPostOptGrad[name].assign(mode.gradient[name])
+        return session
+
+
+def _variables(values: Mapping[str, np.ndarray]) -> dict[str, tf.Variable]:
+    return {name: tf.Variable(value, name=name) for name, value in values.items()}

@@ -1,0 +1,370 @@
+"""The arguments of `scir` and `sgrld`, and a trial of `suffStats`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.arguments import is_list
+from sgmcmc.arguments.common import CommonChoices
+from sgmcmc.arguments.data import attempt, require_in_range
+from sgmcmc.arguments.sampler import Sgmcmc
+from sgmcmc.arguments.trial import GATHERING, operations, remedy, require_pure
+from sgmcmc.core import compilation
+from sgmcmc.core.chains import mapped
+from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_flag, takes
+from sgmcmc.core.errors import warn_user
+from sgmcmc.core.files import checksum
+from sgmcmc.core.tracing import trace
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset import Data
+from sgmcmc.dataset.arrays import described, numeric
+from sgmcmc.dataset.full_pass import FullPass
+from sgmcmc.dataset.layout import extremes, may_be_index
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.on_disk import Elsewhere
+from sgmcmc.dataset.subset import some_of, some_rows
+from sgmcmc.kernel.simplex import Counts
+from sgmcmc.run.other_samplers import SimplexSampler
+from sgmcmc.simplex import Rule
+from sgmcmc.simplex.scale import Scale
+
+LOOKED_AT = 64  # observations on which additivity is checked
+ADDITIVE = 1e-4  # tolerance
+MOST_COUNTS, COUNTS_OF_BLOCK = 10**8, 10**6  # up to so many, every observation in memory is checked by itself
+ELSEWHERE = 1000  # so many observations of data that are not in memory
+FEW, SEEDS = 8, 4  # observations and seeds by which latent counts are seen to be sums
+SEED = (1, 2)
+
+
+@dataclass(frozen=True)
+class SuffStats:
+    """`suffStats` of one sampler.
+
+    Parameters
+    ----------
+    sampler : str
+        For messages.
+    given : callable
+        The user's function.
+    start : dict of numpy.ndarray
+    data : Data
+    n : int
+        Observations in a minibatch.
+    normalised : bool
+        Whether the parameters are probabilities.
+    """
+
+    sampler: str
+    given: Callable
+    start: Mapping[str, np.ndarray]
+    data: Data
+    n: int
+    normalised: bool
+
+    def checked(self) -> Counts:
+        """The function, whose negative counts become NaN.
+
+        Raises
+        ------
+        ValueError
+            If it is invalid; the message says what is wrong.
+        """
+        if not callable(self.given):
+            raise self._refuse("be a function of (params, dataset) or of (params, dataset, seed)", repr(self.given))
+        traced = self._traced(self.n)
+        require_pure(
+            f"suffStats of {self.sampler}",
+            traced.graph,
+            "Take a third argument, seed, for tf.random.stateless_categorical and its like.",
+        )
+        self._require_shapes(traced.structured_outputs)
+        if any(map(GATHERING.fullmatch, operations(traced.graph))):
+            self._require_indices(traced)
+        if self._takes_seed:
+            self._try_latent(traced)
+        else:
+            self._try_on_some()
+            self._try_on_each()
+        return Counts(lambda params, data, *seed: _refusing_negative(self._of(params, data, *seed)), self._takes_seed)
+
+    def _of(self, params: Tree, data: Tree, *seed: tf.Tensor) -> Tree:
+        counts = self.given(dict(params), dict(data), *seed)
+        if not isinstance(counts, Mapping) or set(counts) != set(self.start):
+            raise TypeError(f"it must return a dict of counts by the names {sorted(self.start)}, not {counts!r}")
+        return {
+            name: tf.cast(tf.convert_to_tensor(x, dtype_hint=self._dtype), self._dtype) for name, x in counts.items()
+        }
+
+    @cached_property
+    def _dtype(self) -> tf.DType:
+        return tf.as_dtype(next(iter(self.start.values())).dtype)
+
+    @cached_property
+    def _params(self) -> Tree:
+        return {name: tf.constant(theta) for name, theta in self.start.items()}
+
+    @cached_property
+    def _takes_seed(self) -> bool:
+        return takes(self.given, "seed", 2)
+
+    @property
+    def _seed(self) -> list[tf.Tensor]:
+        return [tf.constant(SEED)] * self._takes_seed
+
+    def _specs(self, n: int) -> list[Any]:
+        params = {name: tf.TensorSpec(theta.shape, self._dtype) for name, theta in self.start.items()}
+        return [params, self.data.layout.specs([n]), *[tf.TensorSpec([2], tf.int32)] * self._takes_seed]
+
+    def _traced(self, n: int) -> Any:
+        must = f"suffStats of {self.sampler} {IN_OPERATIONS} of {self._dtype.name} tensors"
+        return attempted(
+            must, lambda: trace(self._of, *self._specs(n)), lambda error: remedy(error, self._dtype, self.data)
+        )
+
+    def _require_shapes(self, outputs: Mapping[str, tf.Tensor]) -> None:
+        for name, counts in outputs.items():
+            if counts.shape != (shape := self.start[name].shape):
+                must = f"return counts of {name!r} in its shape, {shape}, summed over the observations"
+                advice = (
+                    "" if counts.shape.is_fully_defined() else "; use tf.reduce_sum of tf.one_hot, not tf.math.bincount"
+                )
+                raise self._refuse(must, f"shape {counts.shape} for a minibatch of n = {self.n}{advice}")
+
+    def _require_indices(self, traced: Callable[..., Tree]) -> None:
+        if not self._takes_seed:
+            tried = attempt(self.sampler, "suffStats", self._of, self.start)
+            if isinstance(self.data, InMemory):
+                require_in_range(tried, self.data)
+            elif isinstance(self.data, Elsewhere):
+                self.data.watch(tried)
+        elif isinstance(self.data, InMemory):
+            # Latent draws for all data take too long. The rows with the extremes have what is out of range.
+            tried = attempt(self.sampler, "suffStats", lambda *given: traced(*given, *self._seed), self.start)
+            arrays = self.data.arrays()
+            rows = _rows_of_extremes(arrays, self.n)
+            for k in range(0, len(rows), self.n):
+                at = np.resize(rows[k:], self.n)
+                tried({name: entry[at] for name, entry in arrays.items()})
+
+    def _try_latent(self, traced: Callable[..., Tree]) -> None:
+        """On one minibatch; and on few observations once and twice, since a sum is not the same for both."""
+        self._require_counts(traced(self._params, some_rows(self.data, self.n), *self._seed))
+        few = some_rows(self.data, min(self.n, FEW))
+        for k in range(SEEDS):  # by chance, a random number of counts may be the same
+            totals = []
+            for times in (1, 2):
+                rows = {name: tf.concat([x] * times, 0) for name, x in few.items()}
+                try:
+                    counts = self._of(self._params, rows, tf.constant([k, 1]))
+                except Exception:  # it may be a function of n observations only
+                    return
+                totals.append(sum(float(tf.reduce_sum(x)) for x in counts.values()))
+            if totals[0] == 0 or not np.isclose(totals[0], totals[1], rtol=ADDITIVE):
+                return
+        raise self._refuse("be a sum over the observations", "as many counts for some as for the same ones twice")
+
+    def _try_on_some(self) -> None:
+        some = some_rows(self.data, LOOKED_AT)
+        parts = (slice(None), slice(1), slice(1, None))
+        must = f"suffStats of {self.sampler} must take any number of observations"
+        must += f", not only the n = {self.n} of a minibatch"
+
+        def of(part: slice) -> Tree:
+            return self._of(self._params, {name: x[part] for name, x in some.items()})
+
+        whole, one, others = attempted(must, lambda: [of(part) for part in parts])
+        self._require_counts(whole)
+        for name, counts in whole.items():
+            if not np.allclose(counts, one[name] + others[name], rtol=ADDITIVE, atol=ADDITIVE):
+                raise self._refuse("be a sum over the observations", "one whose parts do not add up to the whole")
+
+    def _try_on_each(self) -> None:
+        """On observations by themselves: in a minibatch, others would hide a negative count."""
+        size = sum(theta.size for theta in self.start.values())
+        most = max(MOST_COUNTS // size, 1)
+        data = some_of(self.data, most if isinstance(self.data, InMemory) else min(most, ELSEWHERE), seed=0)
+
+        def of_row(row: Tree) -> list[tf.Tensor]:
+            counts = self._of(self._params, {name: x[None] for name, x in row.items()})
+            greatest = tf.reduce_max(tf.stack([tf.reduce_max(x) for x in counts.values()]))
+            return [greatest, *(tf.reduce_min(counts[name]) for name in sorted(counts))]
+
+        def of_block(words: tf.Tensor) -> list[tf.Tensor]:
+            greatest, *least = mapped(of_row, self.data.layout.unpack(words))
+            return [tf.reduce_sum(tf.cast(greatest == 0, tf.int32)), *(tf.reduce_min(x) for x in least)]
+
+        blocks = FullPass(data, of_block, max(1, COUNTS_OF_BLOCK // size))()
+        empty, *least = np.array([[x.numpy() for x in block] for block in blocks]).T
+        self._require_counts(dict(zip(sorted(self.start), map(np.min, least), strict=True)))
+        if self.normalised and 0 < empty.sum() < data.size:
+            warn_user(
+                f"{int(empty.sum()):,} of {data.size:,} observations add nothing to the counts of suffStats. "
+                f"Categories are numbered from 0, and tf.one_hot and its like leave out all others."
+            )
+
+    def _require_counts(self, counts: Tree) -> None:
+        for name, x in counts.items():
+            if not np.isfinite(x).all() or np.min(x) < 0:
+                raise self._refuse(f"return counts of {name!r}, at least 0 and finite", float(np.min(x)))
+
+    def _refuse(self, must: str, got: Any) -> ValueError:
+        return ValueError(f"suffStats of {self.sampler} must {must}; got {got}.")
+
+
+def _refusing_negative(counts: Tree) -> Tree:
+    """Negative counts become NaN, since they would shift the distribution silently."""
+    return {name: tf.where(x < 0, tf.constant(np.nan, x.dtype), x) for name, x in counts.items()}
+
+
+def _rows_of_extremes(arrays: Mapping[str, np.ndarray], most: int) -> np.ndarray:
+    """The observations with the extremes of each column, or of each entry if those are too many."""
+    indices = [entry for entry in arrays.values() if may_be_index(entry)]
+    at = [extremes(entry) for entry in indices]
+    if sum(map(len, at)) > most:
+        at = [
+            np.array([np.unravel_index(k, entry.shape)[0] for k in (entry.argmin(), entry.argmax())])
+            for entry in indices
+        ]
+    return np.unique(np.concatenate([[0], *at]).astype(np.int64))
+
+
+SUM_TO_ONE = 1e-3  # tolerance; probabilities are then divided by their sum
+
+
+@dataclass(frozen=True)
+class SimplexChoices(CommonChoices):
+    """The choices of a sampler on the simplex."""
+
+    suffStats: Callable
+    alpha: Any
+    normalise: bool
+    logScale: bool
+
+    def check(self) -> None:
+        """Check those of all samplers, then those of the simplex; last `suffStats`, by a trial."""
+        super().check()
+        _ = self.alphas
+        self.refuse_exploring(", since there is no noise to leave out")
+        if not self.minibatches.is_number:
+            raise self.refuse("minibatchSize", "be a number", described(self.minibatchSize))
+        if self.minibatches.minibatch.scale is None:
+            raise self.refuse("subsampling", "be uniform, since suffStats knows no weights", "weights")
+        _ = self.counts
+
+    @cached_property
+    def normalised(self) -> bool:
+        """`normalise`, checked."""
+        return require_flag("normalise", self.sampler, self.normalise)
+
+    @cached_property
+    def log_scale(self) -> bool:
+        """`logScale`, checked."""
+        return require_flag("logScale", self.sampler, self.logScale)
+
+    def _start_of(self, label: str, value: Any) -> np.ndarray:
+        """As logarithms if `logScale` says so."""
+        given = super()._start_of(label, value)
+        if not self.normalised:
+            if not (given > 0).all():
+                raise self.refuse(label, "be positive", f"a least element of {given.min()}")
+            return np.log(given) if self.log_scale else given
+        if given.ndim == 0 or given.shape[-1] < 2:
+            raise self.refuse(label, "have at least 2 categories on its last axis", f"shape {given.shape}")
+        totals = given.sum(axis=-1, keepdims=True)
+        if (given < 0).any() or (np.abs(totals - 1) > SUM_TO_ONE).any():
+            worst = float(totals.flat[np.abs(totals - 1).argmax()])
+            got = f"a least element of {given.min()}" if (given < 0).any() else f"a sum of {worst:g}"
+            raise self.refuse(label, "hold probabilities, at least 0, that sum to 1 over the last axis", got)
+        if self.log_scale and (given == 0).any():
+            raise self.refuse(label, "be positive where logScale=True", "a least element of 0")
+        omega = given / totals
+        return np.log(omega) if self.log_scale else omega
+
+    @cached_property
+    def chain_starts(self) -> dict[str, np.ndarray] | None:
+        """`starts`, checked: only positions are allowed."""
+        if self.starts is not None and not isinstance(self.starts, Mapping) and not is_list(self.starts):
+            must = "be None, a list of params, or a dict of arrays with nChains on the first axis"
+            raise self.refuse("starts", must, described(self.starts))
+        starts = super().chain_starts
+        assert starts is None or isinstance(starts, dict)
+        return starts
+
+    @cached_property
+    def alphas(self) -> dict[str, np.ndarray]:
+        """`alpha` for each parameter, in its shape."""
+        if isinstance(self.alpha, Mapping) and set(self.alpha) != set(self.start):
+            raise self.refuse(
+                "alpha", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, self.alpha))}"
+            )
+        return {name: self._alpha_of(name, given) for name, given in self.given_alphas.items()}
+
+    @property
+    def given_alphas(self) -> dict[str, Any]:
+        """`alpha` for each parameter, as given."""
+        return dict(self.alpha) if isinstance(self.alpha, Mapping) else dict.fromkeys(self.start, self.alpha)
+
+    def _alpha_of(self, name: str, value: Any) -> np.ndarray:
+        label = f"alpha[{name!r}]" if isinstance(self.alpha, Mapping) else "alpha"
+        array = numeric(label, self.sampler, value).astype(self.start[name].dtype)
+        if not (np.isfinite(array).all() and (array > 0).all()):
+            raise self.refuse(label, "be positive", described(value) if array.ndim else repr(value))
+        try:
+            return np.ascontiguousarray(np.broadcast_to(array, self.start[name].shape))
+        except ValueError:
+            shape = self.start[name].shape
+            raise self.refuse(label, f"broadcast to the shape of params[{name!r}], {shape}", array.shape) from None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """`suffStats`, checked."""
+        compilation.use()
+        given = SuffStats(self.sampler, self.suffStats, self.start, self.data, self.minibatches.n, self.normalised)
+        return given.checked()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The user's choices by R's names, for JSON."""
+        return super().settings | {
+            "alpha": {name: checksum(x) for name, x in self.alphas.items()},
+            "normalise": self.normalised,
+            "logScale": self.log_scale,
+        }
+
+
+def set_up(choices: SimplexChoices, rule: Rule) -> Sgmcmc:
+    """The sampler with these choices."""
+    sampler = SimplexSampler(
+        **choices.of_sampler,
+        settings=choices.settings,
+        counts=choices.counts,
+        rule=rule,
+        alpha=choices.alphas,
+        scale=Scale(choices.normalised, choices.log_scale),
+    )
+    own = {"alpha": choices.given_alphas}
+    return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
+
+
+COARSE = 10  # times the rounding of a logarithm, below which changes give a warning
+
+
+def warn_of_rounding(choices: SimplexChoices) -> None:
+    """Warn if the logarithm of theta, of the order of N, is too coarse for its changes in a step."""
+    if choices.float_type == tf.float64:
+        return
+    for name, h in choices.stepsizes.items():
+        if callable(h):
+            continue
+        change, resolution = np.sqrt(2 * h / choices.data.size), np.spacing(np.float32(np.log(choices.data.size / h)))
+        if change < COARSE * resolution:
+            warn_user(
+                f"A step of {choices.sampler} with stepsize {h:g} changes the logarithm of params[{name!r}] by about "
+                f"{change:.1g}, and float32 rounds it by {resolution:.1g}: use dtype='float64', or a larger stepsize."
+            )

@@ -1,0 +1,459 @@
+"""Trials of the user's functions on abstract inputs, and of whether a log likelihood is a sum."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.errors import warn_user
+from sgmcmc.core.tracing import trace
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset import Data
+from sgmcmc.dataset.layout import aligned_zeros
+from sgmcmc.dataset.remote import Remotes
+from sgmcmc.dataset.subset import some_rows
+from sgmcmc.kernel.statistics import RESERVED
+from sgmcmc.model import LogLik, LogPrior, Returns, dense
+
+WHOLE, HALF = 22, 11  # observations of the two traces: half of them is prime, which rows that belong together show
+LOOKED_AT = 1000  # observations that are searched for whole numbers
+
+RANDOM = re.compile(
+    "(Random(Uniform|UniformInt|StandardNormal|Gamma|Poisson|PoissonV2|Shuffle)|(Parameterized)?TruncatedNormal|Multinomial"
+    "|Rng(ReadAnd)?Skip|Stateful(Uniform|Standard|Truncated|Random).*|.*CandidateSampler)"
+)  # operations that draw from TensorFlow's own generators
+GATHERING = re.compile(".*(Gather|Scatter|Segment).*")
+PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+OTHER_NOISE = (
+    "Draw them before the run, as an entry of dataset, or use tf.random.stateless_normal and similar functions."
+)
+PYTHONIC = "try decorating this function with @tf.function"  # what TensorFlow says of loops over tensors
+OTHER_TYPE = {"float32": "float64", "float64": "float32"}
+
+
+class Traced(NamedTuple):
+    """What a trace of the log likelihood of some observations, its gradient and the log prior has shown."""
+
+    gradient: Callable[[Tree, Tree], Tree]  # (params, data) -> the gradient of the log likelihood
+    shape: tf.TensorShape  # of what logLik returned
+    rows: dict[str, int | None]  # how many rows are gathered, of each parameter of which nothing else is used
+    touched: float  # the elements on which the log likelihood of an observation depends
+    unused: frozenset[str]  # parameters without a gradient
+    gathers: bool  # whether logLik uses indices
+    pure: bool  # whether nothing calls Python or draws random numbers
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial of the functions of one sampler.
+
+    One trace on `WHOLE` observations and one on `HALF` of them show all that has to be known.
+
+    Parameters
+    ----------
+    sampler : str
+        For messages.
+    logLik, logPrior : callable
+        The user's functions; `logPrior` may be None.
+    params : dict of tf.TensorSpec
+    data : Data
+    n : int
+        Observations in a minibatch.
+    dtype : tf.DType
+    """
+
+    sampler: str
+    logLik: LogLik
+    logPrior: LogPrior | None
+    params: dict[str, tf.TensorSpec]
+    data: Data
+    n: int
+    dtype: tf.DType
+
+    @cached_property
+    def whole(self) -> Traced:
+        """The trace on `WHOLE` observations.
+
+        Raises
+        ------
+        ValueError
+            If a function raises, or returns another type or shape.
+        """
+        try:
+            traced = self._traced(WHOLE, self.logPrior)
+        except ValueError:
+            # The user knows the size of a minibatch: if that fails too, the error is about it.
+            self._traced(self.n, self.logPrior)
+            raise
+        if not traced.pure:
+            self._require_pure("logLik", self.logLik, self.data.layout.specs([WHOLE]))
+            if self.logPrior is not None:
+                self._require_pure("logPrior", self.logPrior)
+        return traced
+
+    @cached_property
+    def half(self) -> Traced:
+        """The trace on `HALF` observations, without the prior."""
+        return self._traced(HALF, None)
+
+    @cached_property
+    def returns(self) -> Returns:
+        """Whether `logLik` returns a sum or a vector of terms.
+
+        Raises
+        ------
+        ValueError
+            If it returns anything else.
+        """
+        if self.whole.shape.rank == self.half.shape.rank == 0:
+            return Returns.SUM
+        if (self.whole.shape, self.half.shape) != ([WHOLE], [HALF]):
+            shape, n = self.whole.shape, WHOLE
+            with contextlib.suppress(ValueError):
+                shape, n = self._traced(self.n, None).shape, self.n
+            raise ValueError(
+                f"logLik of {self.sampler} must return a scalar, the sum over the observations, or a vector with one "
+                f"term for each; got shape {shape} for a minibatch of n = {n} observations."
+            )
+        return Returns.TERMS
+
+    def uses_all_parameters(self, but: Collection[str]) -> None:
+        """Refuse parameters that have no gradient, except those in `but`."""
+        if unused := self.whole.unused - set(but):
+            raise ValueError(
+                f"params of {self.sampler} must have a gradient in logLik or logPrior; got none for {sorted(unused)}, "
+                "which are not used, or only by operations without a gradient."
+            )
+
+    @property
+    def gathered(self) -> frozenset[str]:
+        """The parameters of which `logLik` gathers as many rows for each observation.
+
+        Rows that are gathered for any observations, or by the log prior, do not count.
+        """
+        few, more = self.half.rows, self.whole.rows
+        return frozenset(
+            name for name, k in few.items() if k is not None and (m := more.get(name)) and k * WHOLE == m * HALF
+        )
+
+    def _traced(self, n: int, log_prior: LogPrior | None) -> Traced:
+        seen = _TraceLog()
+
+        def gradient(params: Tree, data: Tree) -> Tree:
+            with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+                tape.watch(params)
+                value = seen.value_of("logLik", lambda: self.logLik(dict(params), dict(data)), self.dtype)
+                total = tf.reduce_sum(value) if value.shape.rank else value
+                prior = None
+                if log_prior is not None:
+                    prior = seen.value_of("logPrior", lambda: log_prior(dict(params)), self.dtype)
+            seen.at = None
+            if not seen.valid(self.dtype):
+                return {}
+            of_data = tape.gradient(total, params)
+            of_prior = dict.fromkeys(params) if prior is None else tape.gradient(prior, params)
+            seen.unused = frozenset(name for name in params if of_data[name] is None and of_prior[name] is None)
+            seen.rows = {
+                name: g.indices.shape[0]
+                for name, g in of_data.items()
+                if isinstance(g, tf.IndexedSlices) and of_prior[name] is None
+            }
+            seen.touched = sum(_touched(g, params[name], n) for name, g in of_data.items())
+            return {name: tf.zeros_like(params[name]) if g is None else dense(g) for name, g in of_data.items()}
+
+        rows = self.data.layout.specs([n])
+        try:
+            concrete = trace(gradient, self.params, rows)
+        except Exception as error:
+            if seen.at is None:
+                raise
+            inputs = (self.params, rows) if seen.at == "logLik" else (self.params,)
+            given = ", ".join(map(_described, inputs))
+            raise ValueError(
+                f"{seen.at} of {self.sampler} must {self._must(seen.at, n)}; on {given} it raised "
+                f"{_named(error)}{remedy(str(error), self.dtype, self.data)}"
+            ) from error
+        self._require_valid(seen)
+        definition = concrete.graph.as_graph_def()
+        own = [node.op for node in definition.node]
+        called = [node.op for function in definition.library.function for node in function.node_def]
+        return Traced(
+            concrete,
+            seen.results["logLik"].shape,
+            seen.rows,
+            seen.touched,
+            seen.unused,
+            any(map(GATHERING.fullmatch, own[: seen.n_operations] + called)),
+            not any(name in PYTHON or RANDOM.fullmatch(name) for name in own + called),
+        )
+
+    def _must(self, argument: str, n: int) -> str:
+        if argument == "logLik" and n != self.n:
+            return f"take any number of observations, not only the n = {self.n} of a minibatch"
+        return f"be a function in TensorFlow operations of {self.dtype.name} tensors"
+
+    def _require_valid(self, seen: _TraceLog) -> None:
+        for argument, result in seen.results.items():
+            if result.dtype != self.dtype:
+                advice = remedy(f"{result.dtype.name} is not {self.dtype.name}", self.dtype, self.data)
+                raise ValueError(
+                    f"{argument} of {self.sampler} must return {self.dtype.name}; got {result.dtype.name}{advice}"
+                )
+        prior = seen.results.get("logPrior")
+        if prior is not None and prior.shape.num_elements() != 1:
+            raise ValueError(f"logPrior of {self.sampler} must return a scalar; got shape {prior.shape}.")
+
+    def _require_pure(self, argument: str, function: Callable, *data: Any) -> None:
+        require_pure(f"{argument} of {self.sampler}", trace(function, self.params, *data).graph, OTHER_NOISE)
+
+
+class _TraceLog:
+    """What a trace comes by."""
+
+    def __init__(self) -> None:
+        self.at: str | None = None  # the user's function that is being traced
+        self.results: dict[str, tf.TensorSpec] = {}
+        self.n_operations = 0  # of logLik
+        self.rows: dict[str, int | None] = {}
+        self.touched = 0.0
+        self.unused: frozenset[str] = frozenset()
+
+    def value_of(self, argument: str, function: Callable[[], Any], dtype: tf.DType) -> tf.Tensor:
+        """The result of the user's function."""
+        self.at = argument
+        value = tf.convert_to_tensor(function(), dtype_hint=dtype)
+        self.results[argument] = tf.TensorSpec(value.shape, value.dtype)
+        if argument == "logLik":
+            self.n_operations = len(tf.compat.v1.get_default_graph().get_operations())
+        return value
+
+    def valid(self, dtype: tf.DType) -> bool:
+        """Whether gradients of the results make sense."""
+        return all(result.dtype == dtype for result in self.results.values())
+
+
+def _touched(gradient: Any, theta: tf.Tensor, n: int) -> float:
+    """The elements of theta on which the log likelihood of one of n observations depends, on average."""
+    if gradient is None:
+        return 0.0
+    in_rows = gradient.values.shape.num_elements() if isinstance(gradient, tf.IndexedSlices) else None
+    return theta.shape.num_elements() if in_rows is None else in_rows / n  # the number of rows may be unknown
+
+
+def remedy(error: str, dtype: tf.DType, data: Data) -> str:
+    """What to do about the most common mistakes."""
+    if re.search(r"float(32|64) not in list of allowed values: .*int32|valid indices, got .*float", error):
+        return f". Name entries of dataset that are indices in integers, such as integers={_whole_numbers(data)}."
+    if "symbolic tf.Tensor" in error and "numpy" in error.lower():
+        return ". Use TensorFlow's functions, such as tf.exp in place of np.exp."
+    if PYTHONIC in error:
+        return ". Decorate it with @tf.function, which turns loops and branches of Python into those of TensorFlow."
+    if "MatMul" in error and "must be rank 2 but is rank 1" in error:
+        return ". Multiply a matrix and a vector by tf.linalg.matvec(X, b); @ and tf.matmul multiply two matrices."
+    other = OTHER_TYPE[dtype.name]
+    if (other in error and dtype.name in error and "allowed values" not in error) or "a double tensor" in error:
+        choice = f", or use dtype={other!r} for all" if other == "float64" else ""
+        return f". A constant in it is {other}: make it {dtype.name}, by tf.constant(..., tf.{dtype.name}){choice}."
+    return ""
+
+
+def _named(error: Exception) -> str:
+    """The type and text of an error, without TensorFlow's page on AutoGraph."""
+    text = str(error)
+    return f"{type(error).__name__}: {(text.partition('. ')[0] if PYTHONIC in text else text).rstrip('.')}"
+
+
+def _whole_numbers(data: Data) -> list[str]:
+    """The float entries that could be indices."""
+    words = aligned_zeros(min(data.size, LOOKED_AT), data.layout.width)
+    with contextlib.suppress(Exception):  # data on disk may be unreadable, and this is only a hint
+        data.read(0, words)
+    views = data.layout.views(words)
+    return sorted(name for name, x in views.items() if x.dtype.kind == "f" and (x == np.floor(x)).all())
+
+
+def require_free(label: str, stats: Any) -> None:
+    """Refuse statistics that are not a dict, or have names of the package's own."""
+    if not isinstance(stats, Mapping):
+        raise ValueError(f"{label} must return a dict of numbers by name from `stats`; got {stats!r}.")
+    if taken := sorted(RESERVED.intersection(stats)):
+        raise ValueError(f"{label} must name its statistics otherwise than {sorted(RESERVED)}; got {taken}.")
+
+
+def require_pure(label: str, graph: Any, instead: str) -> None:
+    """Refuse calls of Python, and random numbers that the seed does not govern.
+
+    `instead` is the advice on random numbers in the message.
+    """
+    require_repeatable(label, graph, instead)
+    if called := sorted(PYTHON.intersection(operations(graph))):
+        raise ValueError(
+            f"{label} must be in TensorFlow operations alone; got {', '.join(called)}, a call of Python "
+            f"(tf.py_function, tf.numpy_function), which can be neither compiled nor mapped over chains."
+        )
+
+
+def require_repeatable(label: str, graph: Any, instead: str) -> None:
+    """Refuse random numbers that the seed does not govern."""
+    if drawn := sorted(filter(RANDOM.fullmatch, set(operations(graph)))):
+        raise ValueError(
+            f"{label} must not draw random numbers by itself, since seed would not govern them and the run could not "
+            f"be repeated; got {', '.join(drawn)}. {instead}"
+        )
+
+
+def operations(graph: Any) -> Iterator[str]:
+    """The types of all operations, also in the functions that are called: branches, loops, other tf.functions."""
+    definition = graph.as_graph_def()
+    yield from (node.op for node in definition.node)
+    yield from (node.op for function in definition.library.function for node in function.node_def)
+
+
+def _described(specs: Mapping[str, tf.TensorSpec]) -> str:
+    return "{" + ", ".join(f"{name}: {spec.dtype.name}{list(spec.shape)}" for name, spec in specs.items()) + "}"
+
+
+ADDITIVE = 1e-3  # relative
+# Distances from the start: a log likelihood with a prior in it, say, may look like a sum at the start itself.
+AROUND = (0.0, 0.1, 1.0)
+Gradient = Callable[[Tree, Tree], Tree]
+NOT_A_SUM = (
+    "whose gradient for some observations is not the sum of those for their halves. A prior belongs in logPrior; data "
+    "are taken from the argument dataset alone; and entries of shapes (n, 1) and (n,) together make a matrix [n, n]. "
+    "Nor may the term of an observation use other observations: give lags of a series as further columns of dataset. A "
+    "Cox partial likelihood uses them too; a parametric or piecewise constant hazard does not."
+)
+A_MEAN = (
+    f"looks like a mean over the observations: its gradient does not change if each of {HALF} observations comes "
+    "twice. It must be their sum, as of tf.reduce_sum, or a vector with a term for each"
+)
+
+
+class Sums:
+    """Gradients of the log likelihood for some observations, at points around the start.
+
+    Parameters
+    ----------
+    whole, half : callable
+        ``(params, data) -> gradient`` for `WHOLE` and for `HALF` observations.
+    data : Data
+    start : mapping of str to numpy.ndarray
+    """
+
+    def __init__(self, whole: Gradient, half: Gradient, data: Data, start: Mapping[str, np.ndarray]) -> None:
+        self._whole, self._half, self._points = whole, half, list(_around(start))
+        rows = some_rows(data, WHOLE)
+        some = {name: x.numpy()[_in_halves(len(x))] for name, x in rows.items()}
+        self._some = {name: tf.constant(x) for name, x in some.items()}
+        self._halves = [{name: x[part] for name, x in self._some.items()} for part in (slice(HALF), slice(HALF, None))]
+
+    def add_up(self) -> bool:
+        """Whether each gradient is the sum of those for the halves of the observations."""
+        for params in self._points:
+            whole = _flat(self._whole(params, self._some))
+            first, second = (_flat(self._half(params, half)) for half in self._halves)
+            if _differ(whole, first + second, first, second):
+                return False
+        return True
+
+    def are_means(self) -> bool:
+        """Whether repeating all observations changes nothing, and leaving out half of them does."""
+        twice = {name: tf.concat([x, x], axis=0) for name, x in self._halves[0].items()}
+        for params in self._points:
+            once, again = _flat(self._half(params, self._halves[0])), _flat(self._whole(params, twice))
+            both = _flat(self._whole(params, self._some))
+            if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, both):
+                return False
+        return True
+
+
+class Told(NamedTuple):
+    """The same, as the worker of a shard found it."""
+
+    adds_up: bool
+    is_mean: bool
+
+    def add_up(self) -> bool:
+        """Whether each gradient is the sum of those for the halves of the observations."""
+        return self.adds_up
+
+    def are_means(self) -> bool:
+        """Whether repeating all observations changes nothing, and leaving out half of them does."""
+        return self.is_mean
+
+
+def sums_of(trial: Trial, start: Mapping[str, np.ndarray]) -> Sums | Told:
+    """Those of the functions of a trial, where the observations are."""
+    if isinstance(trial.data, Remotes):
+        return trial.data.parts[0].asked(_tested, (replace(trial), start))  # without what was traced here
+    return Sums(trial.whole.gradient, trial.half.gradient, trial.data, start)
+
+
+def _tested(data: Data, given: tuple[Trial, Mapping[str, np.ndarray]]) -> Told:
+    trial, start = given
+    sums = sums_of(replace(trial, data=data), start)
+    adds_up = sums.add_up()
+    return Told(adds_up, not adds_up and sums.are_means())
+
+
+def require_sum(name: str, sums: Sums | Told, of: str) -> None:
+    """Refuse a log likelihood that is not a sum, which `of` needs.
+
+    Raises
+    ------
+    ValueError
+        If the gradient of some observations is not the sum of those of their halves.
+    """
+    if sums.add_up():
+        return
+    if sums.are_means():
+        raise ValueError(f"logLik of {name} {A_MEAN}.")
+    raise ValueError(f"logLik of {name} must be a sum over the observations, for {of}; got one {NOT_A_SUM}")
+
+
+def warn_unless_sum(name: str, sums: Sums | Told) -> None:
+    """Warn if the log likelihood is not a sum over the observations, and if it looks like a mean, say so."""
+    if sums.add_up():
+        return
+    if sums.are_means():
+        warn_user(
+            f"logLik of {name} {A_MEAN}; otherwise the posterior is that of only N/n observations, with n those of a "
+            "minibatch, and its standard deviations are about sqrt(n) times too large."
+        )
+    else:
+        warn_user(f"logLik of {name} should be a sum over the observations; got one {NOT_A_SUM}")
+
+
+def _around(start: Mapping[str, np.ndarray]) -> Iterator[Tree]:
+    rng = np.random.default_rng(0)
+    for scale in AROUND:
+        yield {
+            name: tf.constant((theta + scale * rng.normal(size=theta.shape)).astype(theta.dtype))
+            for name, theta in start.items()
+        }
+
+
+def _flat(gradient: Tree) -> np.ndarray:
+    return np.concatenate([np.ravel(gradient[name]) for name in sorted(gradient)])
+
+
+def _differ(x: np.ndarray, y: np.ndarray, *terms: np.ndarray) -> bool:
+    """Whether x and y differ by more than rounding, that of their terms included."""
+    size = max(np.abs(one).max() for one in (x, y, *terms))
+    return bool(np.isfinite(size) and np.abs(x - y).max() > ADDITIVE * size)
+
+
+def _in_halves(n: int) -> np.ndarray:
+    """`WHOLE` indices of n observations, of the first half of them and then of the second.
+
+    Fewer come several times, since a sum adds up for them too, but none in both halves.
+    """
+    steps = np.arange(HALF)
+    return np.concatenate([steps * max(n // 2, 1) // HALF, n // 2 + steps * (n - n // 2) // HALF])

@@ -1,0 +1,1 @@
+"""Models and data of other libraries: Keras, TensorFlow Probability, Parquet."""

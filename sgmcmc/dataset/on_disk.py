@@ -1,0 +1,240 @@
+"""Data that stay on disk or in an object of the user.
+
+Rows are fetched when they are needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from sgmcmc.dataset import Shards
+from sgmcmc.dataset.layout import Layout, extremes, may_be_index
+from sgmcmc.dataset.memmaps import FileRows, file_rows
+from sgmcmc.dataset.tables import Level
+from sgmcmc.parallel.executors import Workers
+
+SAMPLED_ROWS = 1024
+
+
+@runtime_checkable
+class Takes(Protocol):
+    """The interface of the user's own dataset objects."""
+
+    def __len__(self) -> int:
+        """The number of observations."""
+
+    def take(self, indices: np.ndarray) -> Mapping[str, Any]:
+        """The observations at `indices`, int64 [m], in this order: {name: array [m, ...]}."""
+
+
+class Entry(NamedTuple):
+    """The type of an entry after conversion, and the shape of one observation of it."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+class Elsewhere:
+    """Observations that `source` fetches.
+
+    Parameters
+    ----------
+    source : Takes
+    entries : mapping of str to Entry
+        The type and shape of each entry. Fetched arrays are converted and checked for
+        NaN and infinite numbers.
+    levels : mapping of str to list, optional
+        What the codes of each entry of categories stand for.
+    """
+
+    in_memory = False
+    workers: Workers | None = None
+    shards: Shards | None = None
+
+    def __init__(
+        self, source: Takes, entries: Mapping[str, Entry], levels: Mapping[str, list[Level]] | None = None
+    ) -> None:
+        self.size, self._source, self.levels = len(source), source, dict(levels or {})
+        self.layout = Layout(entries)
+        self._attempt: Callable[[Mapping[str, np.ndarray]], None] | None = None
+        self._tried: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "workers"}
+
+    def watch(self, attempt: Callable[[Mapping[str, np.ndarray]], None]) -> None:
+        """Try fetched observations that have a lower or a higher index than all before.
+
+        `attempt` takes two or more observations, {name: [m, ...]}, and raises
+        ValueError for an index out of range.
+        """
+        self._attempt, self._tried = attempt, {}
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        """Write the packed observations at `indices`, [m], to `out`, [m, width].
+
+        Raises
+        ------
+        ValueError
+            If a fetched array has a wrong shape or type, or invalid numbers.
+        """
+        indices = np.asarray(indices, np.int64)
+        if isinstance(self._source, Arrays):
+            self._fill(indices, self._source.take(indices), out)
+            return
+        # A user's source may not be thread-safe, and may reuse its arrays.
+        with _Turns.lock:
+            self._fill(indices, self._source.take(indices), out)
+
+    def _fill(self, indices: np.ndarray, fetched: Mapping[str, Any], out: np.ndarray) -> None:
+        for name, view in self.layout.views(out).items():
+            if name not in fetched:
+                raise ValueError(f"take of dataset must return {name!r} as in its first call; got {sorted(fetched)}.")
+            if np.ma.is_masked(fetched[name]):
+                masked = np.ma.count_masked(fetched[name])
+                raise ValueError(f"dataset[{name!r}] must have no masked values; got {masked} masked.")
+            array = np.asarray(fetched[name])
+            if array.shape != view.shape:
+                raise ValueError(
+                    f"take of dataset must return {name!r} with shape {view.shape} for {len(indices)} indices; "
+                    f"got {array.shape}."
+                )
+            _require_exact(name, array, view.dtype)
+            with np.errstate(over="ignore"):
+                view[...] = array
+            if view.dtype.kind == "f" and not np.isfinite(view).all():
+                at, *where = (int(i) for i in np.argwhere(~np.isfinite(view))[0])
+                raise ValueError(
+                    f"dataset[{name!r}] must be finite in {view.dtype}; got {view[(at, *where)]} at index "
+                    f"{(int(indices[at]), *where)}."
+                )
+        if self._attempt is not None and len(indices):
+            self._try(self.layout.views(out))
+
+    def _try(self, views: Mapping[str, np.ndarray]) -> None:
+        for name, entry in views.items():
+            if not may_be_index(entry):
+                continue
+            columns = entry.reshape(len(entry), -1)
+            least, greatest = columns.min(axis=0), columns.max(axis=0)
+            low, high = self._tried.get(name, (least + 1, greatest - 1))
+            if (least < low).any() or (greatest > high).any():
+                at = extremes(entry)
+                self._attempt({key: array[at] for key, array in views.items()})  # type: ignore[misc]
+                self._tried[name] = (np.minimum(low, least), np.maximum(high, greatest))
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        """Write the packed observations from `start` on to `out`, [m, width]."""
+        indices = np.arange(start, start + len(out))
+        if isinstance(self._source, Arrays):
+            self._fill(indices, self._source.part(start, start + len(out)), out)
+        else:
+            self.take(indices, out)
+
+    def checksum(self) -> str:
+        """A checksum of 1024 evenly spaced observations, and of types and shapes."""
+        sample = np.unique(np.linspace(0, self.size - 1, SAMPLED_ROWS).astype(np.int64))
+        words = np.zeros((len(sample), self.layout.width), np.int64)
+        self.take(sample, words)
+        columns = [(name, str(c.dtype), c.shape) for name, c in sorted(self.layout.columns.items())]
+        return hashlib.sha256(repr((self.size, columns)).encode() + words.tobytes()).hexdigest()[:16]
+
+
+class _Turns:
+    """A lock for users' sources: only one thread reads them at a time."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def renew(cls) -> None:
+        """Replace the lock in a fork, where no thread is left that could release it."""
+        cls.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Turns.renew)
+
+
+def _require_exact(name: str, array: np.ndarray, dtype: np.dtype) -> None:
+    """Refuse floats for an integer entry, and integers that `dtype` rounds."""
+    if dtype.kind == "i" and array.dtype.kind not in "biu":
+        raise ValueError(f"dataset[{name!r}] must be integers, as in the first call of take; got dtype {array.dtype}.")
+    if array.dtype.kind in "iu" and array.size:
+        least, most = int(array.min()), int(array.max())
+        largest = max(-least, most)
+        if dtype.kind == "i" and not (np.iinfo(dtype).min <= least and most <= np.iinfo(dtype).max):
+            raise ValueError(f"dataset[{name!r}] must fit into {dtype}; got values from {least} to {most}.")
+        if dtype.kind == "f" and largest > (exact := 2 ** (np.finfo(dtype).nmant + 1)):
+            raise ValueError(
+                f"dataset[{name!r}] must hold integers that {dtype} represents exactly, up to {exact} (or name it in "
+                f"integers=, or use dtype='float64'); got values up to {largest}."
+            )
+
+
+class Arrays:
+    """Arrays on disk, or some on disk and some in memory, as one source.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        NumPy memory maps and arrays, Zarr arrays and HDF5 datasets, all of N observations.
+    """
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        in_files = file_rows(arrays)
+        done = {name for rows in in_files for name in rows.names}
+        others = {name: array for name, array in arrays.items() if name not in done}
+        self._readers: list[FileRows | Others] = [*in_files, *([Others(others)] if others else [])]
+        self._size = next(iter(arrays.values())).shape[0]  # Zarr arrays have no len()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """The observations at `indices`."""
+        return {name: array for reader in self._readers for name, array in reader.take(indices).items()}
+
+    def part(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        """The observations from `start` to `stop`."""
+        return {name: array for reader in self._readers for name, array in reader.part(start, stop).items()}
+
+
+class Others:
+    """Arrays in memory, and arrays that their library reads from disk."""
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self._arrays = arrays
+
+    def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """The observations at `indices`."""
+        return {name: _taken(array, indices) for name, array in self._arrays.items()}
+
+    def part(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        """The observations from `start` to `stop`."""
+        return {name: np.asarray(array[start:stop]) for name, array in self._arrays.items()}
+
+
+def is_on_disk(array: Any) -> bool:
+    """Whether the array is of a type that stays on disk."""
+    return isinstance(array, np.memmap) or _library(array) in ("zarr", "h5py")
+
+
+def _library(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
+
+
+def _taken(array: Any, indices: np.ndarray) -> np.ndarray:
+    library = _library(array)
+    if library in ("zarr", "h5py"):
+        # A chunk of Zarr's is then read once; HDF5 takes increasing indices only.
+        distinct, places = np.unique(indices, return_inverse=True)
+        return (array.oindex if library == "zarr" else array)[distinct][places]
+    if not array.flags.c_contiguous:
+        return np.asarray(array[indices])  # np.take would copy all of it first
+    return np.take(array, indices, axis=0, mode="clip")

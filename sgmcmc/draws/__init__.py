@@ -1,0 +1,1 @@
+"""What a run returns: draws with their summary, verdict, exports and plots."""

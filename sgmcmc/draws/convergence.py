@@ -1,0 +1,156 @@
+"""Convergence diagnostics: whether chains agree, and their effective sample size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgmcmc.draws.arviz import require_arviz
+from sgmcmc.draws.elements import label
+
+SHORTEST = 4  # draws: fewer have no diagnostics
+TAILS = (0.05, 0.95)
+AXES = {"chain_axis": 1, "draw_axis": 2}
+
+
+NAMES = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
+
+
+def diagnostics(x: np.ndarray, names: Sequence[str] = NAMES) -> dict[str, np.ndarray]:
+    """These diagnostics, each [D].
+
+    NaN for fewer than SHORTEST draws, and for numbers that are NaN or infinite; R-hat for a single chain, and where all
+    draws are equal.
+    """
+    require_arviz("summary")
+    from arviz_stats.base import array_stats
+
+    found = {name: np.full(len(x), np.nan) for name in names}
+    finite = np.isfinite(x).all(axis=(1, 2))
+    if x.shape[-1] < SHORTEST or not finite.any():
+        return found
+    x = x[finite]
+    of: dict[str, Callable[[], Any]] = {
+        "mcse_mean": lambda: array_stats.mcse(x, method="mean", **AXES),
+        "mcse_sd": lambda: array_stats.mcse(x, method="sd", **AXES),
+        "ess_bulk": lambda: array_stats.ess(x, method="bulk", **AXES),
+        "ess_tail": lambda: array_stats.ess(x, method="tail", prob=TAILS, **AXES),
+        "r_hat": lambda: array_stats.rhat(x, method="rank", **AXES) if x.shape[1] > 1 else np.nan,
+    }
+    with np.errstate(invalid="ignore"):
+        for name in names:
+            found[name][finite] = of[name]()
+    return found
+
+
+def errors_of_means(x: np.ndarray) -> np.ndarray:
+    """The Monte Carlo standard errors of the means, [D].
+
+    NaN for fewer than SHORTEST draws.
+    """
+    from arviz_stats.base import array_stats
+
+    if x.shape[-1] < SHORTEST:
+        return np.full(len(x), np.nan)
+    return np.asarray(array_stats.mcse(x, method="mean", **AXES), np.float64)
+
+
+RHAT = 1.01  # as Vehtari, Gelman, Simpson, Carpenter & Buerkner (2021) recommend
+APART = 1.1  # beyond it chains are in different places
+SHIFT = 1.5  # chance makes a third of a standard error, and so this once in 150,000 times
+BLOCK = 64  # elements
+BATCHES = 20
+FEWEST, LEAST = 3, 5000  # draws that are looked at first: for each independent one that is wanted, and at least
+
+
+class Found(NamedTuple):
+    """The worst of some elements, and which elements they are."""
+
+    ess: float
+    ess_of: str
+    rhat: float
+    rhat_of: str
+    shift: float  # of a mean without the first tenth of the draws, in standard errors of as many draws as are wanted
+    shift_of: str
+
+    def worse(self, other: Found) -> Found:
+        """The worst of both."""
+        return Found(
+            *min(self[:2], other[:2], key=lambda pair: pair[0]),
+            *max(self[2:4], other[2:4], key=lambda pair: pair[0]),
+            *max(self[4:], other[4:], key=lambda pair: pair[0]),
+        )
+
+    def suffices(self, wanted: float) -> bool:
+        """Whether these are chains to stop at."""
+        return self.ess >= wanted and self.rhat < RHAT and self.shift < SHIFT
+
+
+def worst(draws: Mapping[str, Any], wanted: float, of_means: bool) -> Found:
+    """The worst elements of these arrays, [C, T, ...], if all suffice; else some that do not, and how far they are.
+
+    A look at chains that are too short ends soon: fewer draws, if enough of them are independent, come before all,
+    and elements that move slowly before the others.
+    """
+    n_draws = max((x.shape[0] * x.shape[1] for x in draws.values()), default=0)
+    # By chance the largest R-hat of thousands of elements is below RHAT only if there are thousands of draws.
+    for step in sorted({max(1, int(n_draws / max(FEWEST * wanted, LEAST))), 1}, reverse=True):
+        found = Found(np.inf, "", 1.0, "", 0.0, "")
+        for labels, x in _blocks({name: np.asarray(x[:, ::step]) for name, x in draws.items()}):
+            found = found.worse(_of_block(labels, x, wanted, of_means))
+            if not found.suffices(wanted):
+                return found
+    return found
+
+
+def _of_block(labels: list[str], x: np.ndarray, wanted: float, of_means: bool) -> Found:
+    constant = np.ptp(x, axis=(1, 2)) == 0  # such as a zero that `collect` returns
+    names = ("r_hat", "mcse_mean") if of_means else ("r_hat", "ess_bulk", "ess_tail")
+    late = x[:, :, x.shape[2] // 10 :]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        values, mean, sd = diagnostics(x, names), x.mean(axis=(1, 2)), x.std(axis=(1, 2))
+        ess = (sd / values["mcse_mean"]) ** 2 if of_means else np.minimum(values["ess_bulk"], values["ess_tail"])
+        shift = np.abs(mean - late.mean(axis=(1, 2))) / late.std(axis=(1, 2)) * wanted**0.5
+    ess = np.where(constant, np.inf, np.nan_to_num(ess, nan=0.0, posinf=np.inf))
+    rhat = np.where(constant, 1.0, np.nan_to_num(values["r_hat"], nan=np.inf, posinf=np.inf))
+    shift = np.where(constant, 0.0, np.nan_to_num(shift, nan=np.inf, posinf=np.inf))
+    i, j, k = int(ess.argmin()), int(rhat.argmax()), int(shift.argmax())
+    return Found(float(ess[i]), labels[i], float(rhat[j]), labels[j], float(shift[k]), labels[k])
+
+
+class _Element(NamedTuple):
+    name: str
+    place: tuple[int, ...]
+    slowness: float
+
+
+def _blocks(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[list[str], np.ndarray]]:
+    """The elements in blocks: their names, and [D, C, T] of float64."""
+    elements = [
+        _Element(name, place, slowness)
+        for name, values in arrays.items()
+        for place, slowness in zip(np.ndindex(*values.shape[2:]), _slowness(values), strict=True)
+    ]
+    elements.sort(key=lambda element: -element.slowness)
+    for at in range(0, len(elements), BLOCK):
+        block = elements[at : at + BLOCK]
+        x = np.stack([_of(arrays[name], place) for name, place, _ in block])
+        yield [label(name, place) for name, place, _ in block], x.astype(np.float64)
+
+
+def _slowness(values: np.ndarray) -> np.ndarray:
+    """How much averages of stretches vary, over what independent draws would give, for each element, [D]."""
+    n_chains, n_draws = values.shape[:2]
+    length = max(n_draws // BATCHES, 1)
+    x = values[:, : n_draws // length * length].reshape(n_chains, n_draws // length, length, -1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        spread = x.var(axis=(0, 1, 2), dtype=np.float64)
+        ratio = x.mean(axis=2, dtype=np.float64).var(axis=(0, 1)) / spread
+    return np.where(spread == 0, 0.0, np.nan_to_num(ratio, nan=np.inf))
+
+
+def _of(values: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
+    where: Any = (..., *place)
+    return values[where]

@@ -1,0 +1,160 @@
+"""Diagnostics of a search for the mode that failed, and of a curvature that carries no information."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sgmcmc.core.errors import warn_user
+from sgmcmc.dataset.subset import some_of
+from sgmcmc.laplace.high_dimensional import Wide
+from sgmcmc.laplace.newton import distance
+from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.laplace.whitening import Whitening, whitening
+
+FAR, FAR_EACH = 0.1, 0.05  # posterior standard deviations from the mode: in all directions together; in each of many
+GREW = 1e6  # times: a curvature that has grown, or has become smaller, so much on the way has no end in sight
+DOUBLINGS = 10  # of a step of one standard deviation, along which a log posterior without a mode never falls
+SLIGHT = 1e-4  # the curvature of the data over the squares of their gradients, which are about equal if all is regular
+SCORED = 10_000  # observations for these squares
+
+
+def warn_if_far(
+    of: str,
+    posterior: Posterior,
+    theta: np.ndarray,
+    gradient: np.ndarray,
+    precision: np.ndarray,
+    first: np.ndarray | None = None,
+) -> None:
+    """Warn if theta is not at the mode, and say why if that can be seen.
+
+    `precision` is the curvature at theta, and `first` that where an automatic search
+    began.
+    """
+    white = whitening(precision, posterior.model.dtype)
+    far, too_far = distance(white, gradient), far_from(precision)
+    here = np.abs(_diagonal(precision))
+    lost = first is not None and bool((GREW * here < np.abs(_diagonal(first))).any())
+    if far <= too_far and not lost:
+        return
+    before = here if first is None else np.abs(_diagonal(first))
+    grown = posterior.names(here > GREW * before)
+    if grown:
+        warn_user(
+            f"the search for the mode of {of} did not arrive, and on its way the curvature in {grown} grew more than a "
+            "million times: the log posterior seems to rise without bound there, and to have no mode. The joint "
+            "density of a hierarchical model does so as a scale falls to 0. Use sgld or sghmc with a stepsize of your "
+            "own and gibbs= for the scales, or write the effects as scale times standard normal parameters."
+        )
+    elif (lost or not white.not_concave) and _rises(posterior, theta, white, gradient, far):
+        along = _along(posterior, white, gradient)
+        warn_user(
+            f"the search for the mode of {of} did not arrive: the log posterior rises still a thousand posterior "
+            f"standard deviations further on, mostly along {along}. So it has no mode there and is improper, as with a "
+            "flat prior where the data separate two classes. Give a prior."
+        )
+    elif far > too_far and not white.not_concave:
+        warn_user(
+            f"the search for the mode of {of} stopped about {far:.2g} posterior standard deviations away from it"
+            f"{_why_not_further(posterior)}"
+        )
+
+
+def require_finite(of: str, posterior: Posterior, theta: np.ndarray, gradient: np.ndarray) -> None:
+    """Refuse the end of a search at which the gradient is NaN or infinite.
+
+    Raises
+    ------
+    ValueError
+        Saying at which observation.
+    """
+    if not np.isfinite(gradient).all():
+        raise ValueError(
+            f"the search for the mode of {of} ended where the log posterior or its gradient is not finite: "
+            f"{posterior.explained(theta) or 'its terms are larger than the number type holds.'}"
+        )
+
+
+def _why_not_further(posterior: Posterior) -> str:
+    refused = posterior.passes.refused
+    if refused is not None and (because := posterior.explained(refused)):
+        return f", since the log posterior is not finite on the way: {because}"
+    return (
+        "; search longer, with another optStepsize, or with optStepsize='auto'. If it already is 'auto', rounding or a "
+        "kink of the posterior may have stopped the search, or the observations that gave the curvature were not "
+        "typical."
+    )
+
+
+def far_from(precision: np.ndarray) -> float:
+    """How far from the mode is too far, in posterior standard deviations, if its curvature is [D, D] or a diagonal."""
+    return FAR if precision.ndim == 2 else max(FAR, FAR_EACH * len(precision) ** 0.5)
+
+
+def require_concave(of: str, curvature: Wide) -> None:
+    """Refuse a posterior with many elements that is no peak.
+
+    Raises
+    ------
+    ValueError
+        If it is flat or not concave in some direction.
+    """
+    if np.isnan(curvature.sds).any():
+        least = min([curvature.low, *curvature.values])
+        raise ValueError(
+            f"stepsize of {of} must be a number, with preconditioner=None, if params have so many elements and the log "
+            "posterior is flat or not concave at the mode, as that of a neural network is; its curvature there, "
+            f"relative to its diagonal, is as small as {least:.2g}. checkTemperature finds a stepsize. For a "
+            "regression, give a prior."
+        )
+
+
+def require_curvature(of: str, posterior: Posterior, theta: np.ndarray, precision: np.ndarray, seed: int) -> None:
+    """Refuse a curvature, [D, D], that does not tell how wide the posterior is.
+
+    Raises
+    ------
+    ValueError
+        If it is 0, or comes from the prior alone though the gradients of observations
+        show that the data say more.
+    """
+    if precision.ndim == 1:  # from squared gradients
+        return
+    of_prior = posterior.prior_curvature(theta)
+    of_data = np.diag(precision) - of_prior
+    if not precision.any():
+        without = np.ones(posterior.size, bool)
+    elif (of_data > np.abs(of_prior)).all():
+        return
+    else:
+        scores = posterior.of(some_of(posterior.data, SCORED, seed)).scores(theta)
+        without = (np.abs(of_data) < SLIGHT * scores) & (scores > np.abs(of_prior))
+    if without.any():
+        raise ValueError(
+            f"logLik of {of} has no usable curvature at the mode in {posterior.names(without)}, from which 'auto' "
+            "would find a stepsize or a preconditioner: it is flat there, or has a kink, as an absolute value or a "
+            "quantile loss has. Give a number as stepsize, which tune can find, with preconditioner=None or one of "
+            "your own; or begin at other params, if it is flat only here; or use a smooth logLik."
+        )
+
+
+def _rises(posterior: Posterior, theta: np.ndarray, white: Whitening, gradient: np.ndarray, far: float) -> bool:
+    """Whether the log posterior never falls along the Newton step, up to a thousand standard deviations."""
+    step = white.to_theta(white.of_gradient(gradient)) / max(far, np.finfo(float).tiny)
+    values = [posterior.value_and_gradient(theta)[0]]
+    for doubling in range(DOUBLINGS + 1):
+        values.append(posterior.value_and_gradient(theta + 2.0**doubling * step)[0])
+        if not values[-1] >= values[-2]:
+            return False
+    return True
+
+
+def _along(posterior: Posterior, white: Whitening, gradient: np.ndarray) -> list[str]:
+    """The parameters that have most of the Newton step, in units of their own standard deviations."""
+    sds = np.sqrt((white.root**2).sum(axis=1)) if white.root.ndim == 2 else white.root
+    step = np.abs(white.to_theta(white.of_gradient(gradient))) / sds
+    return posterior.names(step > step.max() / 2)
+
+
+def _diagonal(precision: np.ndarray) -> np.ndarray:
+    return np.diag(precision) if precision.ndim == 2 else precision

@@ -1,0 +1,103 @@
+"""The bias of a chain that stays on each shard of the data for m iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sgmcmc.dynamics import Dynamics
+
+STEPS, CLOSE = 1000, 1e-6  # to the solution, at most; and the relative size of the last
+PLACES = 64  # in a stay, over which means are taken
+LARGE = 1e6  # times the posterior's variance: a chain that does not settle
+
+
+class Shard(NamedTuple):
+    """What a shard says of the posterior at its mode, scaled to all N observations."""
+
+    share: float  # N_k / N
+    precision: np.ndarray  # [D, D]
+    gradient: np.ndarray  # [D]; 0 with control variates
+
+
+def mobility(dynamics: Dynamics, stepsize: float, precision: np.ndarray) -> np.ndarray:
+    """How far a chain moves in an iteration for a unit of the gradient, in directions with these precisions, [D].
+
+    It follows from the autocorrelation time of the dynamics, and is stepsize/2 for SGLD.
+    """
+    assert dynamics.stationary is not None
+    time = dynamics.stationary(stepsize, precision, np.zeros_like(precision)).iterations
+    return 2 / (time + 1) / precision
+
+
+def sd_ratios(shards: Sequence[Shard], root: np.ndarray, hop: int) -> np.ndarray:
+    """The standard deviations of the chain's elements over those of the posterior, [D]; all infinite if one has none.
+
+    `root` is a root of M, [D, D].
+    """
+    precision = sum(shard.share * (root.T @ shard.precision @ root) for shard in shards)
+    noise, posterior = 2 * np.eye(len(root)) - precision, np.linalg.inv(precision)
+    stays = [_Stay(shard, root, noise) for shard in shards]
+    places = np.unique(np.linspace(1, hop, min(hop, PLACES)).round())
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        start = _start(stays, hop, posterior)
+        if start is None:
+            return np.full(len(root), np.inf)
+        draws = sum(stay.share * stay.moments(*start, places)[1] for stay in stays)
+        of_chain, of_posterior = (np.einsum("ij,jk,ik->i", root, x, root) for x in (draws, posterior))
+        return np.sqrt(of_chain / of_posterior)
+
+
+def _start(stays: Sequence[_Stay], hop: int, posterior: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The mean and the second moments at the beginning of a stay, if the chain settles."""
+    size, end = len(posterior), np.array([hop])
+    origin, nothing = np.zeros(size), np.zeros([size, size])
+    values, vectors = np.linalg.eigh(sum(stay.share * stay.decay(hop) for stay in stays))
+    shift = sum(stay.share * stay.moments(origin, nothing, end)[0] for stay in stays)
+    mean, moments = vectors @ ((vectors.T @ shift) / (1 - values)), posterior
+    for _ in range(STEPS):
+        after = sum(stay.share * stay.moments(mean, moments, end)[1] for stay in stays)
+        # The step that would be the last if all stays had the mean decay.
+        step = vectors @ ((vectors.T @ (after - moments) @ vectors) / (1 - np.outer(values, values))) @ vectors.T
+        moments = moments + step
+        if not np.abs(moments).max() < LARGE * np.abs(posterior).max():
+            return None
+        if np.abs(step).max() < CLOSE * np.abs(moments).max():
+            # Without a stationary distribution the solution, if there is one, is not a matrix of moments.
+            return (mean, moments) if np.linalg.eigvalsh(moments)[0] > 0 else None
+    return None
+
+
+class _Stay:
+    """A stay on one shard, in coordinates in which M is the unit matrix."""
+
+    def __init__(self, shard: Shard, root: np.ndarray, noise: np.ndarray) -> None:
+        self.share = shard.share
+        values, self._axes = np.linalg.eigh(root.T @ shard.precision @ root)
+        self._values = np.where(np.abs(values) < 1e-30, 1e-30, values)
+        self._gradient = self._axes.T @ (root.T @ shard.gradient)
+        self._noise = self._axes.T @ noise @ self._axes
+
+    def decay(self, iterations: int) -> np.ndarray:
+        """What is left of x after so many iterations, [D, D]."""
+        return (self._axes * (1 - self._values) ** iterations) @ self._axes.T
+
+    def moments(self, mean: np.ndarray, moments: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the second moments after so many iterations, averaged over these numbers of them."""
+        axes, values = self._axes, self._values
+        # By expm1, since the directions that hardly move in a stay are those of interest.
+        small = np.where(np.abs(values) < 0.5, values, 0.0)
+        gone = np.where(
+            np.abs(values) < 0.5,
+            -np.expm1(places[:, None] * np.log1p(-small)),
+            1 - (1 - values) ** places[:, None],
+        )  # [places, D]
+        left, added = 1 - gone, gone / values * self._gradient
+        start, number = axes.T @ mean, len(places)
+        lost = (gone.mean(axis=0)[:, None] + gone.mean(axis=0)) - gone.T @ gone / number
+        cross = (left * start).T @ added / number
+        after = (1 - lost) * (axes.T @ moments @ axes) + cross + cross.T + added.T @ added / number
+        after = after + self._noise * lost / (values[:, None] + values - np.outer(values, values))
+        return axes @ (left.mean(axis=0) * start + added.mean(axis=0)), axes @ after @ axes.T

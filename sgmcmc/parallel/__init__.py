@@ -1,0 +1,1 @@
+"""Functions called in other processes: executors, their workers, and serialization."""

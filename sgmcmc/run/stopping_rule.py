@@ -1,0 +1,209 @@
+"""The stopping rule of `nIters="auto"`: runs of growing lengths, until one is long enough."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import psutil
+import tensorflow as tf
+
+from sgmcmc.core.errors import warn_user
+from sgmcmc.core.progress import Progress
+from sgmcmc.core.trees import Tree
+from sgmcmc.draws.convergence import APART, RHAT, SHIFT, Found, worst
+from sgmcmc.run import Prepared
+from sgmcmc.run.jobs import Sampled
+
+if TYPE_CHECKING:
+    from sgmcmc.run.one_call import Run
+
+
+PER_DRAW = 4  # stored draws for each independent one; in an autoregression this loses 2% of what all would tell
+UNITS = 20  # of the expected length
+AT_FIRST, UNIT = 10_000, 1000  # iterations, if nothing is expected
+PATIENCE, MOST = 20, 10**6  # times what is expected, or iterations, after which a run ends
+AGREED = 400  # independent draws that R-hat takes in any case, if there are thousands of elements several times as many
+MARGIN, LARGEST = 1.1, 2.0  # beyond what the last look says; from one length to the next
+
+
+@dataclass(frozen=True)
+class Enough:
+    """What makes a run long enough: `wanted` effective draws of every element, with R-hat below RHAT.
+
+    Parameters
+    ----------
+    wanted : float
+        Effective draws of all chains together.
+    of_means : bool
+        Whether these are draws for the mean, sd^2 / mcse^2; else those of the bulk and the tails, whichever are fewer.
+    max_iterations : int or None
+        By default PATIENCE times as many as are expected, or MOST.
+    max_seconds : float or None
+    thins : bool
+        Whether `thin` follows from what is expected.
+    """
+
+    wanted: float
+    of_means: bool = False
+    max_iterations: int | None = None
+    max_seconds: float | None = None
+    thins: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As users gave it."""
+        return {"mcse": self.wanted**-0.5} if self.of_means else {"ess": self.wanted}
+
+    def thin(self, tuning: Tree) -> int:
+        """The iterations from one stored draw to the next, if they are not given."""
+        return max(1, int(float(tuning["iterations"]) / PER_DRAW)) if tuning else 1
+
+    def lengths(self, tuning: Tree, n_chains: int, thin: int, burn_in: int) -> Lengths:
+        """The lengths that a run may have."""
+        if tuning:
+            needed = float(tuning["iterations"]) * self.wanted / n_chains
+            patient = PATIENCE * max(1.0, AGREED / self.wanted) * needed
+            unit, first, most = thin * ceil(needed / UNITS / thin), UNITS, burn_in + ceil(patient)
+        else:
+            unit, first, most = thin * ceil(UNIT / thin), ceil(AT_FIRST / UNIT), MOST
+        return Lengths(burn_in, unit, first, self.max_iterations or max(most, burn_in + unit))
+
+    def factor(self, found: Found) -> float:
+        """How many times as many draws are needed as there are."""
+        draws = self.wanted / found.ess if found.ess else np.inf
+        between = (found.rhat**2 - 1) / (RHAT**2 - 1)  # falls as the number of draws grows, if chains mix
+        return max(draws, between, found.shift / SHIFT)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Multiples of `unit` iterations after `burn_in`, and at last `most`."""
+
+    burn_in: int
+    unit: int
+    first: int
+    most: int
+
+    def begin(self) -> int:
+        """The first length."""
+        return self._at(self.first)
+
+    def after(self, length: int, factor: float) -> int:
+        """The next, if so many times as many draws are needed."""
+        kept = length - self.burn_in
+        return self._at(max(kept // self.unit + 1, ceil(kept * min(factor * MARGIN, LARGEST) / self.unit)))
+
+    def _at(self, units: int) -> int:
+        return min(self.burn_in + units * self.unit, self.most)
+
+
+class Ended(NamedTuple):
+    """The last of the runs, what all together have left, and what ended it before it was long enough, if anything."""
+
+    run: Run
+    sampled: Sampled
+    looks: float  # seconds
+    found: Found | None = None
+    budget: str = ""
+
+    def warn(self) -> None:
+        """Warn if the run is not long enough."""
+        run, found, enough = self.run, self.found, self.run.enough
+        if not self.budget or found is None or enough is None:
+            return
+        missing, chains = [], self.sampled.chains
+        if len(chains) < len(run.sampler.chains):
+            missing.append(f"only chains {', '.join(map(str, chains))} are returned, the others having fewer draws")
+        if found.ess < enough.wanted:
+            missing.append(f"{found.ess_of!r} has {found.ess:.0f} effective draws of {enough.wanted:.0f}")
+        if found.rhat >= RHAT:
+            apart = ", so its chains are in different places" if APART < found.rhat < np.inf else ""
+            missing.append(f"{found.rhat_of!r} has R-hat {found.rhat:.4g}, not below {RHAT}{apart}")
+        if found.shift >= SHIFT:
+            missing.append(f"the mean of {found.shift_of!r} still has an effect of where the chains began: give burnIn")
+        warn_user(f"{run.sampler.name} ended at {self.budget} before it was long enough: {'; '.join(missing)}.")
+
+
+class Watch:
+    """Shows how many of the wanted draws there are, and ends the run when its time is over."""
+
+    def __init__(self, progress: Progress, wanted: float, expected: int, deadline: float) -> None:
+        self._progress, self._wanted, self._deadline = progress, wanted, deadline
+        self.expected = expected  # iterations that are likely to be enough
+        self.late = False
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the progress, which further runs go on with."""
+
+    def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
+        """So many iterations are done."""
+        self._progress.reached(round(self._wanted * min(done / self.expected, 1.0)), log_density)
+        if done and not self.late and time.monotonic() > self._deadline:
+            self.late = True
+            raise KeyboardInterrupt
+
+
+def until_enough(run: Run, prepared: Prepared, began: float) -> Ended:
+    """Make runs of growing lengths, until one is long enough or the budget is used up.
+
+    `began` is when the call began, by `time.monotonic`.
+    """
+    enough = run.enough
+    assert enough is not None
+    lengths = enough.lengths(prepared.tuning, len(run.sampler.chains), run.keep.thin, run.keep.burn_in)
+    deadline = began + (np.inf if enough.max_seconds is None else enough.max_seconds)
+    length, looks, seconds, sampled = lengths.begin(), 0.0, 0.0, None
+    with Progress(round(enough.wanted), run.sampler.name, "effective draw", run.verbose) as progress:
+        watch = Watch(progress, enough.wanted, length, deadline)
+        while True:
+            run = replace(run, n_iterations=length)
+            sampled = _longer(run, prepared, watch, sampled)
+            seconds += sampled.seconds
+            sampled = sampled._replace(seconds=seconds)
+            if (sampled.interrupted and not watch.late) or sampled.diverged:
+                return Ended(run, sampled, looks)
+            started = time.monotonic()
+            found = worst(_rows(run, sampled), enough.wanted, enough.of_means)
+            looks += time.monotonic() - started
+            suffices = found.suffices(enough.wanted)
+            if suffices or length >= lengths.most or watch.late:
+                budget = f"maxSeconds={enough.max_seconds:g}" if watch.late else f"maxIters={length}"
+                made = run.keep.burn_in + sampled.stored * run.keep.thin
+                run = replace(run, n_iterations=made if watch.late else max(length, made))
+                return Ended(run, sampled._replace(interrupted=False), looks, found, "" if suffices else budget)
+            length = watch.expected = lengths.after(length, enough.factor(found))
+            if (missing := _missing_bytes(run, sampled, length)) > 0:
+                return Ended(run, sampled, looks, found, f"the end of memory, of which it needs {missing / 1e9:.1f} GB")
+
+
+def _longer(run: Run, prepared: Prepared, watch: Watch, before: Sampled | None) -> Sampled:
+    """What the chains of this run have left in all; so much of them has been made `before`."""
+    if before is None:
+        return run.made(prepared, watch)
+    run = replace(run, checkpoints=before.checkpoints)
+    if run.path is not None:
+        return run.made(prepared, watch)
+    if run.jobs is None:
+        return before.then(run.made(prepared, watch))
+    return replace(run, jobs=replace(run.jobs, earlier=before)).made(prepared, watch)
+
+
+def _rows(run: Run, sampled: Sampled) -> dict[str, Any]:
+    """The draws up to the length of the run: a store may have more."""
+    return {name: x[:, : run.plan.n_rows] for name, x in sampled.rows["posterior"].items()}
+
+
+def _missing_bytes(run: Run, sampled: Sampled, length: int) -> float:
+    """How much more memory is needed for a run of this length than is free."""
+    if run.path is not None:
+        return 0.0
+    of_all = sum(x.nbytes for x in tf.nest.flatten(sampled.rows)) / max(sampled.stored, 1)
+    n_new = replace(run, n_iterations=length).plan.n_rows - sampled.stored
+    return of_all * (2 * n_new + sampled.stored) - psutil.virtual_memory().available

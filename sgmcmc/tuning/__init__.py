@@ -1,0 +1,1 @@
+"""Searches for settings: stepsizes, temperatures, candidates by successive halving, and modes."""
