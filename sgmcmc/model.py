@@ -1,4 +1,8 @@
-"""The posterior: the only caller of the user's functions."""
+"""The posterior: the only caller of the user's functions.
+
+Everything here is for one chain, without a chain axis. Log posteriors are sums over all
+N observations, not means, without the normalising constant.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The argument `dataset`."""
+"""The argument `dataset`.
+
+For such an index XLA silently gathers some other row. TensorFlow's own operations on
+the CPU raise an error, so a log likelihood that gathers is tried with them on all
+observations.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The options that the samplers share: in signatures, in help, and with their defaults."""
+"""The options that the samplers share: in signatures, in help, and with their defaults.
+
+A public function names R's arguments itself and takes the rest as ``**options: Unpack[...]``. `public` then gives it
+the whole signature, for `inspect` and `help`, checks what it is called with against that, and fills in the defaults. A
+one-call function hands all of them to `one_call`, with the Setup function that makes its sampler.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Trials of the user's functions on abstract inputs, and of whether a log likelihood is a sum."""
+"""Trials of the user's functions on abstract inputs, and of whether a log likelihood is a sum.
+
+It shows whether their results are valid and they can be compiled.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checks that do not depend on an argument: types, counts, and the limits of the float type."""
+"""Checks that do not depend on an argument: types, counts, and the limits of the float type.
+
+All errors have one shape: *argument* of *function* must be *what would work*; got *what came*.
+"""
 
 from __future__ import annotations
 

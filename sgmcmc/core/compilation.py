@@ -1,4 +1,11 @@
-"""Compilation of pure functions of tensors, by XLA if possible, once for each program."""
+"""Compilation of pure functions of tensors, by XLA if possible, once for each program.
+
+XLA keeps everything that it has compiled until the process ends, about 20 MB for a
+small program. So programs are identified by their graph, not by the function that was
+traced, and a program with an equal graph is used again: a second call of a sampler with
+the same model, shapes and settings traces, but does not compile. A graph contains
+everything that the function does, so a function that has changed has another graph.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The errors of a run, and warnings that point to the user's own line."""
+"""The errors of a run, and warnings that point to the user's own line.
+
+Everything else is a ValueError or TypeError, raised before any computation.
+"""
 
 from __future__ import annotations
 

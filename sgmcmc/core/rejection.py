@@ -1,4 +1,15 @@
-"""Rejection sampling of Gamma and Poisson variates: only rejected elements are proposed again."""
+"""Rejection sampling of Gamma and Poisson variates: only rejected elements are proposed again.
+
+The accepted value of an element depends on its own random numbers alone, not on how many
+others were rejected.
+
+By rejection (Marsaglia and Tsang 2000, "A simple method for generating gamma
+variables"). For a shape below 1, log(U) / shape is added to a draw for shape + 1, so tiny
+draws keep their relative precision.
+
+By inversion for means below 10, else by transformed rejection (Hoermann 1993, "The
+transformed rejection method for generating Poisson random variables", algorithm PTRS).
+"""
 
 from __future__ import annotations
 

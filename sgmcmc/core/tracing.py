@@ -1,4 +1,9 @@
-"""The TensorFlow graphs of functions: traced, and compared by a fingerprint."""
+"""The TensorFlow graphs of functions: traced, and compared by a fingerprint.
+
+TensorFlow numbers the functions in a graph, and the names of nodes and arguments
+contain these numbers. So two traces of the same function have different names. Here
+nodes are identified by their positions.
+"""
 
 from __future__ import annotations
 

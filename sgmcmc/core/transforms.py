@@ -1,4 +1,13 @@
-"""Changes of variables: constrained parameters, and the coordinates of a preconditioner."""
+"""Changes of variables: constrained parameters, and the coordinates of a preconditioner.
+
+A density p of theta is the density p(f(u)) |det df/du| of u. Users see theta, chains move u.
+
+The gradient with respect to phi is A^T times that with respect to theta. A dynamics
+makes its step from the origin of these coordinates, and theta moves by A times the
+step. theta itself is never transformed, so that it does not lose precision.
+
+The noise of a step is white in these coordinates, unless the root has a matrix for it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A posterior compared with two normal distributions at its mode: that of its curvature, and the sandwich."""
+"""Whether draws are good enough: a table, and a verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How plots look, and the checks of their arguments."""
+"""How plots look, and the checks of their arguments.
+
+Nothing global is set, and the caller's axes keep their style.
+"""
 
 from __future__ import annotations
 

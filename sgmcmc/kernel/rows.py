@@ -1,4 +1,7 @@
-"""Rows of parameters and of estimators' tables: gathered, and put back."""
+"""Rows of parameters and of estimators' tables: gathered, and put back.
+
+An estimate sees the rows of its minibatch in place of the tables.
+"""
 
 from __future__ import annotations
 

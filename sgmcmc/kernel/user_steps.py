@@ -1,4 +1,9 @@
-"""Kernels with a step of the user's: a whole transition, or a Gibbs step after each iteration."""
+"""Kernels with a step of the user's: a whole transition, or a Gibbs step after each iteration.
+
+If the step draws some parameters from their distribution given the others, the
+posterior is unchanged (thesis section 4.7; Chen, Fox & Guestrin 2014, for the
+precisions of a network's weights).
+"""
 
 from __future__ import annotations
 

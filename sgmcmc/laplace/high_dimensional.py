@@ -1,4 +1,17 @@
-"""Curvature and stepsize of a posterior with many elements, from Hessian-vector products."""
+"""Curvature and stepsize of a posterior with many elements, from Hessian-vector products.
+
+With S = diag(-H)^(-1/2), R = S (-H) S has a unit diagonal. Where the posterior is wide but regular, as that of a
+generalised linear model with very many coefficients, nearly all of its eigenvalues are near 1: all but those of few
+directions, such as what an intercept and the effects of all categories share. These are found, by Lanczos iterations at
+both ends of the spectrum, and the rest is taken as 1.
+
+The diagonal is that of products with random signs z, the mean of z_i (H z)_i, after the largest directions of H are
+taken out (Meyer, Musco, Musco & Woodruff 2021).
+
+With random signs r_i the sum of r_i t_i has the covariance sum_i t_i t_i^T: that of the noise, up to a factor. So sums
+with signs, over all observations and at draws from the Laplace approximation, have the variance of the noise of each
+element, and along the directions of the curvature, each known to some percent.
+"""
 
 from __future__ import annotations
 

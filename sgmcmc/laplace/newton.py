@@ -1,4 +1,9 @@
-"""The climb to the mode: SciPy's trust region from anywhere, Newton steps nearby."""
+"""The climb to the mode: SciPy's trust region from anywhere, Newton steps nearby.
+
+They need no further curvature and only one gradient each, so a curvature from a part of
+the observations, or from a point nearby, saves most passes over the data. What is not
+good enough shows in the gradient: it does not become shorter as it should.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,25 @@
-"""The noise of the gradient at draws from the Laplace approximation, and the sizes of the observations' terms."""
+"""The noise of the gradient at draws from the Laplace approximation, and the sizes of the observations' terms.
+
+An estimate from n observations is N/n times the sum of their terms t_i: their
+gradients, or with control variates the differences to the gradients at the centre. With
+C the covariance of the terms over all observations, the noise has the covariance
+
+    N^2/n C        drawn with replacement
+    N^2/n C (N - n)/(N - 1)        without
+
+    1/n (sum_i t_i t_i^T / p_i - s s^T)        drawn with replacement by probabilities p_i, with s the sum of all t_i
+
+averaged over the draws, in the whitened coordinates. Where few observations make most of the noise, its kurtosis
+matters too, at a draw E t_i^4 / (E t_i^2)^2 in each element with one observation. If there are many observations, each
+draw has a random subset of its own.
+
+The expected covariance of the estimate's noise has the smallest trace if the
+probabilities are in proportion to the root mean square of the terms, at draws from the
+Laplace approximation and in the coordinates of the chain. For control variates, whose
+terms are H_i (theta - centre) to first order, this is the root of tr(H_i Sigma H_i^T)
+with the Hessians H_i (Putcha, Nemeth & Fearnhead 2023, eq. 16). For plain gradients
+only the mode is used (eq. 11).
+"""
 
 from __future__ import annotations
 

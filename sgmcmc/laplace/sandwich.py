@@ -1,4 +1,25 @@
-"""Diagnostics of the Laplace approximation, and the sandwich covariance."""
+"""Diagnostics of the Laplace approximation, and the sandwich covariance.
+
+The weights p(theta) / q(theta) of draws from that distribution q are equal if p is q. Otherwise their largest follow a
+generalised Pareto distribution, whose shape k says how far p is from q: below 0.5 they are close, beyond 0.7 averages
+with these weights are of no use (Yao, Vehtari, Simpson & Gelman 2018).
+
+With J minus the Hessian of the log posterior at the mode and I = sum_i s_i s_i^T, of the gradients s_i of the
+observations' terms there, it is J^-1 I J^-1 (Huber 1967). In coordinates in which the posterior is white, J is the unit
+matrix, and the sandwich is S = I.
+
+A chain in these coordinates whose injected noise has the covariance eps Q, and whose gradients have noise of the
+covariance V,
+
+    phi' = phi + eps/2 grad + N(0, eps Q)
+
+has on a normal posterior the covariance S if eps S = eps^2/4 (S + V) + eps Q. So
+
+    Q = S - eps/4 (S + V)
+
+makes any S. Mandt, Hoffman & Blei (2017, section 4) have Q = 0 and V = N/n S, the noise of gradients without control
+variates: then there is one stepsize with this covariance.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,23 @@
-"""The bias of a chain that stays on each shard of the data for m iterations."""
+"""The bias of a chain that stays on each shard of the data for m iterations.
+
+On a Gaussian posterior with its mode at 0 the chain is an autoregression. With a matrix
+M that says how far it moves in an iteration, an iteration on shard k is
+
+    x <- (I - M H_k) x + M b_k + noise
+
+with H_k the curvature of the prior and of N/N_k times the shard's observations, and b_k
+their gradient at the mode, or 0 with control variates. Shard k comes with probability
+f_k = N_k / N, so that the mean of the H_k is the curvature H of the posterior. The noise
+is such that the chain would have the covariance V = H^-1 if all shards were alike.
+
+In coordinates in which M is the unit matrix, H_k is symmetric, and its eigenvectors make
+a stay one of independent directions. The second moments W at the beginning of a stay
+are the solution of a linear equation,
+
+    W = sum_k f_k E[x_m x_m' | stay on shard k, E[x_0 x_0'] = W],
+
+and those of a draw are the means over the iterations of a stay.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""A chain as bytes, and back: all that continues it exactly, and what identifies it."""
+"""A chain as bytes, and back: all that continues it exactly, and what identifies it.
+
+A function is described in two ways. Its graph contains everything that it does, but the
+same function may be written differently, or traced by another version of TensorFlow.
+Its values at some points, the probes, differ by rounding between machines. So different
+values mean another function, which is an error; a different graph with the same values
+is a warning.
+
+The beginning never changes. It is separate from the state, so that it is written only
+once.
+"""
 
 from __future__ import annotations
 

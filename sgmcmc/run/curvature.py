@@ -1,4 +1,4 @@
-"""How often all observations together gather each row of the parameters that move by rows."""
+"""What the curvature at the mode determines: preconditioner, weights and stepsize."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""How the arrays of a recorded row are written together."""
+"""The one compiled loop of the package.
+
+A run in one call makes long stretches of it, and a session makes a few iterations at a
+time. Both use the same compiled program and the same blocks of supplies, so both give
+the same bits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings about draws as the chain moved them: on the scale of the real numbers behind the transforms."""
+"""A whole run in one call: from a sampler to its draws, in memory or on disk, from the start or from a checkpoint."""
 
 from __future__ import annotations
 

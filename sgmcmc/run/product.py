@@ -1,4 +1,4 @@
-"""How the size of an adaptive minibatch depends on the distance to the mode: by a bound, or by a pilot chain."""
+"""Samplers by stochastic gradients: the product of a model, minibatches, a gradient estimator and dynamics."""
 
 from __future__ import annotations
 

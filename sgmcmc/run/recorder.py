@@ -1,4 +1,4 @@
-"""Averages of statistics over consecutive stretches of a chain of any length, in constant memory.
+"""What the loop keeps of the states: rows to be stored, and sums in constant memory.
 
 There are at most SLOTS stretches. When all are full, pairs of neighbours are merged,
 and stretches are twice as long from then on.

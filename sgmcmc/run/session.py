@@ -1,4 +1,4 @@
-"""What users see of the positions of a session, and where chains stand when they assign to it."""
+"""A chain that runs step by step: the only mutable state of the package."""
 
 from __future__ import annotations
 

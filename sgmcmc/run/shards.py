@@ -1,4 +1,8 @@
-"""Chains that hop between shards of the data, or travel to the workers that hold them."""
+"""Chains that hop between shards of the data, or travel to the workers that hold them.
+
+A chain's next stay follows from its number, so the state of a chain is all that travels:
+a job is its iterations on one shard, from one state to another.
+"""
 
 from __future__ import annotations
 

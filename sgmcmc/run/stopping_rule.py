@@ -1,4 +1,8 @@
-"""The stopping rule of `nIters="auto"`: runs of growing lengths, until one is long enough."""
+"""The stopping rule of `nIters="auto"`: runs of growing lengths, until one is long enough.
+
+The lengths are multiples of one that is fixed before the run. Which of them come depends on the draws alone. So the
+same seed ends at the same length on every machine, also after an interruption.
+"""
 
 from __future__ import annotations
 

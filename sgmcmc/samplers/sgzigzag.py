@@ -1,4 +1,12 @@
-"""The stochastic gradient zig-zag process, also with an atom at 0: sgzigzag and sgzigzagSetup."""
+"""The stochastic gradient zig-zag process, also with an atom at 0: sgzigzag and sgzigzagSetup.
+
+If the elements of a parameter are independent, the log density is a sum of f_i(theta_i). So its gradient where all
+elements are x has every f_i'(x), and
+
+    F(x) = int_0^x f'(y) dy,    1/p(0) = int exp(F(x)) dx
+
+with x = e^u and x = -e^u, in small steps of u, is right for any scale, and for log densities without their constants.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""Reading a store of draws on disk: its layout, its manifest, and which draws are complete."""
+"""Reading a store of draws on disk: its layout, its manifest, and which draws are complete.
+
+The manifest is in the metadata of the root, the one file that shows draws to readers,
+and is replaced with it. A chunk has a checksum of its own, but that tells only that it
+is as it was written, not where and when. If it was moved, or put back from a backup,
+its checksum is not the one in the manifest.
+
+Missing or damaged files, or those of another place, run or time, are errors.
+
+For Zarr, a chunk without a file has the fill value everywhere. So draws that were
+deleted or moved would appear as NaN, 0 or False. Importing this module needs Zarr and
+xarray.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes from one run to another, in Monte Carlo standard errors."""
+"""checkStepsize: whether half the stepsize gives a different result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The temperatures of short chains at several stepsizes.
+"""checkTemperature: the largest stepsize at which the temperatures of all parameters are right.
 
 For exact draws of theta and momentum u, and any point c that does not depend on them,
 

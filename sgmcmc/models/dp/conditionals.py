@@ -1,4 +1,26 @@
-"""The conditional distributions of a Dirichlet process mixture: assignments, sticks and components."""
+"""The conditional distributions of a Dirichlet process mixture: assignments, sticks and components.
+
+    w_j = v_j (1 - v_1) ... (1 - v_{j-1}),   v_j | alpha ~ Beta(1, alpha)
+
+A stick v_j is stored as the logarithms of two Gamma draws, [C, K, 2]: it is the first
+divided by their sum. In the prior they are Gamma(1) and Gamma(alpha). Given the assignments
+z of all observations, of which m_j are in component j,
+
+    v_j | z, alpha ~ Beta(1 + m_j, alpha + sum_{l > j} m_l).
+
+The concentration has the prior Gamma(b1, rate b2). Let Z* be the last component that has
+observations. The assignments do not depend on the sticks behind it. With these sticks
+integrated out, the density of alpha given z and v_1, ..., v_Z* is its prior times
+prod_{j <= Z*} alpha (1 - v_j)^(alpha - 1):
+
+    alpha | v_1, ..., v_Z*, z ~ Gamma(b1 + Z*, rate b2 - sum_{j <= Z*} log(1 - v_j)).
+
+The sticks behind Z* must then be drawn anew, from their prior with the new alpha. Both
+together are a draw of (alpha, v_{Z*+1}, v_{Z*+2}, ...) given z and v_1, ..., v_Z*.
+
+Both are stored as logarithms of Gamma draws. Divided by their sum, the draws of a component,
+or the pair of a stick, have a Dirichlet distribution.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of counts, checked and stored by their nonzero entries."""
+"""Mixture: what dpMixture returns."""
 
 from __future__ import annotations
 

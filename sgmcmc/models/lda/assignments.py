@@ -1,4 +1,14 @@
-"""Gibbs sweeps over the topic assignments of the tokens, in pieces of equal length."""
+"""Gibbs sweeps over the topic assignments of the tokens, in pieces of equal length.
+
+The K categories are divided into groups, about as many as a group has members. First a
+group is drawn, then one of its members. This takes one pass over the products of weights.
+
+    z_di | theta_d ~ Categorical(theta_dk phi_kw, for all topics k),    w the word of token i of document d
+    theta_d | z ~ Dirichlet(alpha + n_d),                               n_dk the tokens of d that have topic k
+
+The documents are independent given phi, and so are the tokens given theta, so all are
+drawn at once. Expectations given the words are means over the second half of the sweeps.
+"""
 
 from __future__ import annotations
 

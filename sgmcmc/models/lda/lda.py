@@ -1,4 +1,4 @@
-"""How many documents and iterations `lda` takes if nobody says, by the size of the corpus.
+"""Latent Dirichlet allocation: lda.
 
 A minibatch needs many tokens: the noise of the counts falls with their number, and so do
 the costs of an iteration for each. With few documents that are long it needs some more.

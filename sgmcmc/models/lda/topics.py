@@ -1,4 +1,4 @@
-"""The picture of topics: their most probable words as bars."""
+"""Topics: what `lda` returns."""
 
 from __future__ import annotations
 
