@@ -20,7 +20,7 @@ from sgmcmc.run import TUNING
 from sgmcmc.run.checkpoint import Beginning, Checkpoint, require_same
 from sgmcmc.run.jobs import Jobs
 from sgmcmc.run.one_call import Run
-from sgmcmc.storage.store import path_of_part, reserved_names
+from sgmcmc.storage import path_of_part, reserved_names
 from sgmcmc.storage.zarr import read_checkpoint
 
 GB = 1e9

@@ -9,7 +9,7 @@ import numpy as np
 
 from sgmcmc.arguments import require_seed
 from sgmcmc.core.random import fresh_seed
-from sgmcmc.diagnostics.per_draw import PLAIN, PerDraw, read, require_finite
+from sgmcmc.diagnostics._per_draw import PLAIN, PerDraw, read, require_finite
 from sgmcmc.draws.draws import Draws
 
 NAME = "combine"

@@ -14,7 +14,7 @@ from sgmcmc.arguments.transforms import Joint, is_joint
 from sgmcmc.core.checks import require_flag
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.tables import with_levels
-from sgmcmc.diagnostics.per_draw import read, require_finite
+from sgmcmc.diagnostics._per_draw import read, require_finite
 from sgmcmc.draws.draws import Draws
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.model import LogLik, LogPrior

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.dataset.arrays import first_non_finite, numeric
-from sgmcmc.diagnostics.per_draw import PerDraw, read, require_finite
+from sgmcmc.diagnostics._per_draw import PerDraw, read, require_finite
 
 NAME = "gaussianKL"
 

@@ -15,7 +15,7 @@ from sgmcmc.core.progress import Progress
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree, joined
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.diagnostics.per_draw import read, require_finite
+from sgmcmc.diagnostics._per_draw import read, require_finite
 from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.run.product import ProductSampler

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SUM_TOLERANCE = 1e-3  # the largest allowed distance of the sum over the classes from 1
 
 
-def checked_labels(of: str, labels: Any, n: int, n_classes: int) -> np.ndarray:
+def _checked_labels(of: str, labels: Any, n: int, n_classes: int) -> np.ndarray:
     """The numbers of the classes, [n]."""
     array = numeric("labels", of, labels)
     if array.shape != (n,):
@@ -32,7 +32,7 @@ def checked_labels(of: str, labels: Any, n: int, n_classes: int) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def require_probabilities(of: str, p: np.ndarray, of_classes: bool) -> None:
+def _require_probabilities(of: str, p: np.ndarray, of_classes: bool) -> None:
     """Refuse numbers that are no probabilities, or that do not add up to 1 over classes on the last axis."""
     if not np.isfinite(p).all():
         raise ValueError(f"probabilities of {of} must be finite; got {first_non_finite(p)}.")
@@ -109,8 +109,8 @@ def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
             f"one of each; got shape {p.shape}."
         )
     p = p[None] if p.ndim == 1 else p
-    y = checked_labels(LOG_LOSS, labels, p.shape[1], p.shape[2] if p.ndim == 3 else 2)
-    require_probabilities(LOG_LOSS, p, p.ndim == 3)
+    y = _checked_labels(LOG_LOSS, labels, p.shape[1], p.shape[2] if p.ndim == 3 else 2)
+    _require_probabilities(LOG_LOSS, p, p.ndim == 3)
     if p.ndim == 3:
         happened = p[:, np.arange(len(y)), y].astype(np.float64)
     else:
@@ -185,9 +185,9 @@ def classScores(probabilities: Any, labels: Any, *, bins: int = 15) -> pd.Series
             f"probabilities of {CLASS_SCORES} must have the shape (n,) or, for k classes, (n, k), with k at least 2; "
             f"got shape {p.shape}."
         )
-    require_probabilities(CLASS_SCORES, p, p.ndim == 2)
+    _require_probabilities(CLASS_SCORES, p, p.ndim == 2)
     p = np.stack([1 - p, p], axis=1) if p.ndim == 1 else p
-    y = checked_labels(CLASS_SCORES, labels, *p.shape)
+    y = _checked_labels(CLASS_SCORES, labels, *p.shape)
     confidence, right = p.max(axis=1), p.argmax(axis=1) == y
     of_bins = _bins(confidence, right, n_bins)
     scores = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from sgmcmc.arguments import POSITIVE, require_number
 from sgmcmc.core.checks import require_flag
-from sgmcmc.diagnostics.per_draw import paired
+from sgmcmc.diagnostics._per_draw import paired
 from sgmcmc.draws.stein import of_arrays
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.core.errors import warn_user
-from sgmcmc.diagnostics.per_draw import PerDraw, paired, read, require_finite
+from sgmcmc.diagnostics._per_draw import PerDraw, paired, read, require_finite
 from sgmcmc.draws.arviz import require_arviz
 from sgmcmc.draws.convergence import errors_of_means
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sgmcmc.draws.elements import label, of, with_words
-from sgmcmc.storage.store import dimension_names, reserved_names
+from sgmcmc.storage import dimension_names, reserved_names
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +10,8 @@ import numpy as np
 
 from sgmcmc.core.checks import require_flag, require_iterations
 from sgmcmc.core.errors import reason
-from sgmcmc.core.files import write_whole
-from sgmcmc.core.trees import Tree, from_paths, with_paths
-from sgmcmc.draws.printing import advice
+from sgmcmc.core.trees import Tree
+from sgmcmc.draws.loading import from_file, from_store, to_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,9 +19,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from sgmcmc.draws.check import Check
-
-
-FORMAT = 1
 
 
 class Draws(dict[str, Any]):
@@ -322,9 +315,11 @@ class Draws(dict[str, Any]):
         >>> bool(np.allclose(out["theta"], task(5)["theta"], rtol=1e-4))
         True
         """
-        from sgmcmc.draws.joined import joined
+        from sgmcmc.draws.loading import joined
 
-        return joined(runs)
+        if not isinstance(runs, Sequence) or not runs or not all(isinstance(run, Draws) for run in runs):
+            raise ValueError(f"runs of concat must be a list of what a sampler returned; got {runs!r}.")
+        return Draws(**joined(runs))
 
     def labelled(self, labels: Mapping[str, str | Sequence[Any]]) -> Draws:
         """The same draws, with words for the elements of some parameters.
@@ -659,19 +654,7 @@ class Draws(dict[str, Any]):
         path = _path(path, "save", ".npz")
         if not path.absolute().parent.is_dir():
             raise ValueError(f"path of save must be in a folder that exists; got {str(path)!r}.")
-        leaves = with_paths({"groups": self.groups, "reduced": self.reduced})
-        header = {
-            "format": FORMAT,
-            "nChains": self.nChains,
-            "settings": self.settings,
-            "timings": self.timings,
-            "divergence": self.divergence,
-            "paths": [keys for keys, _ in leaves],
-        }
-        contents: dict[str, Any] = {f"array_{i}": np.asarray(array) for i, (_, array) in enumerate(leaves)}
-        buffer = io.BytesIO()
-        np.savez(buffer, header=np.array(json.dumps(header)), iterations=self.iterations, **contents)
-        write_whole(path, buffer.getvalue())
+        to_file(path, self)
 
     @classmethod
     def load(cls, path: str | Path) -> Draws:
@@ -700,7 +683,7 @@ class Draws(dict[str, Any]):
                 f"path of load must be what save or storage= made; got {str(path)!r}, which does not exist."
             )
         try:
-            return cls(**(_of_store(path) if path.suffix == ".zarr" else _of_file(path)))
+            return cls(**(from_store(path) if path.suffix == ".zarr" else from_file(path)))
         except ImportError:
             raise
         except Exception as error:
@@ -732,58 +715,37 @@ def _remade(arrays: Tree, attributes: Mapping[str, Any]) -> Draws:
     return draws
 
 
-def iterations_of(settings: Mapping[str, Any], n_draws: int) -> range:
-    """The iterations after which this many draws were made."""
-    first = settings["burnIn"] + settings["thin"]
-    return range(first, first + settings["thin"] * n_draws, settings["thin"])
-
-
-def _of_file(path: Path) -> dict[str, Any]:
-    _require_unpacked(path)
-    with np.load(path, allow_pickle=False) as archive:
-        header = json.loads(str(archive["header"]))
-        if header["format"] != FORMAT:
-            raise ValueError(f"it has format {header['format']!r}; this version reads format {FORMAT}")
-        tree = from_paths((keys, archive[f"array_{i}"]) for i, keys in enumerate(header["paths"]))
-        return {
-            "groups": tree.get("groups", {}),
-            "reduced": tree.get("reduced", {}),
-            "iterations": archive["iterations"],
-            **{name: header[name] for name in ("nChains", "settings", "timings", "divergence")},
-        }
-
-
-def _require_unpacked(path: Path) -> None:
-    """Refuse an archive that unpacks to more than its file; `save` never compresses."""
-    with zipfile.ZipFile(path) as archive:
-        size = sum(member.file_size for member in archive.infolist())
-    if size > path.stat().st_size:
-        raise ValueError(f"it unpacks to {size} bytes from {path.stat().st_size}, while save does not compress")
-
-
-def _of_store(path: Path) -> dict[str, Any]:
-    from sgmcmc.storage.store import open_draws, parts_of
-
-    if (groups := parts_of(path)) is not None:
-        from sgmcmc.draws.joined import of_parts
-
-        return of_parts(path, groups)
-    tree = open_draws(path)
-    settings, stored = tree.attrs["settings"], groups_of(tree)
-    n_draws = next((array.shape[1] for members in stored.values() for array in members.values()), 0)
-    iterations = iterations_of(settings, n_draws)
-    return {"groups": stored, "iterations": iterations, "nChains": settings["nChains"], "settings": settings}
-
-
-def groups_of(tree: xr.DataTree) -> Tree:
-    """The arrays of a store that was opened, {group: {name: [C, T, ...]}}."""
-    from sgmcmc.storage.store import NOT_DRAWS
-
-    return {group: dict(tree[group].data_vars) for group in tree.children if group not in NOT_DRAWS}
-
-
 def _path(path: str | Path, function: str, *endings: str) -> Path:
     if not isinstance(path, str | Path) or Path(path).suffix not in endings:
         wanted = " or ".join(repr(ending) for ending in endings)
         raise ValueError(f"path of {function} must be a file name that ends in {wanted}; got {path!r}.")
     return Path(path).expanduser()
+
+
+WORTH = 1.5  # times fewer gradients for a draw
+LARGE, ENOUGH = 3, 1000  # a minibatch is large if it has this many times what pays, or what costs hardly less
+
+
+def size_that_does(n: int, pays: int) -> int | None:
+    """The minibatch size that does as well as n, if n is far larger; `pays` is the one that pays."""
+    enough = max(pays, ENOUGH)
+    return enough if n > LARGE * enough else None
+
+
+def advice(settings: Mapping[str, Any]) -> list[str]:
+    """What to try; nothing where a run has no expectations."""
+    expected = settings.get("expected") or {}
+    gains, pays, n = expected.get("gains", {}), expected.get("minibatchSize"), settings.get("minibatchSize")
+    sentences = []
+    if settings.get("subsampling") == "uniform" and (gain := gains.get("preferential", 0.0)) > WORTH:
+        sentences.append(f"subsampling=preferential() would make a draw cost {gain:.1f} times fewer gradients.")
+    if isinstance(n, int) and pays is not None:
+        if (enough := size_that_does(n, pays)) is not None:
+            sentences.append(f"More than minibatchSize={enough} observations hardly make a draw cheaper.")
+        elif pays > n:
+            sentences.append(f"Up to minibatchSize={pays} a draw takes fewer iterations, almost in proportion.")
+    if (gain := gains.get("momentum", 0.0)) > WORTH:
+        sentences.append(f"Momentum, such as sghmc with L=20, would make a draw cost {gain:.1f} times fewer gradients.")
+    if (gain := gains.get("noMomentum", 0.0)) > WORTH:
+        sentences.append(f"Without momentum, as in sgld, a draw would cost {gain:.1f} times fewer gradients.")
+    return sentences

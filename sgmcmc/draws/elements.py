@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sgmcmc.dataset.arrays import described
-from sgmcmc.draws.draws import Draws
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from sgmcmc.draws.draws import Draws
 
 
 SHOWN = 5
@@ -121,7 +122,7 @@ class Chains:
 
     def __init__(self, draws: Any, function: str, argument: str = "draws") -> None:
         self._function, self._argument, self.labels = function, argument, of(draws)
-        if isinstance(draws, Draws):
+        if hasattr(draws, "groups"):
             if not draws:
                 raise ValueError(
                     f"{function} needs draws, but none are stored, since reduce= was given without collect=."
@@ -247,7 +248,7 @@ def references(reference: Any, chains: Chains, elements: list[Element], function
             f"reference of {function} must be a dict of draws, of (mean, sd) or of densities by names of parameters; "
             f"got {reference!r}."
         )
-    if isinstance(reference, Draws):
+    if hasattr(reference, "groups"):
         other = Chains(reference, function, "reference")
         return [_other_draws(other, chains, element, function) for element in elements]
     places = {chains.locate(name, "names in reference"): name for name in reference}

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.core.checks import is_integer
-from sgmcmc.draws.draws import Draws
 from sgmcmc.draws.elements import Chains, Element
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#66ccee", "#ccbb44")  # P. Tol's, for all kinds of colour vision
@@ -161,7 +160,7 @@ def shade(ax: Any, iterations: np.ndarray, burn_in: int) -> None:
 
 def one_quantity(values: Any, name: str | None, iterations: Any) -> tuple[Element, np.ndarray]:
     """The quantity that `plotRunning` shows, and the iterations of its values."""
-    if isinstance(values, Draws | Mapping):
+    if isinstance(values, Mapping):
         chains = Chains(values, "plotRunning", "values")
         if name is not None and not isinstance(name, str):
             raise ValueError(f"name of plotRunning must be one such as 'logLoss' or 'theta[0]'; got {name!r}.")

@@ -15,7 +15,7 @@ from sgmcmc.core.random import Purpose
 from sgmcmc.core.transforms import DENSE, DIAGONAL, LOW_RANK
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.draws.printing import size_that_does
+from sgmcmc.draws.draws import size_that_does
 from sgmcmc.dynamics import Dynamics
 from sgmcmc.laplace.high_dimensional import Wide, noise_of_elements, tuned_wide, wide
 from sgmcmc.laplace.mode_diagnostics import require_concave, require_curvature, warn_if_far

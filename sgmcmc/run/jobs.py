@@ -25,8 +25,8 @@ from sgmcmc.run import Prepared
 from sgmcmc.run.advance import Watcher
 from sgmcmc.run.checkpoint import Checkpoint
 from sgmcmc.run.recorder import Accumulated
+from sgmcmc.storage import path_of_part
 from sgmcmc.storage.parts import create_whole, show_parts
-from sgmcmc.storage.store import path_of_part
 from sgmcmc.storage.zarr import read_rows
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Sampled(NamedTuple):
 
 def joined(parts: Sequence[Sampled]) -> Sampled:
     """The chains of all parts, whose rows are equally many."""
-    from sgmcmc.draws.joined import side_by_side  # `import sgmcmc` needs no xarray
+    from sgmcmc.storage.side_by_side import side_by_side  # `import sgmcmc` needs no xarray
 
     averages = parts[0].accumulated.averages
     if averages and all(part.accumulated.averages["count"] == averages["count"] for part in parts):
@@ -90,7 +90,7 @@ def joined(parts: Sequence[Sampled]) -> Sampled:
 
 def most(parts: Sequence[Sampled]) -> list[Sampled]:
     """The parts, cut to equally many rows, that together have the most draws."""
-    from sgmcmc.draws.joined import most_draws
+    from sgmcmc.storage.side_by_side import most_draws
 
     chosen, n_rows = most_draws([part.stored for part in parts], [len(part.chains) for part in parts])
     return [parts[k].first(n_rows) for k in chosen]

@@ -20,7 +20,8 @@ from sgmcmc.core.progress import Progress, unheard_warnings
 from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.trees import Tree
 from sgmcmc.draws import temperature
-from sgmcmc.draws.draws import Draws, iterations_of
+from sgmcmc.draws.draws import Draws
+from sgmcmc.draws.loading import iterations_of
 from sgmcmc.parallel.executors import workers_of
 from sgmcmc.run import TUNING, Plan, Prepared, advance
 from sgmcmc.run import recorder as batch_means
@@ -31,8 +32,8 @@ from sgmcmc.run.loop import Loop
 from sgmcmc.run.recorder import Accumulated, Keep
 from sgmcmc.run.sampler import Sampler, settings_of_chains
 from sgmcmc.run.stopping_rule import Enough, until_enough
+from sgmcmc.storage import path_of_part
 from sgmcmc.storage.memory import Memory
-from sgmcmc.storage.store import path_of_part
 from sgmcmc.storage.zarr import ZarrStore, create, read_checkpoint
 
 

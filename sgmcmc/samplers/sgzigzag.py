@@ -43,7 +43,7 @@ CLOSE = 1e-3  # slopes that rounding makes different
 Slopes = Callable[[np.ndarray, Tree], np.ndarray]
 
 
-def density_at_zero(choices: Choices, name: str) -> np.ndarray:
+def _density_at_zero(choices: Choices, name: str) -> np.ndarray:
     """[*shape], of the parameter `name`.
 
     Raises
@@ -134,7 +134,7 @@ class Spike(NamedTuple):
         return {"inclusion": {name: w.tolist() for name, w in self.inclusion.items()}}
 
 
-def checked_spike(choices: Choices, inclusion: Any) -> Spike | None:
+def _checked_spike(choices: Choices, inclusion: Any) -> Spike | None:
     """The argument `inclusion` with the slab that `logPrior` says, or None without it.
 
     Raises
@@ -149,7 +149,7 @@ def checked_spike(choices: Choices, inclusion: Any) -> Spike | None:
         raise choices.refuse("inclusion", f"be None or a dict with some of {names}", described(inclusion))
     _require_plain(choices, set(inclusion))
     each = {name: _of_elements(choices, name, w) for name, w in inclusion.items()}
-    return Spike(each, {name: density_at_zero(choices, name) for name in each})
+    return Spike(each, {name: _density_at_zero(choices, name) for name in each})
 
 
 def _require_plain(choices: Choices, names: set[str]) -> None:
@@ -244,7 +244,7 @@ def sgzigzagSetup(
     choices = Choices(
         "sgzigzag", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )
-    spike = checked_spike(choices, inclusion)
+    spike = _checked_spike(choices, inclusion)
     if not spike:
         return set_up(choices, sgzigzag_dynamics(), gradient, {"inclusion": None})
     rates = spike.rates()

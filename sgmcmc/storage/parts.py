@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from sgmcmc.core.trees import Tree
-from sgmcmc.storage.store import path_of_part
+from sgmcmc.storage import path_of_part
 from sgmcmc.storage.zarr import create, replace_root
 
 

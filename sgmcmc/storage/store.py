@@ -1,4 +1,4 @@
-"""Reading a store of draws on disk: its layout, its manifest, and which draws are complete.
+"""Reading a store of draws on disk: its manifest, and which draws are complete.
 
 The manifest is in the metadata of the root, the one file that shows draws to readers,
 and is replaced with it. A chunk has a checksum of its own, but that tells only that it
@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,32 +26,6 @@ import google_crc32c
 import numpy as np
 import xarray as xr
 from zarr.storage import LocalStore
-
-RESERVED = ("chain", "draw", "parameter", "", ".", "..", "zarr.json")
-
-
-def dimension_names(group: str, name: str, rank: int, names: Collection[str]) -> tuple[str, ...]:
-    """The dimensions of a variable: chain, draw, and numbered ones, as in ArviZ.
-
-    The third dimension of statistics is "parameter". No dimension has the name of a
-    variable.
-    """
-    own = ["parameter"] if group == "sample_stats" else [f"{name}_dim_{k}" for k in range(rank - 2)]
-    for k, dimension in enumerate(own):
-        while own[k] in names:
-            own[k] = dimension = dimension + "_"
-    return ("chain", "draw", *own[: rank - 2])
-
-
-def reserved_names(names: Collection[str]) -> list[str]:
-    """The names that cannot be variables with these dimensions, or files."""
-    return [name for name in names if name in RESERVED or "/" in name or name.startswith("__")]
-
-
-def path_of_part(path: Path, chains: range) -> Path:
-    """Where the store of these chains is, in a store of all chains."""
-    return path / "parts" / f"{chains.start}-{chains.stop - 1}.zarr"
-
 
 CHECKSUM_BYTES = 4
 STATE = "checkpoint/state"

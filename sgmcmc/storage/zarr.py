@@ -27,7 +27,7 @@ import tensorflow as tf
 from sgmcmc.core.errors import reason
 from sgmcmc.core.files import locked
 from sgmcmc.core.trees import Tree
-from sgmcmc.storage.store import dimension_names
+from sgmcmc.storage import dimension_names
 
 if TYPE_CHECKING:
     from sgmcmc.storage.store import Manifest, WholeStore

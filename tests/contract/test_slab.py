@@ -20,8 +20,8 @@ SCALES = np.array([1e-4, 1.0, 1e4])
 
 def density(log_prior: Callable | None, monkeypatch: pytest.MonkeyPatch, dtype: str = "float32", **params: Any) -> Any:
     """That of `beta`."""
-    found, find = [], sgzigzag.density_at_zero
-    monkeypatch.setattr(sgzigzag, "density_at_zero", lambda *given: found.append(find(*given)) or found[0])
+    found, find = [], sgzigzag._density_at_zero
+    monkeypatch.setattr(sgzigzag, "_density_at_zero", lambda *given: found.append(find(*given)) or found[0])
 
     def log_lik(params: dict, dataset: dict) -> tf.Tensor:
         return tf.reduce_sum(dataset["x"]) * sum(tf.reduce_sum(theta) for theta in params.values())

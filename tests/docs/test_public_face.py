@@ -176,7 +176,17 @@ def test_version_is_that_of_the_project():
 
 def test_import_needs_tensorflow_only_and_brings_the_diagnostics():
     # Keras, which TensorFlow imports, takes pandas and others where it finds them; so they are hidden here.
-    hidden = ["tensorflow_probability", "pooch", "tf_keras", "pandas", "sklearn", "scipy", "matplotlib"]
+    hidden = [
+        "tensorflow_probability",
+        "xarray",
+        "zarr",
+        "pooch",
+        "tf_keras",
+        "pandas",
+        "sklearn",
+        "scipy",
+        "matplotlib",
+    ]
     code = f"import sys; sys.modules.update(dict.fromkeys({hidden})); import sgmcmc"
     code += "; print(sgmcmc.diagnostics.ksd.__module__)"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
