@@ -21,7 +21,7 @@ from sgmcmc.dataset import Data
 
 
 class Batch(NamedTuple):
-    """A minibatch of one chain, as an estimator of the gradient sees it.
+    """A minibatch of one chain.
 
     Parameters
     ----------
@@ -32,7 +32,8 @@ class Batch(NamedTuple):
     indices : tf.Tensor
         Their numbers in the dataset, int32 [n].
     gathered : dict of tf.Tensor
-        How often all N observations together gather each row of a parameter, {name: [rows]}, if only rows move.
+        The number of times that all N observations gather each row of a parameter, {name: [rows]}, if only gathered
+        rows move.
 
     Examples
     --------

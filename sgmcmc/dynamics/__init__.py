@@ -9,29 +9,29 @@ import numpy as np
 import tensorflow as tf
 
 Memory = dict[str, tf.Tensor]
-"""What a dynamics remembers of one parameter besides its position, e.g. ``{"momentum": ..., "thermostat": ...}``."""
+"""The state of one parameter besides its position, e.g. ``{"momentum": ..., "thermostat": ...}``."""
 
 
 class Given(NamedTuple):
     """The inputs of a dynamics for one step of one parameter, or of a transition for one iteration.
 
-    For a transition, `eps` and `noise` are dicts with an entry for each parameter, and `gradient` and `covariance` are
-    not given.
+    A transition gets dicts as `eps` and `noise`, with an entry for each parameter, and neither `gradient` nor
+    `covariance`.
 
     Parameters
     ----------
     eps : tf.Tensor
         The stepsize, a scalar.
     noise : tf.Tensor or tuple of tf.Tensor
-        Fresh standard normals, in the shape of theta; for a `step` with several `noises`, a tuple of so many.
+        Fresh standard normals, in the shape of theta; a tuple of them if `step` uses several `noises`.
     gradient : tf.Tensor
         The estimated gradient of the log posterior, summed over all N, in the shape of theta; not given to `init` and
         `refresh`.
     covariance : tf.Tensor
-        The covariance of the noise of this gradient, estimated from the same minibatch, if the dynamics asks for it:
-        the variance of each element, in the shape of theta, or the matrix [p, p] of the p elements in C order.
+        The covariance of the gradient noise, estimated from the same minibatch, if the dynamics requests it: the
+        variance of each element, in the shape of theta, or the matrix [p, p] of the p elements in C order.
     norm : tf.Tensor
-        The Euclidean norm of the gradient over all parameters together, a scalar, for a `step` that `wants_norm`.
+        The Euclidean norm of the gradient over all parameters together, a scalar, if the dynamics `wants_norm`.
     seed : tf.Tensor
         For a transition: two integers, int32 [2], for ``tf.random.stateless_uniform`` and similar functions.
 
@@ -51,14 +51,14 @@ class Given(NamedTuple):
 class Stationary(NamedTuple):
     """The stationary distribution of a chain on a Gaussian posterior, in D independent directions.
 
-    It is what `stationary` of a `Dynamics` returns, so that ``stepsize="auto"`` can choose a stepsize.
+    A `Dynamics` returns it from `stationary`, and ``stepsize="auto"`` chooses the stepsize by it.
 
     Parameters
     ----------
     variance : numpy.ndarray
-        The variance of the chain in each direction, float64 [D]; infinite where the chain does not settle.
+        The variance of the chain in each direction, float64 [D]; infinite where the chain is not stable.
     iterations : numpy.ndarray
-        The integrated autocorrelation time, at least 1, float64 [D]: how many iterations an independent draw takes.
+        The integrated autocorrelation time, at least 1, float64 [D]: the iterations per independent draw.
 
     Examples
     --------
@@ -84,58 +84,58 @@ class Stationary(NamedTuple):
 class Dynamics(NamedTuple):
     """How one parameter array of one chain moves, given an estimated gradient of the log posterior.
 
-    Pure functions in TensorFlow operations. They do not handle chains, minibatches or the model. The memory is a
-    dict of tensors that a dynamics keeps for the parameter besides its position, such as a momentum.
+    Its functions are pure, in TensorFlow operations, and see neither other chains nor the minibatch or the model. The
+    memory is a dict of tensors that the dynamics keeps for the parameter besides its position, such as a momentum.
 
     Parameters
     ----------
     step : callable
         ``step(theta, memory, given) -> (theta, memory)``. `given.gradient` is the gradient of the log posterior at
-        theta, summed over all N, `given.noise` are standard normals of theta's shape, `given.eps` is the stepsize, a
-        scalar.
+        theta, summed over all N, `given.noise` holds standard normals of theta's shape, and `given.eps` is the
+        stepsize, a scalar.
     init : callable, optional
-        ``init(theta, given) -> memory``, before the first step; with `given.noise`, without a gradient. By default
-        there is no memory.
+        ``init(theta, given) -> memory``, before the first step, with `given.noise` but no gradient. By default the
+        memory is empty.
     refresh : callable, optional
-        ``refresh(theta, memory, given) -> memory``, before each iteration, with separate noise.
+        ``refresh(theta, memory, given) -> memory``, before each iteration, with noise of its own.
     drift : callable, optional
-        ``drift(theta, memory) -> theta``: a move before each step, to the position where its gradient is evaluated.
+        ``drift(theta, memory) -> theta``: a move before each step, to the point where its gradient is evaluated.
     stats : callable, optional
         ``stats(memory, given) -> {name: scalar}``, recorded with each draw in ``out.sampleStats``. The averages of
-        "kinetic_temperature" and "variance_ratio" should be `temperature` and 1; they are in ``out.summary()``, and a
-        run warns if not. "time" is the time that a draw stands for, by which ``out.summary()`` weights it.
+        "kinetic_temperature" and "variance_ratio" should be `temperature` and 1; ``out.summary()`` shows them, and a
+        run warns if they are not. "time" weights the draw in ``out.summary()``.
     leaps : int, default 1
         The number of steps in one iteration, each with its own minibatch.
     noises : int, default 1
-        How many independent noises `step` uses, up to 3; that of a search for the mode uses none.
+        The number of independent noises that `step` uses, up to 3; a search for the mode uses none.
     wants_norm : bool, default False
-        Whether `step` uses `given.norm`, which all parameters have in common.
+        Whether `step` uses `given.norm`.
     by_rows : bool, default False
-        Whether only the rows of a parameter that `logLik` gathers for the minibatch may move. Each of these rows
-        then has the stepsize m eps and the gradient divided by m, where m is its number of visits in the minibatch, 1
-        on average. This is right for a step that passes no momentum or noise on to the next one. By default the
-        whole parameter moves, which is right for every step. `step` is given the rows, with `given.eps` [rows, 1, ...],
-        and memories of the parameter's shape are cut to them.
+        Whether an iteration may move only the rows of a parameter that `logLik` gathers for the minibatch. Each of
+        these rows then has the stepsize m eps and the gradient divided by m, where m is its number of visits in the
+        minibatch, 1 on average. This is valid for a step that carries no momentum or noise to the next one. By default
+        the whole parameter moves, which is valid for every step. `step` gets the rows, with `given.eps`
+        [rows, 1, ...], and the same rows of memories of the parameter's shape.
     stationary : callable, optional
         ``stationary(eps, precision, noise) -> Stationary``, in NumPy: the stationary distribution on a Gaussian
-        posterior with these precisions in independent directions, [D], and gradients whose noise has these variances,
-        [D].
-        ``stepsize="auto"`` needs it.
+        posterior with these precisions in independent directions, [D], and gradient noise of these variances, [D].
+        ``stepsize="auto"`` requires it.
     along : callable, optional
-        ``along(noise, own) -> noise``, in NumPy, for a rule whose elements move by more than a multiple of their
-        gradients, as Barker's. Then `stationary` is for directions that are elements. In others, where the gradient's
-        noise has the variance `noise` and that of the elements is `own` on average, both [K], it is given the result.
+        ``along(noise, own) -> noise``, in NumPy, for a rule that is not linear in the gradient, as Barker's, whose
+        `stationary` holds for single elements. In a direction across elements, with gradient noise of variance `noise`,
+        and of variance `own` on average over its elements, both [K], `stationary` gets the result.
     covariance : {"diag", "full"}, optional
-        Whether `step` uses ``given.covariance``, and which of the two forms. It needs the gradients of single
-        observations, and at least two of them in a minibatch.
+        Whether `step` uses ``given.covariance``, and in which form. It requires gradients of single observations, and
+        at least two observations in a minibatch.
     momentum : bool, default False
-        Whether the stepsize is the variance of a momentum, and not of a noise of theta: for `tune`, which tries around
-        a first guess.
+        Whether the stepsize is the variance of a momentum, not of noise in theta; `tune` bases its first guess on
+        it.
     temperature : float, default 1.0
-        What the average of "kinetic_temperature" should be, for a small stepsize and gradients without noise.
+        The expected average of "kinetic_temperature" for a small stepsize and exact gradients.
     variance : (float, float), optional
         (a, b), if for a small stepsize the variance of the chain on a Gaussian is a + b T times the posterior's, with T
-        the average of "kinetic_temperature". Without it, and without a "variance_ratio", nothing is known of it.
+        the average of "kinetic_temperature". Without it, and without a "variance_ratio", runs do not check the
+        variance.
 
     Examples
     --------

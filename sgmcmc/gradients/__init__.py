@@ -13,7 +13,7 @@ from sgmcmc.model import Batch, Mode
 
 
 class Estimate(NamedTuple):
-    """What an estimator of the gradient returns for a minibatch of one chain.
+    """The result of an estimator of the gradient, for a minibatch of one chain.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Estimate(NamedTuple):
     gradient : dict of tf.Tensor
         The estimate of its gradient, ``{name: [*shape]}``.
     memory : any nest of tf.Tensor
-        What the next estimate is given.
+        The memory passed to the next estimate.
 
     Examples
     --------
@@ -34,51 +34,51 @@ class Estimate(NamedTuple):
     memory: Any = ()
 
 
-FIRST = "first"  # the key of an estimator's constants that are only for its first memory
+FIRST = "first"  # the key of constants that only the first memory needs
 
 
 class Gradient(NamedTuple):
-    """How the gradient of the log posterior is estimated, for one chain.
+    """An estimator of the gradient of the log posterior, for one chain.
 
     The argument `gradient` of a sampler takes a function ``estimator(model) -> Gradient`` of your own. The model has
     ``value_and_gradient(params, batch)`` and ``gradient(params, batch)``, the plain estimates,
     ``prior_gradient(params)``, and ``term_gradients(params, data)``, those of the log likelihood of each observation,
-    ``{name: [n, *shape]}``. All of these are tempered if there is a `temperature`.
+    ``{name: [n, *shape]}``. A `temperature` applies to all of them.
 
     Parameters
     ----------
     estimate : callable
         ``estimate(params, batch, constants, memory) -> Estimate``, in TensorFlow operations, with a `Batch`.
     prepare : callable, optional
-        ``prepare(begin, verbose) -> constants``, a dict of tensors, called once, with where the chains begin:
-        ``begin.params`` and, if `wants_mode`, the exact gradient there, ``begin.gradient``.
+        ``prepare(begin, verbose) -> constants``, a dict of tensors, called once, with the point where the chains begin,
+        ``begin.params``, and, if `wants_mode`, the exact gradient there, ``begin.gradient``.
     init : callable, optional
         ``init(params, constants) -> memory``, any nest of tensors, before the first estimate.
     wants_mode : bool, default False
         Whether the run searches for the mode and begins there.
     tables : mapping of str to int, default {}
-        Entries of the memory, then a dict, with a row for each observation, {name: width}, which begin as zeros.
-        `estimate` is given the rows of its minibatch, [n, width], and returns the new rows, equal ones for an
-        observation that the minibatch has twice.
+        Entries of the memory, which is then a dict, with a row for each observation, {name: width}, initially zero.
+        `estimate` gets the rows of its minibatch, [n, width], and returns the new rows, the same for an observation
+        that occurs twice.
     terms : callable, optional
-        ``terms(params, data, constants, memory) -> {name: [n, *shape]}``: what each observation adds to the sum over
-        all N that a minibatch estimates. Without it the noise of the estimate is unknown, and there is no
-        ``stepsize="auto"``, covariance of the noise, or `preferential`. Before there is a chain, memory is None.
+        ``terms(params, data, constants, memory) -> {name: [n, *shape]}``: the contribution of each observation to the
+        sum over all N that a minibatch estimates. Without it the noise of the estimate is unknown, which rules out
+        ``stepsize="auto"``, a covariance of the noise, and `preferential`. Before a chain begins, memory is None.
     centred : bool, default False
         Whether the terms are differences that vanish at the mode.
     own_reference : bool, default False
-        Whether each observation's term is a difference to a point of its own, as in SAGA: the mean of the terms is then
-        noise too.
+        Whether each observation's term is a difference from a point of its own, as in SAGA, so that the mean of the
+        terms is noise too.
     every : int, default 0
-        In iterations: how often `renew` is called; 0 is never.
+        The number of iterations between calls of `renew`; 0 for never.
     renew : callable, optional
-        ``renew({name: [C, *shape]}) -> memory`` of all chains, [C, ...], before every iteration whose number is a
-        multiple of `every`, outside of compiled code.
+        ``renew({name: [C, *shape]}) -> memory``, of all chains, [C, ...], before every iteration whose number is a
+        multiple of `every`, outside compiled code.
 
     Examples
     --------
-    Recursive momentum (Cutkosky and Orabona 2019): the plain estimate, plus 1 - a times the error of the last estimate
-    as the same minibatch sees it:
+    Recursive momentum (Cutkosky and Orabona 2019): the plain estimate, plus 1 - a times the error of the last estimate,
+    evaluated on the same minibatch:
 
     >>> import numpy as np
     >>> import tensorflow as tf

@@ -13,34 +13,34 @@ from sgmcmc.model import Batch
 
 
 class Transition(NamedTuple):
-    """A whole iteration of one chain: how parameters move that no gradient moves, or not a gradient alone.
+    """A whole iteration of one chain, for parameters that do not move by a gradient, or not by a gradient alone.
 
-    The argument `transition` of `sample` takes a function ``f(model) -> Transition`` of your own. The model is that of
-    `Gradient`, with ``log_lik(params, data)``, the log likelihood of these observations, and ``log_prior(params)``; it
-    is None if `logLik` is None.
+    Pass a function ``f(model) -> Transition`` of your own as the argument `transition` of `sample`. The model is that
+    of `Gradient`, with ``log_lik(params, data)``, the log likelihood of these observations, and ``log_prior(params)``;
+    it is None if `logLik` is None.
 
     Parameters
     ----------
     step : callable
         ``step(params, memory, batch, given) -> (params, memory, value)``, in TensorFlow operations, with a `Batch` of
-        observations. ``given.eps`` and ``given.noise`` have a stepsize and standard normals for each parameter, and
-        ``given.seed`` two integers for other random numbers. The value, a scalar, is an estimate of the log posterior,
-        which is recorded; a run ends if it is NaN or infinite.
+        observations. ``given.eps`` and ``given.noise`` hold a stepsize and standard normals for each parameter, and
+        ``given.seed`` two integers for other random numbers. The value, a scalar, is the estimate of the log posterior
+        to record; a run ends if it is NaN or infinite.
     init : callable, optional
-        ``init(params, given) -> memory``, any nest of tensors, before the first iteration; with `given.noise`. By
-        default there is no memory.
+        ``init(params, given) -> memory``, any nest of tensors, before the first iteration, with `given.noise`. By
+        default the memory is empty.
     stats : callable, optional
         ``stats(memory) -> {name: tensor}``, recorded with each draw in ``out.sampleStats``.
     wants_noise : bool, default True
         Whether `step` uses `given.noise`.
     vectorized : bool, default True
-        Whether all chains can be stepped at once, by tf.vectorized_map. With loops whose length depends on the data,
-        such as a rejection sampler has, they are stepped one after the other.
+        Whether tf.vectorized_map can step all chains at once. Otherwise they are stepped in turn, as loops of random
+        length require, such as that of a rejection sampler.
 
     Examples
     --------
-    The fraction of ones among binary observations, with a conjugate prior, by its logarithm of odds and a random walk
-    that is accepted by all data (a minibatch of N):
+    The fraction of ones among binary observations, with a conjugate prior, by a random walk Metropolis step on the log
+    odds, with all data in the acceptance probability (a minibatch of N):
 
     >>> import numpy as np
     >>> import tensorflow as tf
@@ -80,10 +80,10 @@ class Transition(NamedTuple):
 
 
 class Supply(NamedTuple):
-    """The inputs of K iterations that depend only on their numbers, so that they can be computed ahead of the chain.
+    """The inputs of K iterations that depend only on their numbers, and so can be computed ahead of the chain.
 
-    The caller fetches the observations at the `indices`, int32 [K, l, ..., n], and passes on the `draws`, [K, l, ...],
-    unchanged. l is 1, or the number of gradients in an iteration.
+    The caller fetches the observations at the `indices`, int32 [K, l, ..., n], and passes the `draws`, [K, l, ...],
+    on unchanged. l is 1, or the number of gradients in an iteration.
     """
 
     indices: dict[str, tf.Tensor]
@@ -111,14 +111,14 @@ class Supplied(Protocol):
 
 
 State = Any
-"""A nest of tensors with leaves [C, ...], which only its kernel reads."""
+"""A nest of tensors with leaves [C, ...], read only by its kernel."""
 
 
 class Kernel(NamedTuple):
     """A Markov kernel: the interface of an algorithm to the loop, the storage and the output.
 
-    Constants, a nested dict of tensors without a chain axis, are passed in, so that programs depend on their shapes
-    only.
+    Constants, a nested dict of tensors without a chain axis, are arguments, so that compiled programs depend only on
+    their shapes.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class Kernel(NamedTuple):
     params : callable
         ``params(state) -> {name: [C, ...]}``; they are leaves of the state, by default ``state.params``.
     with_params : callable
-        ``with_params(state, params) -> state``: the state with other parameters, as a user's Gibbs step draws them.
+        ``with_params(state, params) -> state``: the state with other parameters, for a Gibbs step.
     log_density : callable
         ``log_density(state) -> [C]``: the last estimate of the log posterior. It is checked after each iteration; NaN
         or infinity is a divergence. By default ``state.log_density``.
@@ -145,9 +145,9 @@ class Kernel(NamedTuple):
     leaps : int
         The number of gradients in an iteration.
     fetches : bool
-        Whether `step` fetches observations that depend on the state.
+        Whether the observations that `step` fetches depend on the state.
     every : int
-        ``renew(state) -> state`` is called before every iteration whose number is a multiple of it, on the host; 0 is
+        The host calls ``renew(state) -> state`` before every iteration whose number is a multiple of this; 0 for
         never.
     """
 

@@ -15,9 +15,9 @@ Part = int | tf.Tensor
 
 
 class Minibatch(NamedTuple):
-    """How minibatches are drawn.
+    """A scheme of minibatches.
 
-    The argument `subsampling` of a sampler takes a function ``scheme(N, n) -> Minibatch`` of your own.
+    Pass a function ``scheme(N, n) -> Minibatch`` of your own as the argument `subsampling` of a sampler.
 
     Parameters
     ----------
@@ -27,29 +27,30 @@ class Minibatch(NamedTuple):
         ``draw(stream, counters, constants) -> (indices, weights)``: int32 [K, C, n] for the K gradients with these
         numbers, uint32 [K], in C chains, and the weights of the observations in the sum over all N, of type `dtype`,
         [K, C, n], or None if all have the weight `scale`. The weighted sum must be unbiased.
-        ``stream.integers(counters, numbers, N)`` has uniform integers below N, [K, C, m], for m `numbers` that tell the
-        draws of a gradient apart, and ``stream.uniform(counters, numbers)`` uniforms in (0, 1].
+        ``stream.integers(counters, numbers, N)`` draws uniform integers below N, [K, C, m], where the m `numbers` tell
+        the draws of one gradient apart, and ``stream.uniform(counters, numbers)`` uniforms in (0, 1].
     scale : float, optional
         N/n, if all weights are equal.
     without_replacement : bool, default False
-        Whether no observation can be in a minibatch twice.
+        Whether no observation occurs twice in a minibatch.
     simple : bool, default False
-        Whether its observations are independent draws, or a simple random sample without replacement. Then the noise of
-        a gradient follows from single observations, which ``stepsize="auto"`` and a covariance of the noise need.
+        Whether its observations are independent draws, or a simple random sample without replacement. The gradient
+        noise then follows from single observations, as ``stepsize="auto"`` and a covariance of the noise require.
     independent : bool, default True
         Whether minibatches are independent of each other.
     prepare : callable, optional
         ``prepare(importance) -> constants``, a dict of tensors, called once, with the sizes of the observations' terms
-        at the mode, [N], if `wants_importance`, else with None.
+        at the mode, [N], if `wants_importance`, otherwise with None.
     wants_importance : bool, default False
     parts : callable, optional
-        ``parts(params, constants) -> int32``, a scalar: the number of parts in a chain's next minibatch, if that is not
-        one. Each part has n observations, and `draw` a fourth argument, its number. The estimate is the mean over them.
+        ``parts(params, constants) -> int32``, a scalar: the number of parts of a chain's next minibatch, for sizes that
+        vary. Each part has n observations, and `draw` gets its number as a fourth argument. The estimate is the mean
+        over the parts.
 
     Examples
     --------
-    Systematic sampling: every N/n-th observation from a random one on. If the data are sorted, such minibatches have
-    less noise:
+    Systematic sampling: every N/n-th observation, starting from a random one. On sorted data such minibatches have less
+    noise:
 
     >>> import numpy as np
     >>> import tensorflow as tf

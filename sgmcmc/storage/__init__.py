@@ -38,10 +38,10 @@ def path_of_part(path: Path, chains: range) -> Path:
 
 
 class Reducer(NamedTuple):
-    """A summary of the draws of one chain that needs constant memory.
+    """A running summary of the draws of one chain, in constant memory.
 
-    Pure functions of TensorFlow operations, except for the last. A draw is a dict of tensors without a chain axis: the
-    parameters, or what `collect` returns.
+    `init` and `update` are pure functions in TensorFlow operations. A draw is a dict of tensors without a chain axis:
+    the parameters, or the result of `collect`.
 
     Parameters
     ----------
