@@ -26,16 +26,16 @@ class Draws(dict[str, Any]):
 
     Each array has shape (T, *shape) for T draws, or (nChains, T, *shape) given
     `nChains`. ``out["theta"]`` is one array. ``out[100:]`` leaves out the first hundred
-    draws and ``out[::10]`` keeps every tenth, each with its statistics. With
-    ``storage=`` the arrays are xarray's and are read from disk when they are used.
+    draws and ``out[::10]`` keeps every tenth, together with their statistics. With
+    ``storage=`` the arrays are xarray's, read from disk when they are used.
 
     Parameters
     ----------
     groups : dict of dict of array
-        What a sampler recorded, ``{"posterior": {name: array}, "sample_stats": ...}``.
-        All arrays have the axes (chain, draw, ...).
+        The recorded arrays, ``{"posterior": {name: array}, "sample_stats": ...}``, with
+        axes (chain, draw, ...).
     nChains : int or None
-        As the attribute, and so are the others.
+        The attribute; so are the remaining parameters.
     iterations : numpy.ndarray or range
     settings : dict
     reduced : dict, optional
@@ -48,53 +48,52 @@ class Draws(dict[str, Any]):
         The seed in use; the same seed and settings give the same draws.
     settings : dict
         The arguments of the run after conversion, by R's names. With ``stepsize="auto"``
-        also what was `expected` before the run, and `advice`, sentences on what other
-        choices would gain.
+        also `expected`, the accuracy predicted before the run, and `advice` on more
+        efficient settings.
     nChains : int or None
         The number of chains, or None for a single chain without a chain axis.
     chains : list of int
-        Their numbers, which a divergence and ArviZ name: 0, 1, ... unless `nChains` of
-        the run was a range.
+        The numbers of the chains, as in ArviZ and in a `DivergenceError`: 0, 1, ...,
+        unless `nChains` of the run was a range.
     iterations : numpy.ndarray
         The iteration after which each draw was made, counted from 1.
     sampleStats : dict of numpy.ndarray
         Statistics of each draw, by ArviZ's names. The arrays have shape (T,) for T
         draws, or (nChains, T) given `nChains`. Those marked [P] have one more axis, for
-        the P parameters in order of name; they are NaN for a parameter without them.
+        the P parameters in order of name, with NaN for parameters without the statistic.
 
         - "lp": the log posterior up to a constant, summed over all N observations, as
-          the iteration estimated it from its minibatch. It belongs to the position
-          where the last gradient was taken: for SGHMC the draw itself, for UBU and
-          zig-zag half a step before it, and for all other samplers the position one
-          iteration earlier.
+          estimated from the minibatch of the iteration, at the position of the last
+          gradient: for SGHMC the draw itself, for UBU and zig-zag half a step before
+          it, and for all other samplers the position one iteration earlier.
         - "kinetic_temperature" [P], for samplers with momentum: the mean of
-          momentum^2 / stepsize over the elements. It is near 1 in a well-tuned chain,
-          for SGHMC near 1 / (1 - alpha/2).
+          momentum^2 / stepsize over the elements: near 1 in a well-tuned chain, or near
+          1 / (1 - alpha/2) for SGHMC.
         - "thermostat" [P], for SGNHT, CCAdL and BADODAB: the thermostat xi.
-        - "variance_ratio" [P]: a number whose average over a chain estimates the
-          variance of the chain divided by the posterior's, if the posterior is normal.
+        - "variance_ratio" [P]: its average over a chain estimates the variance of the
+          chain divided by the posterior's, if the posterior is normal.
           For SGLD it is 1 + stepsize/4 times the mean of gradient^2 over the elements,
           for Barker dynamics 1 + the mean of z^2/stepsize tanh(z gradient/2)^2,
           for SGNHT 1 - xi/2, for BAOAB 1 + (kinetic_temperature - 1) (1 - alpha/2)^2,
           and for CCAdL 1 - (xi + stepsize/2 * v)/2 with v the mean of the estimated
-          variances of the gradient's noise.
+          variances of the gradient noise.
         - "step_size" [P], if a stepsize is a schedule: the stepsizes of the iteration.
-        - "exploring" [P], if a schedule explores: 1 in iterations without noise, else
-          0.
-        - "minibatch_size" and "observations", for minibatches of an adaptive size: the
-          number of observations that all minibatches of the iteration have together,
-          and the sum of these numbers over all iterations so far.
+        - "exploring" [P], if a schedule explores: 1 in iterations without noise,
+          otherwise 0.
+        - "minibatch_size" and "observations", for minibatches of adaptive size: the
+          total number of observations in the minibatches of the iteration, and in those
+          of all iterations so far.
     gradients : dict of numpy.ndarray or None
         With ``gradients=True``, the gradient of the log posterior at each draw,
-        estimated from a separate minibatch; the shapes are those of the draws.
+        estimated from a separate minibatch, in the shapes of the draws.
     reduced : dict
         With ``reduce=``, the results of the reducers by name.
     timings : dict of str to float
         Seconds: "sampling" (which includes compilation), "total", and "modeSearch" if
         the run searched for the mode.
     divergence : dict or None
-        For the draws of a `DivergenceError`: its iteration, chain and parameter. None
-        otherwise.
+        For the draws of a `DivergenceError`, its iteration, chain and parameter;
+        otherwise None.
 
     Examples
     --------
@@ -111,7 +110,7 @@ class Draws(dict[str, Any]):
     ((400,), (500,))
     """
 
-    comparison: Any = None  # for `check` and `toArviz`, if a call made these
+    comparison: Any = None  # the arguments of the call, for `check` and `toArviz`
 
     def __init__(
         self,
@@ -182,7 +181,7 @@ class Draws(dict[str, Any]):
         return {name: array[0] if self.nChains is None else array for name, array in members.items()}
 
     def __getitem__(self, key: Any) -> Any:
-        """The array of a parameter, or given a slice the draws that it selects."""
+        """The array of a parameter, or the draws that a slice selects."""
         if isinstance(key, list | tuple | np.ndarray):
             raise TypeError(
                 "draws are selected by a slice, such as out[100:] or out[::10], and parameters by name; got "
@@ -225,7 +224,7 @@ class Draws(dict[str, Any]):
         super().__setitem__(name, array)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Like dict.update; each array is checked like one that is assigned."""
+        """Like dict.update, with the checks of an assignment."""
         for name, array in dict(*args, **kwargs).items():
             self[name] = array
 
@@ -234,7 +233,7 @@ class Draws(dict[str, Any]):
         return self
 
     def __or__(self, other: Any) -> Draws:  # type: ignore[override]
-        """These draws with further arrays; draws of another run are not joined."""
+        """These draws with further arrays."""
         if isinstance(other, Draws):
             raise TypeError("draws of two runs cannot be joined by |, which would keep those of the second alone.")
         joined = self.copy()
@@ -242,7 +241,7 @@ class Draws(dict[str, Any]):
         return joined
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """Like dict.setdefault; the array is checked like one that is assigned."""
+        """Like dict.setdefault, with the checks of an assignment."""
         if name not in self:
             self[name] = default
         return self[name]
@@ -264,7 +263,7 @@ class Draws(dict[str, Any]):
         Parameters
         ----------
         k : int
-            A number of iterations, counted like `nIters`: thinning does not change it.
+            A number of iterations, counted before thinning, as `nIters` is.
 
         Returns
         -------
@@ -287,14 +286,14 @@ class Draws(dict[str, Any]):
         Returns
         -------
         Draws
-            Of all chains, in the order of their numbers. They are those of one run of all
-            chains up to rounding, since other numbers of chains are other programs.
+            All chains, in the order of their numbers. Up to rounding they equal those of
+            one run of all chains, which is another program.
 
         Raises
         ------
         ValueError
-            If there are none, if a chain comes twice, or if settings or the numbers of
-            draws differ; the message names what differs.
+            If there are no runs, if a chain occurs twice, or if settings or numbers of
+            draws differ; the message names the difference.
 
         Examples
         --------
@@ -322,16 +321,16 @@ class Draws(dict[str, Any]):
         return Draws(**joined(runs))
 
     def labelled(self, labels: Mapping[str, str | Sequence[Any]]) -> Draws:
-        """The same draws, with words for the elements of some parameters.
+        """The same draws, with labels for the elements of some parameters.
 
-        `summary`, the plots and `toArviz` then have "effect[UA]" in place of
+        `summary`, the plots and `toArviz` then show "effect[UA]" in place of
         "effect[3]".
 
         Parameters
         ----------
         labels : dict of str to str or sequence
-            For a parameter, what stands along its first axis: the name of an entry of
-            the dataset that has categories, or a list of words.
+            For each parameter, the labels along its first axis: a list, or the name of a
+            categorical entry of the dataset.
 
         Returns
         -------
@@ -340,8 +339,8 @@ class Draws(dict[str, Any]):
         Raises
         ------
         ValueError
-            If a parameter is not stored or has no axis, or if there are not as many
-            distinct words as elements along its first axis.
+            If a parameter is not stored or has no axis, or if the number of distinct
+            labels differs from the length of its first axis.
 
         Examples
         --------
@@ -373,15 +372,15 @@ class Draws(dict[str, Any]):
         names : str or sequence of str, optional
             Parameters, or parts such as "beta[0]" and "W[3, 2]"; by default all.
         diagnostics : bool, default True
-            Whether to compute ArviZ's diagnostics, which take some milliseconds for
-            each element. Without them, a table of tens of thousands of elements takes
+            Whether to compute ArviZ's diagnostics, which take some milliseconds per
+            element. Without them, a table of tens of thousands of elements takes
             seconds.
         weighted : bool, optional
-            Whether each draw has its stepsize as its weight, for stepsizes that change
-            (Teh, Thiery and Vollmer 2016), or the time that it stands for, if that is
-            recorded, as by `samadams`. By default only in the second case. Draws while a schedule explores have the
-            weight 0. The table then has mean, sd and quantiles only, since ArviZ's
-            diagnostics have no weights.
+            Whether to weight each draw by its stepsize, for stepsizes that change (Teh,
+            Thiery and Vollmer 2016), or by its time step, if that is recorded, as by
+            `samadams`. By default only in the second case. Draws made while a schedule
+            explores have weight 0. The table is then limited to mean, sd and quantiles,
+            since ArviZ's diagnostics do not support weights.
 
         Returns
         -------
@@ -395,15 +394,15 @@ class Draws(dict[str, Any]):
             variance divided by the posterior's, if that is normal, with its 99% band
             (`variance_ratio_0.5%`, `variance_ratio_99.5%`). With ``stepsize="auto"``,
             `expected_sd_ratio` is the chain's sd divided by the posterior's, as
-            expected before the run. In rows of what `collect` returned, temperature and
-            variance ratio are those of the parameter that is farthest from the right
-            value. What it returned under the name of a parameter is taken for that
-            parameter: give transformed parameters other names.
+            predicted before the run. In rows returned by `collect`, temperature and
+            variance ratio are those of the parameter farthest from its correct value. A
+            row with the name of a parameter is taken for that parameter, so give
+            transformed parameters other names.
 
         Raises
         ------
         ValueError
-            If a name is not one of a parameter or element, or if no draws are stored.
+            If a name is neither a parameter nor an element, or if no draws are stored.
         """
         from sgmcmc.draws.summary import summary
 
@@ -412,12 +411,12 @@ class Draws(dict[str, Any]):
     def check(self, verbose: bool = True) -> Check:
         """Whether the draws are good enough: a table with a row for each element, and a verdict.
 
-        With ``stepsize="auto"`` it compares the posterior with the normal distribution for
-        which the stepsize was found. This takes 500 evaluations of `logLik` on all data, in
-        blocks, for which draws hold the arguments of their call. It also computes the
-        standard deviations of the sandwich, which tell of a model that is not quite right
-        (see `target` of `sgld`). Draws of `load` do not hold these arguments: what needs
-        them is NaN.
+        With ``stepsize="auto"`` it compares the posterior with the normal approximation
+        for which the stepsize was chosen. This takes 500 evaluations of `logLik` on all
+        data, in blocks; the draws hold the arguments of their call for this purpose. It
+        also computes the standard deviations of the sandwich, which reveal a misspecified
+        model (see `target` of `sgld`). Draws returned by `load` lack these arguments, and
+        the columns that require them are NaN.
 
         Parameters
         ----------
@@ -427,7 +426,8 @@ class Draws(dict[str, Any]):
         Returns
         -------
         Check
-            Its `verdict` says what is missing, its `table` where, and `plot` shows it.
+            Its `verdict` says what is missing, its `table` shows where, and `plot` draws
+            it.
 
         Raises
         ------
@@ -471,26 +471,25 @@ class Draws(dict[str, Any]):
             ``function(params)``, or given a dataset ``function(params, dataset)``, in
             TensorFlow operations. It takes one draw, with the names and shapes of
             `params`, and returns a tensor of any shape, such as a prediction for each
-            row of the dataset. With an argument named `seed` it may draw new
-            observations, such as by ``tf.random.stateless_normal(shape, seed)``: two
-            integers that differ for each draw and batch, and follow from the seed of the
-            run.
+            row of the dataset. With an argument named `seed` it may simulate new
+            observations, for instance by ``tf.random.stateless_normal(shape, seed)``: two
+            integers that differ for each draw and batch, and are derived from the seed of
+            the run.
         dataset : dict of str to array_like, optional
-            Passed to the function as a whole, or in batches, with the types that the
-            sampler gave its own dataset, and the codes of its categories. Tables and
-            arrays on disk may be given too.
+            Passed to the function as a whole, or in batches, with the types and category
+            codes of the sampler's own dataset. Tables and arrays on disk are allowed.
         quantiles : sequence of float, optional
-            Numbers in (0, 1). They need the results of all draws in memory; with
-            ``()``, only those of a block are held. ``out[::10].predict(...)`` takes
-            every tenth draw.
+            Numbers in (0, 1). Quantiles require the results of all draws in memory; with
+            ``()``, only those of a block are held. ``out[::10].predict(...)`` uses every
+            tenth draw.
         batchSize : int, optional
-            How many rows of the dataset are taken at a time, so that memory is bounded
-            for any number of rows. The function then returns a row for each. All draws
-            are read for each batch; by default all rows are taken at once.
+            The number of rows of the dataset to process at a time, which bounds memory for
+            any number of rows. The function then returns a result for each row. All draws
+            are read for each batch. By default all rows are processed at once.
         diagnostics : bool, default False
             Whether to compute the effective sample size and R-hat of the results. They
-            tell whether chains agree on what they predict, where the parameters are not
-            identified, as in networks. Like quantiles, they need the results of all
+            show whether chains agree in their predictions, even if the parameters are not
+            identified, as in networks. Like quantiles, they require the results of all
             draws in memory.
         draws : bool, default False
             Whether to return the results of all draws too.
@@ -499,9 +498,9 @@ class Draws(dict[str, Any]):
         -------
         dict of numpy.ndarray
             "mean", "sd" and the quantiles as "5%", "50%", "95%", each with the shape of
-            the function's result. All chains count together. With `diagnostics`, also
-            "ess_bulk" and "r_hat" (NaN for a single chain, and where all draws are
-            equal, such as probabilities of 1). With `draws`, also "draws", (T, ...) or
+            the function's result, over all chains together. With `diagnostics`, also
+            "ess_bulk" and "r_hat" (NaN for a single chain, and where all draws are equal,
+            such as probabilities of 1). With `draws`, also "draws", (T, ...), or
             (nChains, T, ...) given `nChains`.
 
         Raises
@@ -531,9 +530,9 @@ class Draws(dict[str, Any]):
     def ksd(self, scale: float | Mapping[str, Any] = 1.0) -> float:
         """The kernel Stein discrepancy of the draws, by their gradients.
 
-        It is small if the draws represent the posterior; a stepsize that is too large
-        and a chain that is too short both increase it. The number alone has no scale:
-        use it to compare runs. The kernel is the inverse multiquadric
+        It is small if the draws represent the posterior; too large a stepsize and too
+        short a chain both increase it. It has no absolute scale: use it to compare runs.
+        The kernel is the inverse multiquadric
         ``(1 + |x - y|^2)^(-1/2)`` of the draws divided by `scale`. It is most sensitive
         to differences at distances of about 1, so give rough standard deviations of the
         posterior, the same for all runs that are compared. The noise of the gradients
@@ -621,30 +620,30 @@ class Draws(dict[str, Any]):
         logLikelihood : bool, default False
             Whether to add the log likelihood of each observation at each draw, for the
             functions of ArviZ that compare models, such as ``loo``. This takes an
-            evaluation of `logLik` on all data for each draw, and memory for as many
-            numbers as there are draws times observations: ``out[::10].toArviz(True)``
-            takes every tenth draw. Draws hold the arguments of their call for it, those
-            of `load` do not.
+            evaluation of `logLik` on all data for each draw, and memory for a number per
+            draw and observation: ``out[::10].toArviz(True)`` uses every tenth draw. The
+            draws hold the arguments of their call for this purpose; those returned by
+            `load` do not.
 
         Returns
         -------
         xarray.DataTree
             With the groups `posterior` and `sample_stats`, and `gradients` if they are
-            stored. `sample_stats` also has the stepsize and the minibatch size if these
-            are constant. With `logLikelihood` also `log_likelihood`.
+            stored. `sample_stats` includes the stepsize and the minibatch size if they
+            are constant. With `logLikelihood`, also `log_likelihood`.
 
         Raises
         ------
         ValueError
-            If no draws are stored, or if log likelihoods are asked for of draws without
-            the arguments of their call, or without the parameters.
+            If no draws are stored, or if `logLikelihood` is requested of draws that lack
+            the arguments of their call, or the parameters.
         """
         from sgmcmc.draws.arviz import to_arviz
 
         return to_arviz(self, require_flag("logLikelihood", "toArviz", logLikelihood))
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one file, an npz archive without pickled objects.
+        """Write the draws to one file, an npz archive without pickled objects.
 
         Parameters
         ----------
@@ -673,9 +672,9 @@ class Draws(dict[str, Any]):
         Raises
         ------
         ValueError
-            If `path` is neither, or if something is missing, damaged, or of another
+            If `path` is neither, or if a part of it is missing, damaged, or from another
             store or time; the message names it. Draws in a store are read when they are
-            used: what is noticed only then is an OSError.
+            used; damage found only then raises an OSError.
         """
         path = _path(path, "load", ".npz", ".zarr")
         if not path.exists():
@@ -708,7 +707,7 @@ class Draws(dict[str, Any]):
 
 
 def _remade(arrays: Tree, attributes: Mapping[str, Any]) -> Draws:
-    """The draws that `__reduce__` took apart, for pickle and copy."""
+    """Rebuild draws from `__reduce__`, for pickle and copy."""
     draws = Draws.__new__(Draws)
     dict.update(draws, arrays)
     vars(draws).update(attributes)
@@ -723,27 +722,27 @@ def _path(path: str | Path, function: str, *endings: str) -> Path:
 
 
 WORTH = 1.5  # times fewer gradients for a draw
-LARGE, ENOUGH = 3, 1000  # a minibatch is large if it has this many times what pays, or what costs hardly less
+LARGE, ENOUGH = 3, 1000  # a minibatch is too large beyond this multiple of the best size, or of this size if larger
 
 
-def size_that_does(n: int, pays: int) -> int | None:
-    """The minibatch size that does as well as n, if n is far larger; `pays` is the one that pays."""
-    enough = max(pays, ENOUGH)
+def sufficient_size(n: int, best: int) -> int | None:
+    """A minibatch size as efficient as n, if n is much larger; `best` minimises the cost of a draw."""
+    enough = max(best, ENOUGH)
     return enough if n > LARGE * enough else None
 
 
 def advice(settings: Mapping[str, Any]) -> list[str]:
-    """What to try; nothing where a run has no expectations."""
+    """More efficient settings to try, for runs with ``stepsize="auto"``."""
     expected = settings.get("expected") or {}
-    gains, pays, n = expected.get("gains", {}), expected.get("minibatchSize"), settings.get("minibatchSize")
+    gains, best, n = expected.get("gains", {}), expected.get("minibatchSize"), settings.get("minibatchSize")
     sentences = []
     if settings.get("subsampling") == "uniform" and (gain := gains.get("preferential", 0.0)) > WORTH:
         sentences.append(f"subsampling=preferential() would make a draw cost {gain:.1f} times fewer gradients.")
-    if isinstance(n, int) and pays is not None:
-        if (enough := size_that_does(n, pays)) is not None:
+    if isinstance(n, int) and best is not None:
+        if (enough := sufficient_size(n, best)) is not None:
             sentences.append(f"More than minibatchSize={enough} observations hardly make a draw cheaper.")
-        elif pays > n:
-            sentences.append(f"Up to minibatchSize={pays} a draw takes fewer iterations, almost in proportion.")
+        elif best > n:
+            sentences.append(f"Up to minibatchSize={best} a draw takes fewer iterations, almost in proportion.")
     if (gain := gains.get("momentum", 0.0)) > WORTH:
         sentences.append(f"Momentum, such as sghmc with L=20, would make a draw cost {gain:.1f} times fewer gradients.")
     if (gain := gains.get("noMomentum", 0.0)) > WORTH:

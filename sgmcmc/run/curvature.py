@@ -15,7 +15,7 @@ from sgmcmc.core.random import Purpose
 from sgmcmc.core.transforms import DENSE, DIAGONAL, LOW_RANK
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.draws.draws import size_that_does
+from sgmcmc.draws.draws import sufficient_size
 from sgmcmc.dynamics import Dynamics
 from sgmcmc.laplace.high_dimensional import Wide, noise_of_elements, tuned_wide, wide
 from sgmcmc.laplace.mode_diagnostics import require_concave, require_curvature, warn_if_far
@@ -237,10 +237,10 @@ def _warn_of_tuning(of: str, tuning: Tuning, tolerance: float, minibatch_size: i
             f"an sd is up to {tuning.error:.0%}, and hardly smaller with a smaller stepsize. For sghmc use more "
             "leaps, such as L=20, for sgnht and ccadl a smaller a."
         )
-    if (enough := size_that_does(minibatch_size, tuning.minibatch_size)) is not None:
+    if (enough := sufficient_size(minibatch_size, tuning.minibatch_size)) is not None:
         warn_user(
-            f"minibatches of {of} have {minibatch_size} observations, more than pay: with minibatchSize={enough}, "
-            "a draw takes fewer gradients of single observations."
+            f"minibatches of {of} have {minibatch_size} observations, more than is efficient: with "
+            f"minibatchSize={enough}, a draw takes fewer gradients of single observations."
         )
 
 

@@ -215,7 +215,7 @@ def test_a_prior_that_is_stronger_than_the_data_is_no_lack_of_curvature() -> Non
 
 
 def test_minibatches_larger_than_what_pays_are_said_to_be() -> None:
-    with pytest.warns(UserWarning, match="minibatches of sgldcv have 50000 observations, more than pay: with"):
+    with pytest.warns(UserWarning, match="minibatches of sgldcv have 50000 observations, more than is efficient: with"):
         begun("sgldcv", *MODELS["logistic"], logPrior=prior, minibatchSize=0.5)
 
 
