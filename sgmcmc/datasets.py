@@ -26,7 +26,7 @@ def read_bundled(name: str) -> dict[str, Any]:
 
 
 def _path(file: str) -> Path:
-    """Where it is installed, or in a checkout beside the package."""
+    """The file's path, in a checkout beside the package or where it is installed."""
     in_checkout = Path(__file__).parents[1] / "data" / file
     if in_checkout.exists():
         return in_checkout
@@ -125,7 +125,7 @@ def _say_if_another(path: Path, file: RawFile, found: str) -> None:
     # Users may put other files into their own folder, such as the same contents compressed again.
     if found != file.sha256:
         warn_user(
-            f"{path} is not the file that was published: its SHA-256 is {found}, that from {file.urls[0]} has "
+            f"{path} is not the published file: its SHA-256 is {found}, but that of {file.urls[0]} is "
             f"{file.sha256}. It is read as it is; remove it to download the published file."
         )
 

@@ -109,9 +109,9 @@ class Model:
     by_rows : frozenset of str, optional
         Parameters whose gradients are given as rows.
     gathered : frozenset of str, optional
-        Those of which `log_lik` gathers as many rows for each observation, and nothing else is used.
+        Parameters of which `log_lik` uses only gathered rows, equally many for each observation.
     shown : callable, optional
-        The parameters that a user knows, from those of the model.
+        The parameters that the user sees, from those of the model.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Model:
         return self._with(by_rows=of)
 
     def over(self, data: Data) -> Model:
-        """The same model of these data."""
+        """The same model for these data."""
         return self._with(data=data)
 
     def _with(self, **changes: Any) -> Model:
@@ -207,12 +207,12 @@ class Model:
         return mapped(of_term, data)
 
     def _term_gradients_forward(self, params: Tree, data: Tree) -> Tree:
-        """The same, element by element of the parameters, for all observations at once."""
+        """The term gradients, element by element of the parameters, for all observations at once."""
         elements = numbered({name: tuple(theta.shape) for name, theta in params.items()})
         ones = tf.ones([next(iter(data.values())).shape[0]], self.dtype)
 
         def along(direction: tf.Tensor) -> tf.Tensor:
-            # The gradient is linear in the weights of the terms, so its own derivative by them is that of the terms.
+            # The gradient is linear in the weights of the terms: its derivatives in them are the terms' gradients.
             with tf.GradientTape(watch_accessed_variables=False) as outer:
                 outer.watch(ones)
                 gradient = _gradient(lambda: tf.reduce_sum(ones * self.log_lik_terms(params, data)), params)
@@ -225,8 +225,8 @@ class Model:
     def rows(self, params: Tree, data: Tree) -> dict[str, tf.Tensor]:
         """Which rows of which parameters `log_lik` gathers for `data`, with repeats, [k].
 
-        Only parameters whose gradient has no other part, such as that of a log prior on
-        all rows.
+        Includes only parameters whose gradient has no other part, such as that of a log
+        prior on all rows.
         """
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(params)
@@ -262,6 +262,6 @@ def _combined(slices: tf.IndexedSlices, batch: Batch, name: str) -> RowGradient:
     visits = tf.gather(visits, owner)
     if batch.gathered:
         visits *= batch.weights / tf.gather(batch.gathered[name], slices.indices)
-    else:  # a search needs no visits: it has no distribution to keep
+    else:  # the search for the mode needs no visits: it has no distribution to leave invariant
         visits = tf.ones_like(visits)
     return RowGradient(slices.indices, tf.gather(totals, owner), visits)

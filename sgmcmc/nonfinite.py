@@ -1,4 +1,4 @@
-"""Why a log posterior or its gradient is NaN or infinite: at which observation, and what float64 gives there."""
+"""Explanations of a log posterior or gradient that is not finite: the observation, and the value in float64."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sgmcmc.dataset.layout import aligned_zeros
 from sgmcmc.dataset.remote import Remotes
 from sgmcmc.model import Model
 
-SEARCHED, BLOCK = 10**6, 2**16  # observations: of the data, and of a program
-TRIED = 20  # observations, of which one may show more than the first
-MODERATE = 1e9  # of larger terms the number type is not to blame, but params that are far from all plausible values
+SEARCHED, BLOCK = 10**6, 2**16  # observations: in all, and in one block
+TRIED = 20  # observations, since a later one may show more than the first
+MODERATE = 1e9  # larger terms are not due to the number type, but to implausible params
 SHOWN = 8  # elements of a parameter
 STABLE = "tf.nn.softplus, tf.math.log_sigmoid or a loss with from_logits=True"
 
@@ -31,13 +31,13 @@ class Value(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether value and gradient are."""
+        """Whether value and gradient are finite."""
         return bool(np.isfinite(self.value)) and not self.without_gradient
 
     def __str__(self) -> str:
         if not np.isfinite(self.value):
             return f"is {self.value:.3g}"
-        return f"is {self.value:.3g}, but its gradient by {self.without_gradient} is not finite,"
+        return f"is {self.value:.3g}, but its gradient with respect to {self.without_gradient} is not finite,"
 
 
 class Found(NamedTuple):
@@ -50,22 +50,23 @@ class Found(NamedTuple):
 
     @property
     def is_rounding(self) -> bool:
-        """Whether the number type is to blame."""
+        """Whether the number type is the cause."""
         return self.double is not None and self.double.is_finite and abs(self.double.value) <= MODERATE
 
     @property
     def is_large(self) -> bool:
-        """Whether it is finite, but larger than the number type holds or than a term should be."""
+        """Whether it is finite in float64, but larger than the number type holds or than a term should be."""
         return self.double is not None and self.double.is_finite and not self.is_rounding
 
 
 def explained(model: Model, params: Tree, data: Data | None = None, step: str = "") -> str:
-    """Sentences on what is not finite at these positions, and what to do; empty if nothing is, or it is far too large.
+    """Sentences on what is not finite at these positions, with a remedy; empty if all is finite, or far too large.
 
-    `data` are part of the model's. If steps have led to `params`, `step` is the argument that they may be too large by.
+    `data` are part of the model's. If `params` were reached in steps, `step` is the argument that may make them too
+    large.
     """
     at = {name: np.asarray(theta) for name, theta in params.items()}
-    with contextlib.suppress(Exception):  # it must not hide the error that it is to explain
+    with contextlib.suppress(Exception):  # it must not hide the error that it explains
         found = _prior(model, at) or _observation(model, at, model.data if data is None else data)
         if found is not None and not found.is_large:
             return _sentences(found, model.shown(at), model.dtype, step)
@@ -73,7 +74,7 @@ def explained(model: Model, params: Tree, data: Data | None = None, step: str = 
 
 
 def explained_nearby(model: Model, near: Sequence[Tree], step: str = "stepsize") -> str:
-    """The same of a chain that diverged, at its positions before and after."""
+    """As `explained`, for a chain that diverged, at its positions before and after."""
     finite = [at for at in near if all(np.isfinite(theta).all() for theta in at.values())]
     return next(filter(None, (explained(model, at, step=step) for at in finite)), "")
 
@@ -104,7 +105,7 @@ class _Program:
 
 
 class _Judge:
-    """Tells what is not finite of one observation, or of the prior."""
+    """Finds what is not finite in one observation, or in the prior."""
 
     def __init__(self, model: Model, params: Tree, density: Density, in_double: Density) -> None:
         self._params, self._shown = params, {name: np.asarray(x) for name, x in model.shown(params).items()}
@@ -113,7 +114,7 @@ class _Judge:
             self._double = _Program(in_double, tf.float64, params)
 
     def found(self, what: str, words: np.ndarray) -> Found | None:
-        """What is shown of these packed rows; None if it is finite."""
+        """What is not finite for these packed rows; None if all is finite."""
         value, double = self._single(self._params, words), None
         if value.is_finite:
             return None
@@ -137,7 +138,7 @@ def _prior(model: Model, params: Tree) -> Found | None:
 
 
 def _observation(model: Model, params: Tree, data: Data) -> Found | None:
-    """The first observation whose term is not finite, unless a later one shows that rounding is to blame."""
+    """The first observation whose term is not finite, unless a later one shows that rounding is the cause."""
     if isinstance(data, Remotes):
         parts = zip(data.shards.starts, data.parts, strict=True)
         return next(filter(None, (part.asked(_here, (model, params, int(start))) for start, part in parts)), None)
@@ -184,13 +185,13 @@ def _rows(data: Data, of_block: _Program, params: Tree) -> Iterator[tuple[int, n
 
 
 def _are_finite(of_block: _Program, params: Tree, words: np.ndarray, size: int) -> bool:
-    """Of rows that are repeated up to `size`, which changes nothing, so that there is one program."""
+    """Whether the rows are finite; they are repeated up to `size`, so that there is only one program."""
     return of_block(params, words[np.arange(size) % len(words)]).is_finite
 
 
 def _sentences(found: Found, shown: Tree, dtype: tf.DType, step: str) -> str:
     where = ", ".join(f"{name!r}: {_numbers(np.asarray(x))}" for name, x in shown.items())
-    also = f" If these params are far from all plausible ones, decrease {step}." if step else ""
+    also = f" If these params are implausible, decrease {step}." if step else ""
     return f"{found.what} {found.value} at params {{{where}}}. {_cause(found, dtype.name)}{also}"
 
 
@@ -204,8 +205,8 @@ def _cause(found: Found, dtype: str) -> str:
         )
     if np.isfinite(value):
         return (
-            "A derivative is infinite there, such as that of tf.sqrt or tf.norm at 0. In the branch of tf.where that "
-            "is not taken, too, it makes the gradient NaN: give both branches arguments within their domain."
+            "A derivative is infinite there, such as that of tf.sqrt or tf.norm at 0. Even in the branch of tf.where "
+            "that is not taken, it makes the gradient NaN: give both branches arguments within their domain."
         )
     if found.outside is not None:
         return (
@@ -214,7 +215,7 @@ def _cause(found: Found, dtype: str) -> str:
         )
     either = "It is not finite in float64 either: is" if double is not None else "Is"
     return (
-        f"{either} it the logarithm of 0 or of a negative number, a division by 0, or a parameter outside of its "
+        f"{either} it the logarithm of 0 or of a negative number, a division by 0, or a parameter outside its "
         f"domain? {STABLE} avoid the first two, transforms the last."
     )
 

@@ -1,4 +1,4 @@
-"""The arguments of the samplers, checked and converted: here camelCase becomes snake_case."""
+"""Checks and conversions of the samplers' arguments, from camelCase to snake_case."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ DTYPES = {"float32": tf.float32, "float64": tf.float64}
 LAST_STEP = 2**32
 LAST_CHAIN = 2**31 - 1
 AUTO = "auto"
-EXACT = 2**53  # up to here a float is one integer
+EXACT = 2**53  # up to here a float holds every integer
 
 Rule = tuple[Callable[[float], bool], str]
-"""Whether a number is allowed, and what a message says of those that are."""
+"""A test of a number, and the words for the numbers that pass it."""
 
 POSITIVE: Rule = (lambda x: x > 0, "a positive number")
 STEPSIZE: Rule = (lambda eps: eps > 0, "a positive number or a schedule such as polynomial(h, a, b)")
 FRICTION: Rule = (lambda alpha: 0 < alpha <= 1, "a number in (0, 1]")
 FRACTION: Rule = (lambda x: 0 < x < 1, "a number between 0 and 1")
 DECAY: Rule = (lambda beta: 0 <= beta < 1, "a number from 0 to below 1")
-DIFFUSION: Rule = (lambda a: 0 < a < 0.5, "a positive number below 0.5, since chains have no equilibrium from 0.5 on")
+DIFFUSION: Rule = (
+    lambda a: 0 < a < 0.5,
+    "a positive number below 0.5, since chains have no equilibrium at 0.5 or above",
+)
 
 
 def is_list(value: Any) -> bool:
@@ -37,7 +40,7 @@ def is_list(value: Any) -> bool:
 
 
 def is_auto(value: Any) -> bool:
-    """Whether an argument is left to the package."""
+    """Whether an argument is "auto"."""
     return isinstance(value, str) and value == AUTO
 
 
@@ -49,7 +52,7 @@ def require_number(label: str, of: str, value: Any, rule: Rule) -> float:
         scalar, value = True, np.asarray(value).item()
     try:
         number = float(value) if scalar else np.nan
-    except OverflowError:  # an integer beyond the floats
+    except OverflowError:  # an integer too large for a float
         number = np.inf
     if not np.isfinite(number) or not allowed(number):
         raise ValueError(f"{label} of {of} must be {must}; got {described(value)}.")
@@ -64,7 +67,7 @@ def require_float_type(of: str, dtype: Any) -> tf.DType:
 
 
 def require_seed(of: str, seed: Any) -> int:
-    """A seed that is given; R's numbers are doubles."""
+    """The given seed as an int; R's numbers are doubles."""
     if not (is_integer(seed) and 0 <= seed < 2**64) and not (
         isinstance(seed, float) and seed.is_integer() and 0 <= seed < EXACT
     ):
@@ -73,22 +76,22 @@ def require_seed(of: str, seed: Any) -> int:
 
 
 def checked_chains(of: str, chains: Any) -> range:
-    """The numbers of the chains, given how many there are or a range of them; of a single one for None."""
+    """The numbers of the chains, from their count or a range; one chain for None."""
     if not isinstance(chains, range):
         return range(1 if chains is None else require_count("nChains", of, chains, at_least=1))
     if chains.step != 1 or not 0 <= chains.start < chains.stop <= LAST_CHAIN:
         raise ValueError(
-            f"nChains of {of} must be an integer of at least 1, or a range of the numbers of chains such as range(4, "
+            f"nChains of {of} must be an integer of at least 1, or a range of chain numbers such as range(4, "
             f"8); got {chains!r}."
         )
     return chains
 
 
 def require_counter(argument: str, of: str, n_iterations: int, leaps: int) -> None:
-    """Refuse more gradients than the counter of the random numbers has values."""
+    """Refuse runs that would exhaust the counter of the random numbers."""
     if n_iterations * leaps >= LAST_STEP:
         raise ValueError(
-            f"{argument} of {of} must make fewer than 2**32 steps in all, since random numbers would repeat; "
+            f"{argument} of {of} must make fewer than 2**32 steps in all, or random numbers would repeat; "
             f"got {n_iterations} iterations of {leaps}."
         )
 
@@ -96,7 +99,7 @@ def require_counter(argument: str, of: str, n_iterations: int, leaps: int) -> No
 class Each(NamedTuple):
     """The values of an argument for the parameters of one sampler.
 
-    `by_gibbs` are those that need none.
+    `by_gibbs` names the parameters that need none.
     """
 
     sampler: str
@@ -105,7 +108,7 @@ class Each(NamedTuple):
     by_gibbs: frozenset[str] = frozenset()
 
     def number(self, label: str, value: Any, rule: Rule) -> float:
-        """One number that the rule allows, and that the float type holds."""
+        """One number that the rule allows and the float type can represent."""
         number = require_number(label, self.sampler, value, rule)
         return require_held(label, self.sampler, number, np.dtype(self.dtype.as_numpy_dtype))
 

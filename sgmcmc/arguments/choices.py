@@ -29,7 +29,7 @@ from sgmcmc.laplace.whitening import MOST_DENSE
 from sgmcmc.model import LogPrior, Model, constrained
 from sgmcmc.run.curvature import Curvature
 
-USUALLY_DENSE = 500  # the most elements of the parameters for which "auto" is "dense"
+USUALLY_DENSE = 500  # the most parameter elements for which "auto" is "dense"
 SYMMETRIC = 1e-5  # relative
 WORDS = (DIAGONAL, LOW_RANK, DENSE)
 FORMS = f"None, {', '.join(map(repr, WORDS))}, a matrix over all elements of params, or a dict with an array for each"
@@ -119,30 +119,6 @@ def _root(label: str, matrix: np.ndarray) -> np.ndarray:
 POSTERIOR, SANDWICH = "posterior", "sandwich"
 
 
-def checked_target(choices: Choices, preconditioner: Any) -> str:
-    """The target, if the other arguments allow it.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument, and what would work.
-    """
-    target = choices.target
-    if not isinstance(target, str) or target not in (POSTERIOR, SANDWICH):
-        raise choices.refuse("target", f"be {POSTERIOR!r} or {SANDWICH!r}", repr(target))
-    if target == POSTERIOR:
-        return target
-    if not choices.automatic:
-        raise choices.refuse("stepsize", f"be 'auto' for target={target!r}", choices.stepsize)
-    if not isinstance(preconditioner, str) or preconditioner != DENSE:
-        raise choices.refuse("preconditioner", f"be {DENSE!r} for target={target!r}", repr(choices.preconditioner))
-    if choices.temperature != 1:
-        raise choices.refuse("temperature", f"be 1 for target={target!r}", choices.temperature)
-    if choices.data.shards is not None:
-        raise choices.refuse("dataset", f"have no shards for target={target!r}", "shards")
-    return target
-
-
 def checked_gibbs(choices: Choices) -> GibbsStep:
     """The step, and the parameters that it moves.
 
@@ -181,7 +157,7 @@ def checked_gibbs(choices: Choices) -> GibbsStep:
 
 
 def _of_positions(update: Update, transforms: Transforms) -> Update:
-    """The step between the real numbers that the chain moves; NaN, and so an error, for values outside a support."""
+    """The step on the unconstrained scale; values outside a support become NaN, which raises an error."""
     if not transforms:
         return update
 
@@ -209,7 +185,7 @@ class Choices(CommonChoices):
     target: str = POSTERIOR
 
     def check(self) -> None:
-        """Check those of all samplers, then those of gradients; last the model, by a trial of its functions."""
+        """Check the common choices, then those of gradients, and last the model, by a trial of its functions."""
         super().check()
         _ = self.curvature, self.step_of_user, self.model
 
@@ -259,7 +235,7 @@ class Choices(CommonChoices):
 
     @cached_property
     def start(self) -> dict[str, np.ndarray]:
-        """`params` as real numbers."""
+        """`params` on the unconstrained scale."""
         return self._unconstrained("params", self.given)
 
     def _unconstrained(self, argument: str, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -271,7 +247,7 @@ class Choices(CommonChoices):
 
     @cached_property
     def chain_starts(self) -> float | dict[str, np.ndarray] | None:
-        """`starts`, with positions as real numbers."""
+        """`starts`, with positions on the unconstrained scale."""
         starts = super().chain_starts
         if not isinstance(starts, dict) or not self.constraints:
             return starts
@@ -302,8 +278,9 @@ class Choices(CommonChoices):
         rule = (lambda x: 1e-3 <= x <= 1, "a number from 0.001 to 1")
         tolerance = require_number("tolerance", self.sampler, self.tolerance, rule)
         weighs = isinstance(self.subsampling, preferential) and self.subsampling.weights is None
-        to_sandwich = checked_target(self, preconditioner) == SANDWICH
-        return Curvature(preconditioner, tolerance if self.automatic else None, weighs, to_sandwich)
+        if not isinstance(self.target, str) or self.target not in (POSTERIOR, SANDWICH):
+            raise self.refuse("target", f"be {POSTERIOR!r} or {SANDWICH!r}", repr(self.target))
+        return Curvature(preconditioner, tolerance if self.automatic else None, weighs, self.target == SANDWICH)
 
     @cached_property
     def stepsizes(self) -> dict[str, float | Schedule]:
@@ -325,7 +302,7 @@ class Choices(CommonChoices):
 
     @cached_property
     def model(self) -> Model:
-        """The posterior, if the trial shows nothing bad."""
+        """The posterior, once the trial has passed."""
         power, trial, log_lik, log_prior = self._power, self.trial, self.logLik, self.log_prior
         returns = trial.returns
         assert log_lik is not None
@@ -342,7 +319,7 @@ class Choices(CommonChoices):
 
     @property
     def _power(self) -> float:
-        """1 / `temperature`, which the float type must hold too."""
+        """1 / `temperature`, which the float type must be able to represent."""
         temperature = self.each.number("temperature", self.temperature, POSITIVE)
         largest = float(np.finfo(self.float_type.as_numpy_dtype).max)
         if not 1 / temperature < largest:
@@ -355,19 +332,19 @@ class Choices(CommonChoices):
         check_indices(self.sampler, "logLik", self.logLik, self.given, self.data)
 
     def _checksum_of_matrix(self) -> str:
-        """The checksum of the given matrix; rounding of its root depends on the machine."""
+        """The checksum of the given matrix, not of its root, whose rounding depends on the machine."""
         given = self.preconditioner
         entries = given if isinstance(given, Mapping) else {"": given}
         return "matrix " + " ".join(checksum(np.asarray(entries[name], np.float64)) for name in sorted(entries))
 
     @property
     def of_sampler(self) -> dict[str, Any]:
-        """Those that all samplers have, and how draws follow from positions."""
+        """The fields that all samplers have, and the transforms."""
         return super().of_sampler | {"transforms": self.constraints}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the user chose, by R's names and as JSON."""
+        """The user's choices by R's names, for JSON."""
         given = self.curvature.preconditioner
         settings = super().settings | {
             "tolerance": self.curvature.tolerance,

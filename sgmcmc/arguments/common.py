@@ -1,4 +1,4 @@
-"""The arguments that all samplers share, checked and converted: here camelCase becomes snake_case."""
+"""Checks and conversions of the arguments that all samplers share, from camelCase to snake_case."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import tensorflow as tf
 from sgmcmc.arguments import STEPSIZE, Each, checked_chains, is_list, require_float_type, require_seed
 from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.arguments.minibatch import Minibatches, adaptive, checked_minibatches, minibatches_within
+from sgmcmc.arguments.refusals import OF_ALL, refuse
 from sgmcmc.core import random
 from sgmcmc.core.checks import require_flag
 from sgmcmc.core.schedules import Schedule, exploring
@@ -24,13 +25,13 @@ from sgmcmc.run.sampler import settings_of_chains
 Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
 PerParameter = float | Mapping[str, float]
 
-# Iterations at which schedules are compared; some are not round, for schedules that repeat.
+# Iterations at which schedules are compared; some are not round numbers, to tell periodic schedules apart.
 SCHEDULE_AT = (0.0, 1.0, 37.0, 100.0, 1_237.0, 10_000.0, 31_337.0, 1_000_000.0)
 
 
 @dataclass(frozen=True)
 class CommonChoices:
-    """The choices that every sampler has, all checked once it is made."""
+    """The choices that every sampler has, checked on construction."""
 
     sampler: str
     dataset: Any
@@ -50,6 +51,7 @@ class CommonChoices:
 
     def check(self) -> None:
         """Check and convert every argument, in this order."""
+        refuse(OF_ALL, self.sampler, self)
         _ = self.shared_minibatch, self.of_sampler
 
     def refuse(self, argument: str, must: str, got: Any) -> ValueError:
@@ -103,13 +105,8 @@ class CommonChoices:
 
     @property
     def _stepsize_must(self) -> str:
-        """What a stepsize that is a word should be."""
+        """What a stepsize given as a string should be."""
         return STEPSIZE[1]
-
-    def refuse_exploring(self, why: str) -> None:
-        """Refuse a schedule with iterations without noise."""
-        if schedules := exploring(self.stepsizes):
-            raise self.refuse("stepsize", f"have explorationFraction=0{why}", next(iter(schedules.values())))
 
     @property
     def moved_by_gibbs(self) -> frozenset[str]:
@@ -123,7 +120,7 @@ class CommonChoices:
 
     @property
     def asked_chains(self) -> int | range | None:
-        """`nChains`, or for None as many as there are in a list of `starts`."""
+        """`nChains`, or if that is None the length of a list of `starts`."""
         if self.nChains is not None or not is_list(self.starts):
             return self.nChains
         if not self.starts:
@@ -158,8 +155,6 @@ class CommonChoices:
         """`starts`: None, a standard deviation, or the positions {name: [C, ...]}."""
         if self.starts is None:
             return None
-        if self.n_chains is None:
-            raise self.refuse("starts", "come with nChains", "nChains=None")
         if is_list(self.starts):
             return self._stacked(self.starts)
         if not isinstance(self.starts, Mapping):
@@ -193,10 +188,7 @@ class CommonChoices:
     @cached_property
     def shared_minibatch(self) -> bool:
         """`sharedMinibatch`, checked."""
-        shared = require_flag("sharedMinibatch", self.sampler, self.sharedMinibatch)
-        if shared and self.asked_chains is None:
-            raise self.refuse("sharedMinibatch", "come with nChains", "nChains=None")
-        return shared
+        return require_flag("sharedMinibatch", self.sampler, self.sharedMinibatch)
 
     @cached_property
     def data(self) -> Data:
@@ -230,7 +222,7 @@ class CommonChoices:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the user chose, by R's names and as JSON."""
+        """The user's choices by R's names, for JSON."""
         levels = self.data.levels
         return {
             "sampler": self.sampler,
@@ -258,5 +250,5 @@ def _described(stepsize: float | Schedule, dtype: tf.DType) -> Any:
 def _value_at(schedule: Schedule, iteration: tf.Tensor) -> float | None:
     try:
         return float(schedule(iteration))
-    except Exception:  # such as a table that is shorter
+    except Exception:  # such as a table that is too short
         return None

@@ -1,8 +1,8 @@
 """The argument `dataset`.
 
-For such an index XLA silently gathers some other row. TensorFlow's own operations on
-the CPU raise an error, so a log likelihood that gathers is tried with them on all
-observations.
+For an index out of range, XLA silently gathers some other row. TensorFlow's own
+operations on the CPU raise an error, so a log likelihood that gathers is tried with
+them on all observations.
 """
 
 from __future__ import annotations
@@ -34,53 +34,54 @@ from sgmcmc.dataset.tables import as_columns, categories
 class shards:  # noqa: N801 - reads as a function where it is used
     """Data in several places, for the argument `dataset`: a chain uses one of them at a time.
 
-    Each chain stays on a shard for `hop` iterations and then hops to another [1]_, which is
-    shard k with probability N_k / N. Its minibatches are drawn within the shard, and the
-    n observations have the weight N/n in the sum over all N. The search for the mode and
+    Each chain stays on a shard for `hop` iterations and then hops to shard k with
+    probability N_k / N [1]_. Its minibatches are drawn within the shard, and the n
+    observations have the weight N/n in the sum over all N. The search for the mode and
     all passes over the observations use all shards.
 
-    With control variates (`sgldcv`, `sghmccv`, `sgnhtcv`) the centre of the estimates is
-    the mode of all shards, and the exact gradient there that of all observations. What is
-    left of a shard in the chain is then its curvature where that differs from the
-    curvature of all observations. For observations that were dealt to the shards at
-    random, the difference is small; for shards that are unlike each other, such as
-    hospitals or a sorted table, it makes standard deviations too large, less so if the
-    chain hops often. The error is predicted at the mode, from the shards' curvatures, and
-    a run warns if it is larger than `tolerance`. Without control variates the sums of the
-    shards' own gradients matter too, and the same error is much larger. There is no
-    prediction without a search for a mode, nor for more than 500 elements of the
-    parameters.
+    With control variates (`sgldcv`, `sghmccv`, `sgnhtcv`), the estimates are centred at
+    the mode of all shards, with the exact gradient of all observations there. A shard
+    then affects the chain only through the difference between its curvature and that of
+    all observations. If observations were assigned to shards at random, this difference
+    is small. If the shards differ, such as hospitals or parts of a sorted table, it makes
+    standard deviations too large, less so if the chain hops often. This error is
+    predicted at the mode, from the shards' curvatures, and a run warns if it exceeds
+    `tolerance`. Without control variates the shards' gradients matter too, and the error
+    is much larger. It is not predicted without a search for the mode, or for more than
+    500 elements of the parameters.
 
     Parameters
     ----------
     datasets : sequence
-        The shards: each is a dataset as `dataset` takes it, or a function without
-        arguments that returns one. All must have the same entries, of the same shapes,
-        and columns of categories the same categories.
+        The shards: each is a dataset as for the argument `dataset`, or a function without
+        arguments that returns one. All must have the same entries with the same shapes,
+        and categorical columns the same categories.
     hop : int, default 5
-        How many iterations a chain stays on a shard. With 1, minibatches of different
-        iterations are independent, and unlike shards only add noise to the gradient.
+        Number of iterations that a chain stays on a shard. With 1, minibatches of
+        different iterations are independent, and differences between shards only add
+        gradient noise.
     executors : sequence of executors, optional
-        One for each shard, whose workers alone read its observations: see below. By
-        default all shards are read here.
+        One for each shard. Only its workers read the shard's observations: see below. By
+        default this process reads all shards.
 
     Notes
     -----
-    With `executors` no observation leaves the workers of its shard: results of functions
-    do. These are sums over the shard, in the passes; and the state of a chain after a stay,
-    a job of its worker, which sees the chain's next minibatches only. Such sums can tell
-    much of single observations, above all if minibatches or shards are small: this is not
-    differential privacy. The types, shapes and number of the observations, their
-    categories and a checksum are known here too. An executor is any with a method
-    ``submit``, such as Dask's ``client.get_executor(workers=["place"])``. Its workers
-    must be handed what a dataset needs to be opened, best a function, which is called
-    there. There is then no `executor`, `gibbs`, ``gradients=True``, or estimator that
-    remembers observations, and ``optStepsize`` is "auto".
+    With `executors`, observations never leave the workers of their shard; only results of
+    functions do. These are sums over the shard, in the passes, and the state of a chain
+    after a stay. A stay is one job of a worker, which sees only the chain's next
+    minibatches. Such results can reveal much about single observations, above all if
+    minibatches or shards are small: this is not differential privacy. The types, shapes
+    and number of the observations, their categories and a checksum are known here too.
+    An executor is any object with a method ``submit``, such as Dask's
+    ``client.get_executor(workers=["place"])``. Its workers must receive everything needed
+    to open a dataset, preferably as a function, which is called there. `executor`,
+    `gibbs`, ``gradients=True`` and estimators that remember observations are then not
+    available, and ``optStepsize`` is "auto".
 
-    With shards, `subsampling` is "uniform" or "withReplacement", within the shard, and
-    `minibatchSize` a number, of at most the observations of the smallest shard unless
-    they are drawn with replacement. With leaps, as in `sghmc`, a stay still has `hop`
-    iterations.
+    With shards, `subsampling` is "uniform" or "withReplacement", within the shard.
+    `minibatchSize` is a number, and at most the size of the smallest shard unless
+    observations are drawn with replacement. With leaps, as in `sghmc`, a stay still has
+    `hop` iterations.
 
     References
     ----------
@@ -108,7 +109,7 @@ class shards:  # noqa: N801 - reads as a function where it is used
     executors: Sequence[Any] | None = None
 
 
-PROBED = 2  # observations that show the entries of a user's dataset object
+PROBED = 2  # observations read to find the entries of a user's dataset object
 
 
 def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
@@ -119,7 +120,7 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
     ValueError
         If an entry is invalid; the message names it.
     """
-    if isinstance(dataset, InMemory | Elsewhere | Joined | Remotes):  # of another sampler
+    if isinstance(dataset, InMemory | Elsewhere | Joined | Remotes):  # checked for another sampler
         return dataset
     if isinstance(dataset, shards):
         return _of_shards(of, dataset, integers, dtype)
@@ -171,7 +172,7 @@ def _of_shards(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype)
     for number, one in enumerate(data):
         here, first = ({name: (c.dtype, c.shape) for name, c in x.layout.columns.items()} for x in (one, data[0]))
         if one.shards is not None:
-            raise ValueError(f"datasets of shards, of {of}, must not be shards again; got some in shard {number}.")
+            raise ValueError(f"datasets of shards, of {of}, must not be shards themselves; got some in shard {number}.")
         if here != first:
             entries = {name: f"{dtype} {list(shape)}" for name, (dtype, shape) in here.items()}
             others = {name: f"{dtype} {list(shape)}" for name, (dtype, shape) in first.items()}
@@ -206,9 +207,9 @@ def _opened(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) ->
         checked_executor(of, executor, None, 1)
     try:
         return remotes(opens, asked.executors)
-    except TypeError as error:  # of what cannot be pickled
+    except TypeError as error:  # something cannot be pickled
         raise ValueError(
-            f"datasets of shards, of {of}, must be such that they can be pickled, or functions that are; got {error}."
+            f"datasets of shards, of {of}, must be datasets or functions that can be pickled; got {error}."
         ) from error
 
 
@@ -252,8 +253,9 @@ def _require_one_index(of: str, dataset: Mapping[str, Any]) -> None:
     for (first, index), (name, other) in pairwise(labelled.items()):
         if not index.equals(other):
             raise ValueError(
-                f"dataset of {of} must have entries with one pandas index; got others for {name!r} than for {first!r}. "
-                f"Align them, such as {name}.loc[{first}.index], or combine rows by position, by {name}.to_numpy()."
+                f"dataset of {of} must have entries with the same pandas index; got different ones for {name!r} and "
+                f"{first!r}. Align them, as by {name}.loc[{first}.index], or combine rows by position, as by "
+                f"{name}.to_numpy()."
             )
 
 
@@ -261,11 +263,14 @@ def _require_one_length(of: str, arrays: Mapping[str, Any]) -> None:
     for name, array in arrays.items():
         if not array.shape:
             raise ValueError(
-                f"dataset[{name!r}] of {of} must have its observations on a first axis; got the single number {array}."
+                f"dataset[{name!r}] of {of} must have its observations on the first axis; got the single number "
+                f"{array}."
             )
     lengths = {name: array.shape[0] for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"dataset of {of} must have entries of one length, the number of observations; got {lengths}.")
+        raise ValueError(
+            f"dataset of {of} must have entries of the same length, the number of observations; got {lengths}."
+        )
     if 0 in lengths.values():
         raise ValueError(f"dataset of {of} must have at least one observation; got {lengths}.")
 
@@ -301,7 +306,7 @@ def attempt(of: str, argument: str, function: Callable, start: Mapping[str, np.n
 
 
 def check_indices(of: str, argument: str, function: Callable, start: Mapping[str, np.ndarray], data: Data) -> None:
-    """Try all observations: those in memory now, others when they are read, each where it is."""
+    """Try all observations, in the process that holds them: those in memory now, others when they are read."""
     if isinstance(data, Joined | Remotes):
         for part in data.parts:
             check_indices(of, argument, function, start, part)
@@ -334,7 +339,7 @@ def _said(of: str, argument: str, observations: Mapping[str, Any], message: str)
     found = OUT_OF_RANGE.search(message)
     if found is None:
         must = f"{argument} of {of} must be defined for every observation"
-        if "does not index" in message:  # several at once, of tf.gather_nd
+        if "does not index" in message:  # from tf.gather_nd, for several at once
             must = f"dataset of {of} must hold indices that {argument} can use"
         return f"{must}; on some it raised: {message}"
     index, size = int(found[1]), int(found[2])

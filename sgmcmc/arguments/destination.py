@@ -1,4 +1,4 @@
-"""Where draws are stored, whether there is room, and who runs the chains."""
+"""Checks of the arguments for storage, memory and executors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GB = 1e9
 
 
 def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> None:
-    """Refuse a run that would keep more in memory than is free.
+    """Refuse a run that needs more memory than is free.
 
     Raises
     ------
@@ -54,8 +54,8 @@ def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> 
             f"run step by step with {name}Setup",
         ]
         raise MemoryError(
-            f"nIters of {name} must leave draws that fit into memory; got {run.plan.n_rows} draws, which need "
-            f"{needed / GB:.1f} GB, while {free / GB:.1f} GB are free. Ways out: {'; '.join(ways)}."
+            f"nIters of {name} must produce draws that fit into memory; got {run.plan.n_rows} draws, which need "
+            f"{needed / GB:.1f} GB, while {free / GB:.1f} GB are free. Options: {'; '.join(ways)}."
         )
 
 
@@ -71,7 +71,7 @@ def _bytes(specs: Any) -> int:
 
 
 def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
-    """The same run with the store `storage`, from its checkpoint if it exists.
+    """The same run with the store `storage`, from its checkpoint if there is one.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
         return run
     if not resume:
         raise ValueError(
-            f"storage of {name} must be a new path, or come with resume=True to go on; got {str(path)!r}, which exists."
+            f"storage of {name} must be a new path, or come with resume=True; got {str(path)!r}, which exists."
         )
     from sgmcmc.storage.store import parts_of
 
@@ -101,7 +101,7 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
     except Exception as error:
         raise ValueError(
             f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is not one, or "
-            f"damaged ({reason(error)})."
+            f"is damaged ({reason(error)})."
         ) from error
     if not seeded:
         run = replace(run, sampler=run.sampler.with_seed(beginning.settings["seed"]))
@@ -118,8 +118,7 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
         return replace(run, jobs=Jobs(run.jobs.executor if run.jobs else None, groups))
     if run.jobs is not None:
         raise ValueError(
-            f"executor of {name} must be None to go on with {str(path)!r}, which was begun without one and has no "
-            "parts."
+            f"executor of {name} must be None to continue {str(path)!r}, which was begun without one and has no parts."
         )
     return replace(run, checkpoints={run.sampler.first_chain: checkpoints[0]})
 
@@ -127,7 +126,7 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
 def _path(name: str, storage: Any) -> Path:
     must = f"storage of {name} must be None or the path of a Zarr store, whose name ends in '.zarr'"
     if "://" in str(storage):
-        raise ValueError(f"{must}; got {storage!r}, an address: a store is a folder of a file system.")
+        raise ValueError(f"{must}; got {storage!r}, a URL: a store is a folder in a file system.")
     if not isinstance(storage, str | Path) or Path(storage).suffix != ".zarr":
         raise ValueError(f"{must}; got {storage!r}.")
     path = Path(storage).expanduser()
@@ -146,15 +145,13 @@ def _require_writable(name: str, path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=path.absolute().parent):
             pass
     except OSError as error:
-        raise ValueError(
-            f"storage of {name} must be in a folder that can be written; got {str(path)!r} ({error})."
-        ) from error
+        raise ValueError(f"storage of {name} must be in a writable folder; got {str(path)!r} ({error}).") from error
 
 
-FEWEST = 2  # chains of a job by default: one more in a program is nearly free
+FEWEST = 2  # chains of a job by default: a second chain in a program costs almost nothing
 
 
-def checked_jobs(name: str, n_chains: int | None, chains: range, executor: Any, chainsPerJob: Any) -> Jobs | None:
+def checked_jobs(name: str, chains: range, executor: Any, chainsPerJob: Any) -> Jobs | None:
     """The jobs in which these chains run, or None if they run here.
 
     Raises
@@ -165,13 +162,11 @@ def checked_jobs(name: str, n_chains: int | None, chains: range, executor: Any, 
     per_job = checked_executor(name, executor, chainsPerJob, len(chains))
     if per_job is None:
         return None
-    if n_chains is None:
-        raise ValueError(f"executor of {name} must come with nChains, of which each job has some; got nChains=None.")
     return Jobs(executor, grouped(chains, per_job))
 
 
 def checked_executor(name: str, executor: Any, chainsPerJob: Any, n_chains: int) -> int | None:
-    """How many of the chains a job has, or None without an executor."""
+    """The number of chains per job, or None without an executor."""
     if executor is None:
         if chainsPerJob is not None:
             raise ValueError(f"chainsPerJob of {name} must come with executor; got {chainsPerJob!r} without one.")
@@ -181,7 +176,7 @@ def checked_executor(name: str, executor: Any, chainsPerJob: Any, n_chains: int)
         raise ValueError(f"{must}, such as a ProcessPoolExecutor; got {executor!r}.")
     if isinstance(executor, ProcessPoolExecutor) and _method(executor) == "fork":
         raise ValueError(
-            f"executor of {name} must have processes that begin afresh, since TensorFlow hangs in a fork: "
+            f"executor of {name} must start fresh processes, since TensorFlow hangs in a forked one: "
             f"ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn')); got one that forks."
         )
     if chainsPerJob is None:
@@ -190,12 +185,12 @@ def checked_executor(name: str, executor: Any, chainsPerJob: Any, n_chains: int)
 
 
 def require_portable(name: str, thing: Any) -> None:
-    """Refuse what cannot be handed to a worker: a process that cannot see the memory of this one.
+    """Refuse what cannot be sent to a worker, a process that cannot see the memory of this one.
 
     Raises
     ------
     ValueError
-        With the name of what it is.
+        With the name of what cannot be sent.
     """
     try:
         require_picklable(thing)
@@ -206,9 +201,9 @@ def require_portable(name: str, thing: Any) -> None:
 
 
 def grouped(chains: range, per_job: int) -> list[range]:
-    """As few groups of at most so many chains as there can be, as equal as can be if only the last is smaller.
+    """The fewest groups of at most `per_job` chains, of equal size except for a smaller last one.
 
-    So the chains of a group are the chunk of an array that has all.
+    Each group is then a chunk of an array with all chains.
     """
     n_groups = -(-len(chains) // per_job)
     size = -(-len(chains) // n_groups)
@@ -216,7 +211,7 @@ def grouped(chains: range, per_job: int) -> list[range]:
 
 
 def n_workers(executor: Any) -> int:
-    """The number of workers, as far as executors say it, or that of processors here."""
+    """The number of workers if the executor reports it, or else that of processors here."""
     for attribute in ("_max_workers", "num_workers"):  # of concurrent.futures and loky; of mpi4py
         if isinstance(number := getattr(executor, attribute, None), int) and number > 0:
             return number

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.refusals import OF_TRANSITIONS, AskedOfTransition, refuse
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.arguments.trial import require_free, require_pure
 from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_count, require_flag, types_and_shapes
@@ -20,7 +21,7 @@ from sgmcmc.core.trees import Tree
 from sgmcmc.dataset.arrays import described
 from sgmcmc.dynamics import Dynamics, Given
 from sgmcmc.kernel import Transition
-from sgmcmc.kernel.movement import NOISES
+from sgmcmc.kernel.movement import NOISES, inputs_for
 from sgmcmc.model import Model
 from sgmcmc.run.checkpoint import function_identity, summed
 from sgmcmc.run.other_samplers import OwnSampler
@@ -54,7 +55,9 @@ def checked_dynamics(choices: Choices, dynamics: Any) -> dict[str, Dynamics]:
         must = f"dynamics of {choices.sampler} must keep the shape and the type of {name!r} and of its memory"
         traced = attempted(f"{must}, in TensorFlow operations", partial(trace, _trial(one), theta))
         require_free(f"dynamics of {choices.sampler}", traced.structured_outputs[-1])
-        require_pure(f"dynamics of {choices.sampler}", traced.graph, "Use given.noise, which has standard normals.")
+        require_pure(
+            f"dynamics of {choices.sampler}", traced.graph, "Use given.noise, which holds standard normal draws."
+        )
         if choices.curvature.preconditioner is not None:
             _require_the_same_everywhere(choices, one, name)
     return dict(each)
@@ -68,19 +71,19 @@ def _require_the_same_everywhere(choices: Choices, dynamics: Dynamics, name: str
     reached = []
     for theta in (zero * shift, shift):
         memory = dynamics.init(theta, Given(eps, noise))
-        theta_, memory_ = dynamics.step(theta, memory, _given(dynamics, eps, noise, gradient))
+        theta_, memory_ = dynamics.step(theta, memory, inputs_for(dynamics, eps, noise, gradient))
         drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
         renewed = dynamics.refresh(theta, memory, Given(eps, noise)) if dynamics.refresh else memory
         reached.append(tf.nest.flatten((theta_ - theta, drifted - theta, memory_, renewed)))
     if not all(np.allclose(x, y, rtol=1e-3, atol=1e-4) for x, y in zip(*reached, strict=True)):
         raise ValueError(
-            f"dynamics of {choices.sampler} must move {name!r} by steps that do not depend on its position, for a "
-            "preconditioner, in whose coordinates each step begins at 0; got one whose steps do."
+            f"dynamics of {choices.sampler} must move {name!r} by steps that do not depend on its position if there is "
+            "a preconditioner, in whose coordinates each step begins at 0; got one whose steps do."
         )
 
 
 def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """What each does in two steps, as JSON, so that a resumed run can check that it has the same."""
+    """The results of two steps of each, as JSON, so that a resumed run can check that its dynamics are the same."""
     all_told = {}
     for name, one in dynamics.items():
         rng, sums = np.random.default_rng(0), []
@@ -95,31 +98,12 @@ def probed(dynamics: Mapping[str, Dynamics], start: Mapping[str, np.ndarray]) ->
             for _ in range(2):
                 memory = one.refresh(theta, memory, Given(eps, renewal)) if one.refresh else memory
                 theta = one.drift(theta, memory) if one.drift else theta
-                theta, memory = one.step(theta, memory, _given(one, eps, noise, gradient))
+                theta, memory = one.step(theta, memory, inputs_for(one, eps, noise, gradient))
             stats = one.stats(memory, Given(eps)) if one.stats else {}
             sums += summed([theta, memory, stats])
         spec = tf.TensorSpec(theta.shape, theta.dtype)
         all_told[name] = {"leaps": one.leaps, "values": function_identity(sums, _trial(one), spec)}
     return all_told
-
-
-def climbs(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> bool:
-    """Whether every element moves by its gradient, in two steps without noise."""
-    begin, eps = tf.ones(shape, dtype), tf.ones([], dtype)
-    theta, memory = begin, dynamics.init(begin, Given(eps, 0 * begin))
-    for _ in range(2):
-        theta = dynamics.drift(theta, memory) if dynamics.drift else theta
-        theta, memory = dynamics.step(theta, memory, _given(dynamics, eps, 0 * begin, begin))
-    return bool(tf.reduce_all(theta > begin))
-
-
-def _given(dynamics: Dynamics, eps: tf.Tensor, noise: tf.Tensor, gradient: tf.Tensor) -> Given:
-    several = tuple(noise * sign for sign in (1.0, -1.0, 0.5)[: dynamics.noises])
-    norm = tf.norm(gradient) if dynamics.wants_norm else None
-    given = Given(eps, several if dynamics.noises > 1 else noise, gradient, norm=norm)
-    if dynamics.covariance is None:
-        return given
-    return given._replace(covariance=Covariance(dynamics.covariance).of_sum(tf.stack([gradient, noise])))
 
 
 def _trial(dynamics: Dynamics) -> Any:
@@ -128,7 +112,7 @@ def _trial(dynamics: Dynamics) -> Any:
     def trial(theta: tf.Tensor) -> Any:
         eps, same = tf.ones([], theta.dtype), tf.ones_like(theta)
         memory = dynamics.init(theta, Given(eps, same))
-        moved, after = dynamics.step(theta, memory, _given(dynamics, eps, same, same))
+        moved, after = dynamics.step(theta, memory, inputs_for(dynamics, eps, same, same))
         renewed = dynamics.refresh(theta, memory, Given(eps, same)) if dynamics.refresh else memory
         drifted = dynamics.drift(theta, memory) if dynamics.drift else theta
         for before, made in ((theta, moved), (theta, drifted), (memory, after), (memory, renewed)):
@@ -142,28 +126,11 @@ def _trial(dynamics: Dynamics) -> Any:
 
 
 class TransitionChoices(Choices):
-    """The choices with a transition: those of gradients are not used."""
-
-    def check(self) -> None:
-        """Refuse those of gradients, then check the others."""
-        if self.gibbs is not None:
-            raise self.refuse("gibbs", "be None with a transition, which is all of an iteration", described(self.gibbs))
-        if self.transforms is not None:
-            raise self.refuse("transforms", "be None with a transition, which moves params themselves", "some")
-        if self.automatic:
-            raise self.refuse("stepsize", "be given with a transition, of which no variance is known", "'auto'")
-        super().check()
-        if self.curvature.preconditioner is not None:
-            raise self.refuse("preconditioner", "be None with a transition", described(self.preconditioner))
-        self.refuse_exploring(" with a transition")
-        if not self.minibatches.is_number:
-            raise self.refuse("minibatchSize", "be a number with a transition", described(self.minibatchSize))
-        if self.minibatches.minibatch.wants_importance:
-            raise self.refuse("subsampling", "have weights with a transition, which has no mode", "preferential()")
+    """The choices with a transition, without those of gradients."""
 
     @cached_property
     def constraints(self) -> Transforms:
-        """None, also where the prior is a joint distribution."""
+        """None, even if the prior is a joint distribution."""
         return Transforms()
 
     @cached_property
@@ -171,15 +138,12 @@ class TransitionChoices(Choices):
         """The posterior, or None for a transition that needs none."""
         if self.logLik is not None:
             return super().model
-        if self.logPrior is not None or self.temperature != 1:
-            raise self.refuse("logLik", "be a function where logPrior or a temperature is given", "None")
         return None
 
 
 def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any], gradient: Any) -> Sgmcmc:
-    """The sampler with a transition of the user's own."""
-    if gradient is not None:
-        raise choices.refuse("gradient", "be None with a transition, which is all of an iteration", described(gradient))
+    """The sampler with the user's own transition."""
+    refuse(OF_TRANSITIONS, choices.sampler, AskedOfTransition(choices, gradient))
     label = f"transition of {choices.sampler}"
     own = _checked(label, attempted(f"{label} {IN_OPERATIONS}", lambda: transition(choices.model)))
     sampler = OwnSampler(**choices.of_sampler, settings=choices.settings, transition=own)
@@ -219,4 +183,6 @@ def _try(sampler: OwnSampler) -> None:
         return made, stats
 
     traced = attempted(f"{label} {IN_OPERATIONS}", lambda: trace(trial, start))
-    require_pure(label, traced.graph, "Use given.noise, or given.seed with tf.random.stateless_normal and the like.")
+    require_pure(
+        label, traced.graph, "Use given.noise, or given.seed with tf.random.stateless_normal and similar functions."
+    )

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import psutil
 import tensorflow as tf
 
 from sgmcmc.arguments import AUTO, POSITIVE, is_auto
-from sgmcmc.arguments.choices import Choices
-from sgmcmc.arguments.minibatch import adaptive
 from sgmcmc.arguments.trial import require_pure
 from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_count, require_flag, types_and_shapes
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Elements, Tree
-from sgmcmc.dataset.arrays import described
 from sgmcmc.dynamics import descent
 from sgmcmc.gradients import Estimate, Gradient
 from sgmcmc.gradients.control_variates import control_variates
@@ -27,6 +24,9 @@ from sgmcmc.gradients.svrg import svrg as svrg_estimator
 from sgmcmc.model import Batch, Model
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch
 from sgmcmc.run.product import first_estimate
+
+if TYPE_CHECKING:
+    from sgmcmc.arguments.choices import Choices
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class controlVariates:  # noqa: N801 - reads as a function where it is used
     optStepsize : float or "auto", default "auto"
         The stepsize of the search for the mode: the factor of the gradient of the log
         posterior, summed over all N, in ``theta + optStepsize * gradient``; with
-        ``optimizer="adam"``, Adam's learning rate on the scale of `params`. "auto" is a
-        search that needs no stepsize: SciPy's trust-region method, on more and more
+        ``optimizer="adam"``, Adam's learning rate on the scale of `params`. "auto"
+        searches without a stepsize, by SciPy's trust-region method on more and more
         observations.
     nItersOpt : int, default 10**4
-        Number of minibatches in the search for the mode, unless that is automatic. 0
-        takes `params` as the mode.
+        Number of minibatches in the search for the mode, unless it is automatic. With 0,
+        `params` is taken as the mode.
     optimizer : {"sgd", "adam"}, default "sgd"
         The method of a search with a stepsize: gradient ascent with constant stepsize,
         as in R, or Adam.
@@ -87,14 +87,13 @@ class saga:  # noqa: N801
     """SAGA, for the argument `gradient` of a sampler.
 
     A table stores the last computed gradient of each observation, and minibatches
-    estimate only the difference to the sum of the table [1]_. The table begins with the
-    gradients at `params`, or at the mode if the run searches for it. For each chain it
-    has N times as many numbers as `params`. While the chains run, three times that
-    memory is needed, and while a checkpoint is written six times. Each call of
-    `sgmcmcStep` copies the table, so single steps are slow. The noise is reduced as
-    with control variates, but at every position of the chain. In return each iteration
-    needs the gradients of single observations. SAGA is best if N is small or if the
-    posterior has several modes.
+    estimate only the difference from the sum of the table [1]_. The table begins with
+    the gradients at `params`, or at the mode if the run searches for it. For each chain
+    it holds N times as many numbers as `params`. The run needs three times that memory,
+    and six times while a checkpoint is written. Each call of `sgmcmcStep` copies the
+    table, so single steps are slow. The noise is reduced as with control variates, but
+    at every position of the chain. However, each iteration needs the gradients of single
+    observations. SAGA is best if N is small or if the posterior has several modes.
 
     References
     ----------
@@ -124,7 +123,7 @@ class svrg:  # noqa: N801
 
     Control variates around an earlier position of the chain instead of the mode: every
     `every` iterations the exact gradient is computed from all data at the current
-    position, and minibatches estimate the difference to it [1]_.
+    position, and minibatches estimate the difference from it [1]_.
 
     Parameters
     ----------
@@ -163,19 +162,19 @@ NO_PREPARATION = Gradient._field_defaults["prepare"]
 
 
 def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model: Model) -> Gradient:
-    """The user's estimator, whose results are checked when it is traced, and now if it needs no preparation.
+    """The user's estimator; its results are checked when it is traced, and now if it needs no preparation.
 
     Raises
     ------
     ValueError
-        If it returns no Gradient, or its results have other shapes than the parameters and its memory.
+        If it does not return a Gradient, or its results lack the shapes of the parameters and its memory.
     """
     label = f"gradient of {choices.sampler}"
     own = attempted(f"{label} {IN_OPERATIONS}", lambda: estimator(model))
     if not isinstance(own, Gradient):
         raise ValueError(f"{label} must return a Gradient; got {own!r}.")
     if bool(own.every) != bool(own.renew):
-        raise ValueError(f"{label} must have both `every` and `renew`, or none; got every={own.every}.")
+        raise ValueError(f"{label} must have both `every` and `renew`, or neither; got every={own.every}.")
 
     def estimate(params: Tree, batch: Batch, constants: Tree, memory: Any) -> Estimate:
         made = own.estimate(params, batch, constants, memory)
@@ -185,7 +184,7 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
         for before, after in ((scalar, made.value), (params, made.gradient), (memory, made.memory)):
             if types_and_shapes(before) != types_and_shapes(after):
                 raise ValueError(
-                    f"{label} must return a scalar, gradients like params, and a memory like that before, here "
+                    f"{label} must return a scalar, gradients like params, and a memory like the previous one, here "
                     f"{types_and_shapes(before)}; got {types_and_shapes(after)}."
                 )
         return made
@@ -200,13 +199,13 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
 
 
 OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
-ESTIMATORS = "None, the plain estimate, controlVariates(), saga(), svrg() or a function from a model to a Gradient"
-PASSES = 10  # of minibatches through the data, between the full gradients of svrg
+ESTIMATORS = "None (the plain estimate), controlVariates(), saga(), svrg() or a function from a model to a Gradient"
+PASSES = 10  # over the data, between the full gradients of svrg
 GB = 1e9
 
 
 class Chosen(NamedTuple):
-    """What is known of an estimator before the model is known."""
+    """The choice of an estimator, before the model is known."""
 
     search: ModeSearch | AutomaticSearch | None
     settings: dict[str, Any]  # as the user knows them
@@ -228,13 +227,6 @@ def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
         If SAGA's table does not fit.
     """
     n_chains = choices.n_chains or 1
-    if isinstance(choices.minibatchSize, adaptive) and not isinstance(asked, controlVariates):
-        raise choices.refuse(
-            "minibatchSize",
-            "be a number without control variates around the mode, since an adaptive size depends on the distance "
-            "from their centre",
-            "adaptive",
-        )
     match asked:
         case None:
             return Chosen(None, {}, lambda model, elements: plain(model))
@@ -242,11 +234,6 @@ def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
             return Chosen(*_mode_search(choices, asked), lambda model, elements: control_variates(model))
         case saga():
             _require_room(choices, n_chains)
-            if not choices.minibatches.minibatch.independent:
-                # Within an epoch, only observations with old gradients would be left: the estimate would be biased.
-                raise choices.refuse(
-                    "subsampling", "draw each minibatch afresh, for saga()", described(choices.subsampling)
-                )
             repeats = not choices.minibatches.minibatch.without_replacement
             return Chosen(
                 None,
@@ -295,12 +282,10 @@ def _every(choices: Choices, every: int | None, leaps: int) -> int:
 
 
 def _require_room(choices: Choices, n_chains: int) -> None:
-    """Refuse tables of SAGA that do not fit into memory.
-
-    There are three for each chain (start, before and after a call), and the first one.
-    """
+    """Refuse tables of SAGA that do not fit into memory."""
     size = sum(theta.size for theta in choices.start.values())
     one = choices.data.size * size * np.dtype(choices.float_type.as_numpy_dtype).itemsize
+    # Three tables for each chain (start, before and after a call), and the first one.
     needed, free = (3 * n_chains + 1) * one, psutil.virtual_memory().available
     if needed > free:
         raise MemoryError(

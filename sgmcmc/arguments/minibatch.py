@@ -18,7 +18,7 @@ from sgmcmc.core.files import checksum
 from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.tracing import trace
 from sgmcmc.dataset import Shards
-from sgmcmc.dataset.arrays import described, numeric
+from sgmcmc.dataset.arrays import numeric
 from sgmcmc.minibatch import Minibatch
 from sgmcmc.minibatch.adaptive import PART
 from sgmcmc.minibatch.adaptive import adaptive as in_parts
@@ -37,14 +37,14 @@ class preferential:  # noqa: N801 - reads as a function where it is used
 
     Observations are drawn with replacement in proportion to weights, and each term of
     the gradient is divided by n times its probability. Every probability is positive, so
-    the estimate stays unbiased, and it has less noise [1]_. The weights are computed
+    the estimate stays unbiased, with less noise [1]_. The weights are computed
     once, at the mode: the run searches for it, and the chain starts there. For plain
     gradients the weights are the norms of the gradients at the mode (eq. 11). For
     estimates from differences, such as control variates, they are the root mean square
     of each difference over draws from the normal approximation of the posterior. To
-    first order this is the root of tr(H_i Sigma H_i^T), with the observation's Hessian
-    H_i and the covariance Sigma of the posterior (eq. 16). With a `preconditioner`, the
-    norms are those in its coordinates.
+    first order this is the square root of tr(H_i Sigma H_i^T), with the observation's
+    Hessian H_i and the covariance Sigma of the posterior (eq. 16). With a
+    `preconditioner`, the norms are taken in its coordinates.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class preferential:  # noqa: N801 - reads as a function where it is used
         Your own weights in place of these, (N,) and positive. An array as `subsampling`
         is the same, but without a floor.
     floor : float, default 0.1
-        The share of the draws that are uniform, in [0, 1]. Every observation then has
-        at least the probability ``floor / N``, so that its weight is at most
+        The share of the draws that are uniform, in [0, 1]. The probability of every
+        observation is then at least ``floor / N``, so that its weight is at most
         ``1 / floor`` times its weight in uniform minibatches. With 0, observations whose
         terms vanish at the mode get a tenth of the mean weight, with a warning.
 
@@ -92,15 +92,15 @@ class preferential:  # noqa: N801 - reads as a function where it is used
 class adaptive:  # noqa: N801
     """Minibatches that grow with the distance from the mode, for the argument `minibatchSize`.
 
-    With control variates the noise of the gradient becomes smaller near the mode, so
-    fewer observations are enough there. Each gradient uses as many observations as keep
-    a bound on the variance of its noise at a threshold [1]_::
+    With control variates, gradient noise is smaller near the mode, so fewer observations
+    suffice there. Each gradient uses the number of observations that keeps a bound on the
+    variance of its noise at a threshold [1]_::
 
         n = |theta - mode|^2 * sum(L_i^2 / p_i) / threshold
 
     where L_i is the Lipschitz constant of an observation's gradient and p_i its
     probability. The number n is at most N, and is rounded up to a multiple of a quarter
-    of `pilot`, or of 32 if that is smaller. ``out.sampleStats`` has the numbers:
+    of `pilot`, or of 32 if that is smaller. ``out.sampleStats`` holds the numbers:
     "minibatch_size" in each iteration, over all its leaps, and "observations" over all
     iterations so far. Without a threshold, a pilot chain of 2000 iterations sets it to
     the bound at the 95% quantile of its squared distances. At that distance n is then
@@ -112,7 +112,7 @@ class adaptive:  # noqa: N801
         The constants L_i, (N,), needed if there is a `threshold`: see
         `sgmcmc.diagnostics.lipschitzLogistic`.
     threshold : float, optional
-        The bound on the variance of the gradient's noise, summed over all elements of
+        The bound on the variance of the gradient noise, summed over all elements of
         `params`. By default a pilot chain sets it.
     pilot : int or float, default 0.001
         The minibatch size of the pilot chain and of the search for the mode: a number
@@ -159,7 +159,7 @@ def checked_scheme(
     Raises
     ------
     ValueError
-        If it returns no Minibatch of n observations with usable indices and weights.
+        If it does not return a Minibatch of n observations with usable indices and weights.
 
     Warns
     -----
@@ -172,7 +172,7 @@ def checked_scheme(
     if not isinstance(made, Minibatch):
         raise ValueError(f"{label} must return a Minibatch; got {made!r}.")
     if made.size != n or made.wants_importance or made.parts:
-        raise ValueError(f"{label} must return a Minibatch of size {n}, without importance and parts; got {made}.")
+        raise ValueError(f"{label} must return a Minibatch of size {n}, without importance or parts; got {made}.")
     if made.scale is not None and not np.isclose(made.scale * n, n_data, rtol=1e-6):
         raise ValueError(f"{label} must have the scale N/n, {n_data / n}, or weights; got {made.scale}.")
     constants = attempted(must, lambda: made.prepare(None))
@@ -202,7 +202,7 @@ def checked_scheme(
         )
     of_each = np.full(shape, made.scale) if weights is None else np.broadcast_to(np.asarray(weights, np.float64), shape)
     if not (np.isfinite(of_each).all() and (of_each > 0).all()):
-        raise ValueError(f"{label} must draw positive finite weights; got a least of {of_each.min()}.")
+        raise ValueError(f"{label} must draw positive finite weights; got a minimum of {of_each.min()}.")
     _warn_of_bias(label, drawn / n_data, of_each, n_data)
     values = summed([] if weights is None else [weights])
     return made, {"own": checksum(np.asarray(indices)), "draw": traced_identity(values, traced)}
@@ -218,7 +218,7 @@ def _warn_of_bias(label: str, place: np.ndarray, weights: np.ndarray, n_data: in
             warn_user(
                 f"{label} draws minibatches whose weighted sums are biased: the mean of {sums.size} sums of "
                 f"(i/N)^{power} over the observations i is {sums.mean():.6g}, and the sum over all is {exact:.6g}. The "
-                "posterior of the draws is then another one."
+                "draws are then not from the posterior."
             )
             return
 
@@ -229,9 +229,9 @@ SUBSAMPLING = {
     "reshuffled": reshuffled,
     "symmetric": symmetric,
 }
-WITHIN = {"uniform": False, "withReplacement": True}  # shards, and whether with replacement
+WITHIN = {"uniform": False, "withReplacement": True}  # for shards: whether with replacement
 SCHEMES = ", ".join(map(repr, SUBSAMPLING)) + ", preferential(), N positive weights or a function (N, n) -> Minibatch"
-SOME, FEWEST = 0.01, 2  # until a size is found, a proportion, but so many
+SOME, FEWEST = 0.01, 2  # until a size is found: a proportion of N, and the least number
 SHARE = (lambda x: 0 <= x <= 1, "a number from 0 to 1")
 
 
@@ -242,8 +242,8 @@ class Minibatches(NamedTuple):
     minibatch: Minibatch
     sizing: Sizing | None  # what an adaptive size adapts to
     settings: dict[str, Any]  # as the user knows them, and as JSON
-    of_leaps: Callable[[int], Minibatch] | None = None  # for iterations of several, if that matters
-    of_size: Callable[[int], Minibatch] | None = None  # if the size is to be found; `minibatch` then has some size
+    of_leaps: Callable[[int], Minibatch] | None = None  # for several leaps per iteration, if that matters
+    of_size: Callable[[int], Minibatch] | None = None  # if the size is to be found; that of `minibatch` is provisional
 
     @property
     def is_number(self) -> bool:
@@ -251,7 +251,7 @@ class Minibatches(NamedTuple):
         return self.sizing is None and self.of_size is None
 
     def for_leaps(self, leaps: int) -> Minibatch:
-        """The minibatches of a sampler with so many in an iteration."""
+        """The minibatches of a sampler with this many leaps per iteration."""
         return self.minibatch if self.of_leaps is None else self.of_leaps(leaps)
 
 
@@ -276,8 +276,6 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
         return Minibatches(n, made(n), None, {"minibatchSize": n, "subsampling": drawn})
     n = _number(of, "pilot of adaptive", size.pilot, n_data, least=1)
     pilot = made(n)
-    if not pilot.independent:
-        raise _refused(of, "subsampling", "draw each minibatch afresh, for an adaptive size", repr(subsampling))
     sizing = Sizing(pilot, *_bound(of, size, n_data))
     constants = None if sizing.lipschitz is None else checksum(sizing.lipschitz)
     adapts = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
@@ -286,18 +284,13 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
 
 
 def minibatches_within(of: str, size: Any, subsampling: Any, shards: Shards) -> Minibatches:
-    """Those of chains that stay on a shard for some iterations.
+    """The minibatches of chains that stay on a shard for some iterations.
 
     Raises
     ------
     ValueError
         If one of the arguments is invalid.
     """
-    if not isinstance(subsampling, str) or subsampling not in WITHIN:
-        got = repr(subsampling) if isinstance(subsampling, str) else described(subsampling)
-        raise _refused(of, "subsampling", f"be {' or '.join(map(repr, WITHIN))} for a dataset of shards", got)
-    if isinstance(size, adaptive):
-        raise _refused(of, "minibatchSize", "be a number for a dataset of shards", "adaptive")
     n, replace = _number(of, "minibatchSize", size, sum(shards.sizes)), WITHIN[subsampling]
     least = min(shards.sizes)
     if n > least and not replace:
@@ -360,7 +353,7 @@ def _bound(of: str, size: adaptive, n_data: int) -> tuple[float | None, np.ndarr
     if size.threshold is None:
         return None, None  # the pilot chain's bound has the same constants, which cancel
     if constants is None:
-        raise _refused(of, "lipschitz of adaptive", "come with a threshold", "None")
+        raise _refused(of, "lipschitz of adaptive", "be given with a threshold", "None")
     return require_number("threshold of adaptive", of, size.threshold, POSITIVE), constants
 
 
@@ -372,6 +365,6 @@ def _checked_constants(of: str, lipschitz: Any, n_data: int) -> np.ndarray:
         )
     if not (np.isfinite(constants).all() and (constants >= 0).all() and constants.any()):
         raise _refused(
-            of, "lipschitz of adaptive", "give finite numbers that are not negative", f"a least of {constants.min()}"
+            of, "lipschitz of adaptive", "give finite, nonnegative numbers", f"a minimum of {constants.min()}"
         )
     return constants

@@ -1,4 +1,4 @@
-"""The arguments that say how long a run is, and what it keeps."""
+"""Checks of the arguments for the length of a run and for what it stores."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import tensorflow as tf
 
 from sgmcmc.arguments import POSITIVE, Rule, is_auto, require_counter, require_number
 from sgmcmc.arguments.destination import checked_jobs, in_store, require_memory, require_portable
+from sgmcmc.arguments.refusals import OF_RUNS, AskedOfRun, refuse
 from sgmcmc.arguments.signatures import RunOptions
 from sgmcmc.arguments.trial import require_repeatable
 from sgmcmc.core.checks import attempted, require_count, require_flag, takes, types_and_shapes
 from sgmcmc.core.tracing import trace
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dataset.remote import Remotes
-from sgmcmc.draws.temperature import of_posterior
 from sgmcmc.run.one_call import Kept, Run
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
@@ -32,7 +31,7 @@ ERROR: Rule = (lambda x: 0 < x <= 0.3, "a number of posterior standard deviation
 
 
 class Length(NamedTuple):
-    """How long a run is, at least at first, and which draws it stores."""
+    """The length of a run, at least at first, and which draws it stores."""
 
     n_iterations: int
     burn_in: int
@@ -41,7 +40,7 @@ class Length(NamedTuple):
 
 
 def checked_length(sampler: Sampler, nIters: Any, options: Mapping[str, Any]) -> Length:
-    """These arguments, or ValueError if one of them is invalid."""
+    """The length that these arguments ask for; ValueError if one is invalid."""
     name = sampler.name
     burn_in = require_count("burnIn", name, options["burnIn"], 0)
     thin = 1 if is_auto(options["thin"]) else require_count("thin", name, options["thin"], 1)
@@ -51,9 +50,6 @@ def checked_length(sampler: Sampler, nIters: Any, options: Mapping[str, Any]) ->
         raise ValueError(f"nIters of {name} must be an integer of at least 1, or 'auto'; got {nIters!r}.")
     n_iterations = require_count("nIters", name, nIters, 1)
     require_counter("nIters", name, n_iterations, sampler.leaps)
-    for argument in ("ess", "mcse", "maxIters", "maxSeconds"):
-        if options[argument] is not None:
-            raise ValueError(f"{argument} of {name} must come with nIters='auto'; got nIters={nIters!r}.")
     if burn_in >= n_iterations:
         raise ValueError(f"burnIn of {name} must be less than nIters = {n_iterations}; got {burn_in}.")
     if thin > (left := n_iterations - burn_in):
@@ -63,17 +59,6 @@ def checked_length(sampler: Sampler, nIters: Any, options: Mapping[str, Any]) ->
 
 def _checked_enough(sampler: Sampler, burn_in: int, thin: int, options: Mapping[str, Any]) -> Enough:
     name, ess, mcse = sampler.name, options["ess"], options["mcse"]
-    if len(sampler.chains) < 2:
-        raise ValueError(
-            f"nChains of {name} must be at least 2 with nIters='auto', which compares chains; got "
-            f"{'a single one' if sampler.n_chains is None else sampler.n_chains}."
-        )
-    if options["reduce"] is not None and options["collect"] is None and not options["gradients"]:
-        raise ValueError(
-            f"reduce of {name} must come with collect if nIters='auto', which looks at stored draws; got reduce alone."
-        )
-    if ess is not None and mcse is not None:
-        raise ValueError(f"ess of {name} must be None if mcse is given; got {ess!r}.")
     if mcse is not None:
         wanted = require_number("mcse", name, mcse, ERROR) ** -2.0
     else:
@@ -93,7 +78,7 @@ NO_NOISE = "Draw random numbers after the run."
 def checked_run(
     sampler: Sampler, seeded: bool, nIters: int | str, verbose: bool, options: RunOptions, kept: Kept | None = None
 ) -> Run:
-    """The run that these arguments of a one-call function describe; `kept` is what earlier ones have left.
+    """The run described by these arguments of a one-call function; `kept` holds what earlier runs prepared.
 
     Raises
     ------
@@ -103,27 +88,13 @@ def checked_run(
         If the draws would need more memory than is free.
     """
     name = sampler.name
+    refuse(OF_RUNS, name, AskedOfRun(sampler, nIters, options))
     length = checked_length(sampler, nIters, options)
     collect, draw = _observed(sampler, options["collect"])
     reducers, accumulators = _reducers(sampler, options["reduce"], draw)
     gradients = require_flag("gradients", name, options["gradients"])
-    if gradients and sampler.transforms:
-        raise ValueError(
-            f"gradients of {name} must be False with transforms, since they would be those of the real numbers that "
-            "the chain moves, not of params; got True."
-        )
-    if gradients and not of_posterior(sampler.settings):
-        raise ValueError(
-            f"gradients of {name} must be False for another target than the posterior: what they are used for, such as "
-            "ksd and zeroVariance, is about draws from the posterior; got True."
-        )
-    if isinstance(sampler.data, Remotes):
-        if gradients:
-            raise ValueError(f"gradients of {name} must be False for shards with executors; got True.")
-        if options["executor"] is not None:
-            raise ValueError(f"executor of {name} must be None for shards with executors of their own; got one.")
     keep = Keep(draw, length.thin, length.burn_in, collect, reducers, gradients, sampler.transforms)
-    jobs = checked_jobs(name, sampler.n_chains, sampler.chains, options["executor"], options["chainsPerJob"])
+    jobs = checked_jobs(name, sampler.chains, options["executor"], options["chainsPerJob"])
     show = require_flag("verbose", name, verbose)
     run = Run(sampler, length.n_iterations, keep, show, kept=kept or Kept(), jobs=jobs, enough=length.enough)
     resume, storage = require_flag("resume", name, options["resume"]), options["storage"]
@@ -133,8 +104,6 @@ def checked_run(
         require_portable(name, replace(run, jobs=None, kept=Kept()))
     if storage is not None:
         return in_store(run, storage, resume, seeded)
-    if resume:
-        raise ValueError(f"resume of {name} must come with storage, the store to go on with; got storage=None.")
     return run
 
 
@@ -168,8 +137,8 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
     for key, spec in outputs.items():
         if not spec.shape.is_fully_defined():
             raise ValueError(
-                f"collect of {sampler.name} must return tensors of one shape for every draw; got {key!r} of the "
-                f"changing shape {spec.shape}."
+                f"collect of {sampler.name} must return tensors of the same shape for every draw; got {key!r} of the "
+                f"varying shape {spec.shape}."
             )
         if not (spec.dtype.is_floating or spec.dtype.is_integer or spec.dtype.is_bool):
             raise ValueError(f"collect of {sampler.name} must return numbers; got {key!r} of {spec.dtype.name}.")
@@ -177,7 +146,7 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
 
 
 Accumulators = dict[str, Any]
-"""The specs of what each reducer keeps of a chain."""
+"""The specs of each reducer's accumulator for one chain."""
 
 
 def _reducers(
@@ -192,7 +161,7 @@ def _reducers(
         or not all(isinstance(k, str) and isinstance(r, Reducer) for k, r in reducers.items())
     ):
         raise ValueError(
-            f"reduce of {sampler.name} must be a Reducer such as runningMean(), or a dict of some by name; "
+            f"reduce of {sampler.name} must be a Reducer such as runningMean(), or a dict of Reducers by name; "
             f"got {reduce!r}."
         )
     return dict(reducers), {
@@ -219,7 +188,7 @@ def _accumulator(label: str, reducer: Reducer, draw: Mapping[str, tf.TensorSpec]
             raise TypeError(f"update turns {types_and_shapes(before)} into {after}")
         return before, traced
 
-    before, traced = attempted(f"{label} must keep an accumulator of fixed shapes by TensorFlow operations", tried)
+    before, traced = attempted(f"{label} must keep an accumulator of fixed shapes, in TensorFlow operations", tried)
     require_repeatable(label, traced.graph, NO_NOISE)
     return tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), before)
 

@@ -1,4 +1,4 @@
-"""What the Setup functions return: a sampler with R's documented fields."""
+"""Samplers as the Setup functions return them, with R's documented fields, and how choices become one."""
 
 from __future__ import annotations
 
@@ -8,18 +8,29 @@ from typing import Any, Unpack
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.gradient import Estimator, chosen_gradient
+from sgmcmc.arguments.refusals import OF_GRADIENTS, Asked, refuse
 from sgmcmc.arguments.run import checked_run
 from sgmcmc.arguments.signatures import RunOptions
-from sgmcmc.core.checks import require_flag
-from sgmcmc.core.schedules import Schedule
+from sgmcmc.arguments.trial import require_sum, sums_of, warn_unless_sum
+from sgmcmc.core.checks import require_flag, warn_of_lost_noise
+from sgmcmc.core.errors import warn_user
+from sgmcmc.core.schedules import Schedule, first
 from sgmcmc.core.transforms import Transforms
+from sgmcmc.core.trees import numbered
 from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.remote import Remotes
 from sgmcmc.draws.draws import Draws
+from sgmcmc.dynamics import Dynamics
+from sgmcmc.kernel.product import moving_by_rows
+from sgmcmc.kernel.user_steps import unmoved
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.parallel.serialization import by_value
 from sgmcmc.run import Prepared
 from sgmcmc.run.checkpoint import require_same
 from sgmcmc.run.loop import Loop
+from sgmcmc.run.mode import AutomaticSearch
 from sgmcmc.run.one_call import Kept
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.run.recorder import NOTHING
@@ -28,7 +39,7 @@ from sgmcmc.run.session import Seen, Session, not_a_session, restored, saved
 
 
 class Sgmcmc:
-    """A sampler to run step by step: what the Setup functions return, for `initSess`.
+    """A sampler to run step by step: Setup functions return it, and `initSess` takes it.
 
     Attributes
     ----------
@@ -43,7 +54,7 @@ class Sgmcmc:
     stepsize : dict of float or schedule
         The stepsize of each parameter; for "auto", NaN until `initSess` has found it.
     expected : dict
-        For the stepsize "auto", what is expected of the chain, as in
+        For the stepsize "auto", the predictions for the chain, as in
         ``out.settings["expected"]``; empty until `initSess`.
     seed : int
         The seed in use.
@@ -52,9 +63,9 @@ class Sgmcmc:
         number for each parameter.
     paramsOpt, logPostOptGrad : dict of tf.Variable
         With control variates, the mode and the gradient of the log posterior there,
-        summed over all N; `initSess` computes them. With `transforms` the gradient, and the
-        mode, are those of the density of the real numbers that the chain moves, and
-        `paramsOpt` has the parameters there.
+        summed over all N; `initSess` computes them. With `transforms`, the mode and the
+        gradient are those of the density on the unconstrained scale, and `paramsOpt` holds
+        the constrained parameters there.
     """
 
     def __init__(self, sampler: Sampler, settings: dict[str, Any], dataset: Any, seeded: bool) -> None:
@@ -75,7 +86,7 @@ class Sgmcmc:
             setattr(self, name, value)
 
     def __reduce__(self) -> tuple:
-        """Without what was compiled and the session, which saveSess keeps."""
+        """Leave out compiled functions, and the session, which saveSess saves."""
         return by_value(self, vars(self) | {"session": None, "_loop": None, "_kept": Kept()})
 
     def __repr__(self) -> str:
@@ -94,11 +105,11 @@ class Sgmcmc:
 
     @property
     def estLogPost(self) -> Any:
-        """The log posterior as the last iteration estimated it from its minibatch, or (nChains,) of them.
+        """The log posterior estimated by the last iteration from its minibatch, or (nChains,) of them.
 
         It is NaN before the first step. Except for SGHMC, it belongs to the position
-        before the last step. With `transforms` it is the density of the real numbers that
-        the chain moves.
+        before the last step. With `transforms` it is the density on the unconstrained
+        scale.
         """
         if self.session is None or self._loop is None or self._kept.prepared is None:
             raise ValueError("estLogPost needs a session; call initSess first.")
@@ -110,7 +121,7 @@ class Sgmcmc:
     def data(self) -> Any:
         """The dataset in the sampler's types, {name: [N, ...]}, as views.
 
-        Data on disk as given.
+        Data on disk are returned as given.
         """
         data = self._sampler.data
         return data.arrays() if isinstance(data, InMemory) else self._dataset
@@ -123,13 +134,13 @@ class Sgmcmc:
 
     @property
     def transforms(self) -> Transforms:
-        """How draws follow from positions."""
+        """The transforms from positions to draws."""
         return self._sampler.transforms
 
     def run(self, nIters: int | str, verbose: bool, **options: Unpack[RunOptions]) -> Draws:
         """Run a whole chain, for the one-call functions.
 
-        What the first run prepared, from logLik as it was then, is used again.
+        Later runs reuse what the first run prepared, from logLik as it was then.
         """
         return checked_run(self._sampler, self._seeded, nIters, verbose, options, self._kept).draws()
 
@@ -192,3 +203,76 @@ class Sgmcmc:
 
 def _variables(values: Mapping[str, np.ndarray]) -> dict[str, tf.Variable]:
     return {name: tf.Variable(value, name=name) for name, value in values.items()}
+
+
+def set_up(
+    choices: Choices,
+    dynamics: Dynamics | Mapping[str, Dynamics],
+    gradient: Estimator | None,
+    settings: Mapping[str, Any] | None = None,
+    identity: Mapping[str, Any] | None = None,
+) -> Sgmcmc:
+    """The sampler of these choices, with one dynamics for all parameters or one for each.
+
+    `settings` are those of the dynamics, as the user gave them; `identity` is anything else that identifies it.
+    """
+    each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
+    each |= dict.fromkeys(choices.moved_by_gibbs, unmoved()._replace(leaps=next(iter(each.values())).leaps))
+    own = dict(settings or {})
+    _warn_of_lost_noise(choices)
+    leaps = next(iter(each.values())).leaps
+    chosen = chosen_gradient(choices, gradient, leaps)
+    minibatch, model = choices.minibatches.for_leaps(leaps), choices.model
+    shapes = {name: theta.shape for name, theta in choices.start.items()}
+    curvature = choices.curvature
+    remote = isinstance(choices.data, Remotes)
+    may = chosen.by_rows and curvature.preconditioner is None and not minibatch.parts and not remote
+    model = model.giving_rows(moving_by_rows(model, minibatch, each) if may else frozenset())
+    estimator = chosen.made(model, numbered(shapes))
+    search = chosen.search or (AutomaticSearch() if curvature.at_mode or estimator.wants_mode else None)
+    if search is None and choices.data.shards is not None and choices.data.shards.hop > 1:
+        warn_user(
+            f"the effect of the shards of {choices.sampler} on the standard deviations of its draws is unknown, since "
+            "there is no search for the mode, at which to compare them: use control variates, stepsize='auto' or hop=1."
+        )
+    asked = Asked(choices, gradient, estimator, chosen.own, search, model, each, own)
+    refuse(OF_GRADIENTS, choices.sampler, asked)
+    by_terms = {
+        "the covariance of gradient noise": asked.estimates_noise,
+        "stepsize='auto'": choices.automatic,
+        "subsampling by weights": minibatch.scale is None,
+        "gradient=saga()": chosen.by_terms,
+    }
+    sums = sums_of(choices.trial, choices.given)
+    if any(by_terms.values()):
+        require_sum(choices.sampler, sums, next(what for what, wanted in by_terms.items() if wanted))
+    else:
+        warn_unless_sum(choices.sampler, sums)
+    sampler = ProductSampler(
+        **choices.of_sampler | {"minibatch": minibatch},
+        model=model,
+        gradient=estimator,
+        own_gradient=chosen.own,
+        dynamics=each,
+        search=search,
+        curvature=curvature,
+        sizing=choices.minibatches.sizing,
+        of_size=choices.minibatches.of_size,
+        touched=choices.trial.whole.touched,
+        gibbs=choices.step_of_user,
+        settings=choices.settings | own | chosen.settings | dict(identity or {}),
+    )
+    return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
+
+
+def _warn_of_lost_noise(choices: Choices) -> None:
+    """Warn of noise that rounding removes; with a search or a preconditioner it is known only later."""
+    if choices.automatic or choices.curvature.preconditioner is not None:
+        return
+    noise = {
+        name: first(eps, choices.float_type) ** 0.5
+        for name, eps in choices.stepsizes.items()
+        if name not in choices.moved_by_gibbs
+    }
+    positions = choices.chain_starts if isinstance(choices.chain_starts, dict) else choices.start
+    warn_of_lost_noise(choices.sampler, noise, positions)

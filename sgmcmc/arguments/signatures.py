@@ -1,8 +1,8 @@
-"""The options that the samplers share: in signatures, in help, and with their defaults.
+"""The options that the samplers share, with their defaults, for signatures and help.
 
 A public function names R's arguments itself and takes the rest as ``**options: Unpack[...]``. `public` then gives it
-the whole signature, for `inspect` and `help`, checks what it is called with against that, and fills in the defaults. A
-one-call function hands all of them to `one_call`, with the Setup function that makes its sampler.
+the full signature, for `inspect` and `help`, checks calls against it, and fills in the defaults. A one-call function
+passes all of them to `one_call`, with the Setup function that makes its sampler.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from sgmcmc.arguments.sampler import Sgmcmc
 
 
-N_CHAINS = 4  # of a run that looks whether its chains agree, if nobody says how many
+N_CHAINS = 4  # by default, of a run that checks whether its chains agree
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The arguments of a run, with which its model can be made again: draws hold the user's data, and no copy."""
+    """The arguments of a run, to rebuild its model: draws hold the user's data without a copy."""
 
     setup: Callable[..., Sgmcmc]
     arguments: Mapping[str, Any]
 
     def __call__(self, mode: Mapping[str, Any], seed: int, verbose: bool) -> Compared:
-        """What the comparison at this mode shows."""
+        """The comparison at this mode."""
         posterior = self.setup(**self.arguments).posterior
         at = posterior.flat({name: mode[name] for name in posterior.elements})
         return compared(posterior, at, random.child_seed(seed, Purpose.CURVATURE), verbose)
@@ -73,7 +73,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class SetupOptions(CommonOptions, total=False):
-    """And of those that make one that goes by gradients."""
+    """Options of all functions that make a sampler with gradients."""
 
     preconditioner: Any
     tolerance: float
@@ -83,7 +83,7 @@ class SetupOptions(CommonOptions, total=False):
 
 
 class TrainOptions(CommonOptions, total=False):
-    """And of `train`."""
+    """Options of `train`."""
 
     temperature: float
     transforms: Mapping[str, Any] | None
@@ -107,7 +107,7 @@ class KeepOptions(TypedDict, total=False):
 
 
 class RunOptions(KeepOptions, total=False):
-    """And of one that goes by gradients."""
+    """Options of a whole run of a sampler with gradients."""
 
     gradients: bool
 
@@ -117,7 +117,7 @@ class SimplexOptions(CommonOptions, KeepOptions, total=False):
 
 
 class Options(SetupOptions, RunOptions, total=False):
-    """And of those that go by gradients."""
+    """Options of all functions that make a sampler with gradients and run it."""
 
 
 COMMON = ("nChains", "transforms", "integers", "ess", "thin", "burnIn", "storage", "resume")  # first in signatures
@@ -152,7 +152,7 @@ RUN_DEFAULTS: RunOptions = {
 
 
 def of_run(options: Mapping[str, Any]) -> RunOptions:
-    """Those of the run, with defaults for those that the sampler lacks."""
+    """The options of the run, with defaults for those that the sampler lacks."""
     return {name: options.get(name, default) for name, default in RUN_DEFAULTS.items()}  # type: ignore[return-value]
 
 
@@ -187,7 +187,7 @@ def public(function: F) -> F:
 
 
 class _AsWritten(str):
-    """A type in a signature, as its source has it."""
+    """A type in a signature, as written in the source."""
 
     def __repr__(self) -> str:
         return str(self)

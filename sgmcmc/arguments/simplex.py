@@ -20,6 +20,7 @@ from sgmcmc.core.chains import mapped
 from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_flag, takes
 from sgmcmc.core.errors import warn_user
 from sgmcmc.core.files import checksum
+from sgmcmc.core.schedules import exploring
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import Data
@@ -36,9 +37,9 @@ from sgmcmc.simplex.scale import Scale
 
 LOOKED_AT = 64  # observations on which additivity is checked
 ADDITIVE = 1e-4  # tolerance
-MOST_COUNTS, COUNTS_OF_BLOCK = 10**8, 10**6  # up to so many, every observation in memory is checked by itself
-ELSEWHERE = 1000  # so many observations of data that are not in memory
-FEW, SEEDS = 8, 4  # observations and seeds by which latent counts are seen to be sums
+MOST_COUNTS, COUNTS_OF_BLOCK = 10**8, 10**6  # up to the first, every observation in memory is checked by itself
+ELSEWHERE = 1000  # observations checked by themselves if data are not in memory
+FEW, SEEDS = 8, 4  # observations and seeds with which latent counts are checked to be sums
 SEED = (1, 2)
 
 
@@ -68,7 +69,7 @@ class SuffStats:
     normalised: bool
 
     def checked(self) -> Counts:
-        """The function, whose negative counts become NaN.
+        """The function, with negative counts turned into NaN.
 
         Raises
         ------
@@ -81,7 +82,7 @@ class SuffStats:
         require_pure(
             f"suffStats of {self.sampler}",
             traced.graph,
-            "Take a third argument, seed, for tf.random.stateless_categorical and its like.",
+            "Take a third argument, seed, for tf.random.stateless_categorical and similar functions.",
         )
         self._require_shapes(traced.structured_outputs)
         if any(map(GATHERING.fullmatch, operations(traced.graph))):
@@ -96,7 +97,7 @@ class SuffStats:
     def _of(self, params: Tree, data: Tree, *seed: tf.Tensor) -> Tree:
         counts = self.given(dict(params), dict(data), *seed)
         if not isinstance(counts, Mapping) or set(counts) != set(self.start):
-            raise TypeError(f"it must return a dict of counts by the names {sorted(self.start)}, not {counts!r}")
+            raise TypeError(f"it must return a dict of counts with the names {sorted(self.start)}, not {counts!r}")
         return {
             name: tf.cast(tf.convert_to_tensor(x, dtype_hint=self._dtype), self._dtype) for name, x in counts.items()
         }
@@ -144,7 +145,7 @@ class SuffStats:
             elif isinstance(self.data, Elsewhere):
                 self.data.watch(tried)
         elif isinstance(self.data, InMemory):
-            # Latent draws for all data take too long. The rows with the extremes have what is out of range.
+            # Latent draws for all data take too long. If an index is out of range, so is one of the extremes.
             tried = attempt(self.sampler, "suffStats", lambda *given: traced(*given, *self._seed), self.start)
             arrays = self.data.arrays()
             rows = _rows_of_extremes(arrays, self.n)
@@ -153,7 +154,7 @@ class SuffStats:
                 tried({name: entry[at] for name, entry in arrays.items()})
 
     def _try_latent(self, traced: Callable[..., Tree]) -> None:
-        """On one minibatch; and on few observations once and twice, since a sum is not the same for both."""
+        """Try one minibatch, and a few observations once and twice, since a sum differs between the two."""
         self._require_counts(traced(self._params, some_rows(self.data, self.n), *self._seed))
         few = some_rows(self.data, min(self.n, FEW))
         for k in range(SEEDS):  # by chance, a random number of counts may be the same
@@ -167,7 +168,9 @@ class SuffStats:
                 totals.append(sum(float(tf.reduce_sum(x)) for x in counts.values()))
             if totals[0] == 0 or not np.isclose(totals[0], totals[1], rtol=ADDITIVE):
                 return
-        raise self._refuse("be a sum over the observations", "as many counts for some as for the same ones twice")
+        raise self._refuse(
+            "be a sum over the observations", "as many counts for some observations as for the same ones twice"
+        )
 
     def _try_on_some(self) -> None:
         some = some_rows(self.data, LOOKED_AT)
@@ -185,7 +188,7 @@ class SuffStats:
                 raise self._refuse("be a sum over the observations", "one whose parts do not add up to the whole")
 
     def _try_on_each(self) -> None:
-        """On observations by themselves: in a minibatch, others would hide a negative count."""
+        """Try observations one by one: in a minibatch, others would hide a negative count."""
         size = sum(theta.size for theta in self.start.values())
         most = max(MOST_COUNTS // size, 1)
         data = some_of(self.data, most if isinstance(self.data, InMemory) else min(most, ELSEWHERE), seed=0)
@@ -205,7 +208,7 @@ class SuffStats:
         if self.normalised and 0 < empty.sum() < data.size:
             warn_user(
                 f"{int(empty.sum()):,} of {data.size:,} observations add nothing to the counts of suffStats. "
-                f"Categories are numbered from 0, and tf.one_hot and its like leave out all others."
+                f"Categories are numbered from 0, and tf.one_hot and similar functions leave out all others."
             )
 
     def _require_counts(self, counts: Tree) -> None:
@@ -247,14 +250,16 @@ class SimplexChoices(CommonChoices):
     logScale: bool
 
     def check(self) -> None:
-        """Check those of all samplers, then those of the simplex; last `suffStats`, by a trial."""
+        """Check the common choices, then those of the simplex, and last `suffStats`, by a trial."""
         super().check()
         _ = self.alphas
-        self.refuse_exploring(", since there is no noise to leave out")
+        if schedules := exploring(self.stepsizes):
+            must = "have explorationFraction=0, since there is no noise to leave out"
+            raise self.refuse("stepsize", must, next(iter(schedules.values())))
         if not self.minibatches.is_number:
             raise self.refuse("minibatchSize", "be a number", described(self.minibatchSize))
         if self.minibatches.minibatch.scale is None:
-            raise self.refuse("subsampling", "be uniform, since suffStats knows no weights", "weights")
+            raise self.refuse("subsampling", "be uniform, since suffStats takes no weights", "weights")
         _ = self.counts
 
     @cached_property
@@ -268,21 +273,21 @@ class SimplexChoices(CommonChoices):
         return require_flag("logScale", self.sampler, self.logScale)
 
     def _start_of(self, label: str, value: Any) -> np.ndarray:
-        """As logarithms if `logScale` says so."""
+        """As logarithms if `logScale` is True."""
         given = super()._start_of(label, value)
         if not self.normalised:
             if not (given > 0).all():
-                raise self.refuse(label, "be positive", f"a least element of {given.min()}")
+                raise self.refuse(label, "be positive", f"a smallest element of {given.min()}")
             return np.log(given) if self.log_scale else given
         if given.ndim == 0 or given.shape[-1] < 2:
             raise self.refuse(label, "have at least 2 categories on its last axis", f"shape {given.shape}")
         totals = given.sum(axis=-1, keepdims=True)
         if (given < 0).any() or (np.abs(totals - 1) > SUM_TO_ONE).any():
             worst = float(totals.flat[np.abs(totals - 1).argmax()])
-            got = f"a least element of {given.min()}" if (given < 0).any() else f"a sum of {worst:g}"
+            got = f"a smallest element of {given.min()}" if (given < 0).any() else f"a sum of {worst:g}"
             raise self.refuse(label, "hold probabilities, at least 0, that sum to 1 over the last axis", got)
         if self.log_scale and (given == 0).any():
-            raise self.refuse(label, "be positive where logScale=True", "a least element of 0")
+            raise self.refuse(label, "be positive if logScale=True", "a smallest element of 0")
         omega = given / totals
         return np.log(omega) if self.log_scale else omega
 

@@ -1,4 +1,4 @@
-"""The argument `transforms`, and supports from a joint distribution of TensorFlow Probability."""
+"""The argument `transforms`, and transforms from a joint distribution of TensorFlow Probability."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sgmcmc.run.checkpoint import function_identity, summed
 
 @functools.cache
 def tfp() -> ModuleType:
-    """The package, without the warnings of its import."""
+    """TensorFlow Probability, imported without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         import tensorflow_probability
@@ -33,7 +33,7 @@ def tfp() -> ModuleType:
 
 
 def may_be_of_tfp(value: Any) -> bool:
-    """Whether a base of its class has such a module, which needs no import to know."""
+    """Whether a base of its class is from TensorFlow Probability, without an import of it."""
     return any(base.__module__.startswith("tensorflow_probability") for base in type(value).__mro__)
 
 
@@ -82,7 +82,7 @@ MUST = (
     f"with the methods {', '.join(METHODS)}"
 )
 MOST_DIFFERENTIATED = 64  # elements of a parameter whose Jacobian is computed to check a log determinant
-COMPARED, PROBED = (0.0, 0.3), (0.0, 0.1, 1.0)  # distances from the start at which it is, and that identify a function
+COMPARED, PROBED = (0.0, 0.3), (0.0, 0.1, 1.0)  # distances from the start, for that check and to identify a function
 
 
 def checked_transforms(of: str, given: Any, params: Mapping[str, np.ndarray]) -> Transforms:
@@ -109,7 +109,7 @@ def checked_transforms(of: str, given: Any, params: Mapping[str, np.ndarray]) ->
 
 
 def unconstrained(label: str, transform: Transform, value: np.ndarray) -> np.ndarray:
-    """Where a chain stands if its parameter has this value.
+    """The position of the chain at this value of the parameter.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def unconstrained(label: str, transform: Transform, value: np.ndarray) -> np.nda
     theta = tf.constant(value)
     try:
         holds = bool(transform.holds(theta))
-    except Exception:  # bijectors that check their arguments
+    except Exception:  # some bijectors check their arguments
         holds = False
     if not holds:
         raise ValueError(f"{label} must have {transform.support}; got {_shown(value)}.")
@@ -133,7 +133,7 @@ def _shown(value: np.ndarray) -> str:
 
 
 def _checked(label: str, value: Any, like: np.ndarray) -> Transform:
-    """The transform, whose functions keep to types and shapes."""
+    """The transform, if its functions keep types and shapes."""
     must = f"{label} must have {', '.join(METHODS)} in TensorFlow operations of {like.dtype} tensors"
     transform: Transform = attempted(must, lambda: _transform(label, value, like))
     attempted(must, lambda: _try(label, transform, like))
@@ -177,7 +177,7 @@ def _require_room(label: str, word: str, like: np.ndarray) -> None:
     axes = {"simplex": 1, "ordered": 1, "corr_cholesky": 2}.get(word, 0)
     square = axes < 2 or (like.ndim >= 2 and like.shape[-1] == like.shape[-2])
     if axes and (like.ndim < axes or like.shape[-1] < 2 or not square):
-        raise ValueError(f"{label} is {word!r}, so that params must have {SUPPORTS[word]}; got shape {like.shape}.")
+        raise ValueError(f"{label} is {word!r}, so params must have {SUPPORTS[word]}; got shape {like.shape}.")
 
 
 def _of_bijector(bijector: Any, like: np.ndarray, support: str) -> Transform:
@@ -192,11 +192,9 @@ def _of_bijector(bijector: Any, like: np.ndarray, support: str) -> Transform:
 
 
 def _afresh(function: Callable[[tf.Tensor], tf.Tensor]) -> Callable[[tf.Tensor], tf.Tensor]:
-    """The function of a tensor of its own in each call.
-
-    Bijectors remember their results, also in an object of the user's: what is remembered has no gradient in another
-    tape, and an inverse that is remembered checks nothing.
-    """
+    """The function, called with a new tensor each time."""
+    # Bijectors cache their results, even within a user's object: a cached result has no gradient in another tape, and a
+    # cached inverse checks nothing.
     return lambda x: function(tf.identity(x))
 
 
@@ -219,7 +217,7 @@ def _try(label: str, transform: Transform, value: np.ndarray) -> None:
 
 
 def _require_log_det(label: str, transform: Transform, at: np.ndarray) -> None:
-    """Compare the log determinant with that of the derivatives, where the matrix is square and not large."""
+    """Compare the log determinant with that of the Jacobian matrix, if this is square and not large."""
     if at.size > MOST_DIFFERENTIATED:
         return
     for u in _around(at, COMPARED):
@@ -234,8 +232,8 @@ def _require_log_det(label: str, transform: Transform, at: np.ndarray) -> None:
         right, got = np.linalg.slogdet(jacobian)[1], float(transform.log_det(u))
         if not np.isclose(got, right, rtol=CLOSE, atol=CLOSE * at.size):
             raise ValueError(
-                f"{label} must have a forward_log_det_jacobian that is the logarithm of the determinant of its "
-                f"derivatives, here {right:.4g} for {theta.dtype.name}{theta.shape}; got {got:.4g}."
+                f"{label} must have a forward_log_det_jacobian that is the log determinant of its Jacobian "
+                f"matrix, here {right:.4g} for {theta.dtype.name}{theta.shape}; got {got:.4g}."
             )
 
 
@@ -258,7 +256,7 @@ def _around(at: np.ndarray, distances: Iterable[float]) -> list[tf.Tensor]:
 
 
 DRAWS = 31  # from which a start is computed
-SAME = 1e-5  # relative difference of two bijectors that do not depend on the other parameters
+SAME = 1e-5  # relative difference up to which two bijectors are the same
 
 
 def is_joint(value: Any) -> bool:
@@ -273,10 +271,10 @@ class Joint:
     Parameters
     ----------
     label : str
-        For messages: what has to be such a distribution, and of which function.
+        For messages: the argument and its function.
     distribution : tfp.distributions.JointDistribution
     advice : callable, optional
-        Makes of the text of an error what is to be added to it.
+        A function from the text of an error to what is added to it.
     """
 
     label: str
@@ -293,13 +291,13 @@ class Joint:
             draw = _named(self.distribution.sample(seed=tf.constant([0, k])))
             return {name: np.asarray(x) for name, x in draw.items()}
 
-        must = f"{self.label} must be a joint distribution with a name for each part that can be sampled"
+        must = f"{self.label} must be a joint distribution that can be sampled, with a name for each part"
         result: dict[str, np.ndarray] = attempted(must, drawn, self.advice)
         return result
 
     @property
     def names(self) -> list[str]:
-        """Those of all parts."""
+        """The names of all parts."""
         return sorted(self.example)
 
     def log_density(self, values: Tree, of: Collection[str]) -> tf.Tensor:
@@ -312,7 +310,7 @@ class Joint:
         return self.log_density(params, params)
 
     def transforms(self, given: Mapping[str, Any] | None, but: Collection[str] = ()) -> dict[str, Any]:
-        """Those given, and for each other part that is not any real numbers its default bijector; none for `but`.
+        """The given transforms, and the default bijectors of all other constrained parts except `but`.
 
         Raises
         ------
@@ -327,8 +325,8 @@ class Joint:
             at_first, at_second = first.forward(tf.identity(u)), second.forward(tf.identity(u))
             if not np.allclose(at_first, at_second, rtol=SAME, atol=SAME):
                 raise ValueError(
-                    f"{self.label} must have parts whose supports do not depend on other parts; got {name!r}, which "
-                    f"has. Give transforms[{name!r}], or write the model with a part of a fixed support."
+                    f"{self.label} must have parts whose supports do not depend on other parts; got {name!r}, "
+                    f"whose support does. Give transforms[{name!r}], or write the model with a fixed support."
                 )
             z = np.linspace(-1, 1, int(np.prod(u.shape)), dtype=u.dtype.as_numpy_dtype).reshape(u.shape)
             if u.shape != at_first.shape or not np.array_equal(first.forward(tf.constant(z)), z):
@@ -336,7 +334,7 @@ class Joint:
         return found
 
     def start(self, of: Collection[str]) -> dict[str, np.ndarray]:
-        """The elementwise median of a few draws of some parts, on the scale that the chain moves."""
+        """The elementwise median of a few draws of some parts, taken on the unconstrained scale."""
         draws, parts, start = [self._draw(k) for k in range(DRAWS)], self._parts(0), {}
         for name in of:
             bijector, values = self._bijector(name, parts), [draw[name] for draw in draws]
@@ -360,7 +358,7 @@ class Joint:
         inner = parts[name]
         while isinstance(inner, distributions.Independent | distributions.Sample):
             inner = inner.distribution
-        if isinstance(inner, distributions.Dirichlet):  # its own cannot be made with NumPy 2.4
+        if isinstance(inner, distributions.Dirichlet):  # its own cannot be constructed with NumPy 2.4
             return bijectors.IteratedSigmoidCentered()
         bijector = parts[name].experimental_default_event_space_bijector()
         if bijector is None:

@@ -1,6 +1,6 @@
-"""Trials of the user's functions on abstract inputs, and of whether a log likelihood is a sum.
+"""Trials of the user's functions on abstract inputs, and checks that a log likelihood is a sum.
 
-It shows whether their results are valid and they can be compiled.
+A trial shows whether the functions can be compiled and their results are valid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sgmcmc.dataset.subset import some_rows
 from sgmcmc.kernel.statistics import RESERVED
 from sgmcmc.model import LogLik, LogPrior, Returns, dense
 
-WHOLE, HALF = 22, 11  # observations of the two traces: half of them is prime, which rows that belong together show
+WHOLE, HALF = 22, 11  # observations of the two traces: the half is prime, which reveals rows that belong together
 LOOKED_AT = 1000  # observations that are searched for whole numbers
 
 RANDOM = re.compile(
@@ -37,16 +37,16 @@ PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 OTHER_NOISE = (
     "Draw them before the run, as an entry of dataset, or use tf.random.stateless_normal and similar functions."
 )
-PYTHONIC = "try decorating this function with @tf.function"  # what TensorFlow says of loops over tensors
+PYTHONIC = "try decorating this function with @tf.function"  # from TensorFlow's error for loops over tensors
 OTHER_TYPE = {"float32": "float64", "float64": "float32"}
 
 
 class Traced(NamedTuple):
-    """What a trace of the log likelihood of some observations, its gradient and the log prior has shown."""
+    """Facts from a trace of the log likelihood of some observations, its gradient and the log prior."""
 
     gradient: Callable[[Tree, Tree], Tree]  # (params, data) -> the gradient of the log likelihood
     shape: tf.TensorShape  # of what logLik returned
-    rows: dict[str, int | None]  # how many rows are gathered, of each parameter of which nothing else is used
+    rows: dict[str, int | None]  # the number of rows gathered, for each parameter used only in this way
     touched: float  # the elements on which the log likelihood of an observation depends
     unused: frozenset[str]  # parameters without a gradient
     gathers: bool  # whether logLik uses indices
@@ -57,7 +57,7 @@ class Traced(NamedTuple):
 class Trial:
     """A trial of the functions of one sampler.
 
-    One trace on `WHOLE` observations and one on `HALF` of them show all that has to be known.
+    It needs one trace on `WHOLE` observations and one on `HALF` of them.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Trial:
         try:
             traced = self._traced(WHOLE, self.logPrior)
         except ValueError:
-            # The user knows the size of a minibatch: if that fails too, the error is about it.
+            # The user knows the size of a minibatch: if this size fails too, the error names it.
             self._traced(self.n, self.logPrior)
             raise
         if not traced.pure:
@@ -137,9 +137,9 @@ class Trial:
 
     @property
     def gathered(self) -> frozenset[str]:
-        """The parameters of which `logLik` gathers as many rows for each observation.
+        """The parameters of which `logLik` gathers the same number of rows for each observation.
 
-        Rows that are gathered for any observations, or by the log prior, do not count.
+        Rows that are gathered whatever the observations, or by the log prior, do not count.
         """
         few, more = self.half.rows, self.whole.rows
         return frozenset(
@@ -218,7 +218,7 @@ class Trial:
 
 
 class _TraceLog:
-    """What a trace comes by."""
+    """A record of one trace."""
 
     def __init__(self) -> None:
         self.at: str | None = None  # the user's function that is being traced
@@ -253,17 +253,17 @@ def _touched(gradient: Any, theta: tf.Tensor, n: int) -> float:
 def remedy(error: str, dtype: tf.DType, data: Data) -> str:
     """What to do about the most common mistakes."""
     if re.search(r"float(32|64) not in list of allowed values: .*int32|valid indices, got .*float", error):
-        return f". Name entries of dataset that are indices in integers, such as integers={_whole_numbers(data)}."
+        return f". Name index entries of dataset in integers, such as integers={_whole_numbers(data)}."
     if "symbolic tf.Tensor" in error and "numpy" in error.lower():
         return ". Use TensorFlow's functions, such as tf.exp in place of np.exp."
     if PYTHONIC in error:
-        return ". Decorate it with @tf.function, which turns loops and branches of Python into those of TensorFlow."
+        return ". Decorate it with @tf.function, which turns Python's loops and branches into TensorFlow's."
     if "MatMul" in error and "must be rank 2 but is rank 1" in error:
-        return ". Multiply a matrix and a vector by tf.linalg.matvec(X, b); @ and tf.matmul multiply two matrices."
+        return ". Multiply a matrix and a vector with tf.linalg.matvec(X, b); @ and tf.matmul multiply two matrices."
     other = OTHER_TYPE[dtype.name]
     if (other in error and dtype.name in error and "allowed values" not in error) or "a double tensor" in error:
         choice = f", or use dtype={other!r} for all" if other == "float64" else ""
-        return f". A constant in it is {other}: make it {dtype.name}, by tf.constant(..., tf.{dtype.name}){choice}."
+        return f". A constant in it is {other}: make it {dtype.name}, with tf.constant(..., tf.{dtype.name}){choice}."
     return ""
 
 
@@ -283,11 +283,11 @@ def _whole_numbers(data: Data) -> list[str]:
 
 
 def require_free(label: str, stats: Any) -> None:
-    """Refuse statistics that are not a dict, or have names of the package's own."""
+    """Refuse statistics that are not a dict, or have reserved names."""
     if not isinstance(stats, Mapping):
         raise ValueError(f"{label} must return a dict of numbers by name from `stats`; got {stats!r}.")
     if taken := sorted(RESERVED.intersection(stats)):
-        raise ValueError(f"{label} must name its statistics otherwise than {sorted(RESERVED)}; got {taken}.")
+        raise ValueError(f"{label} must have names of statistics other than {sorted(RESERVED)}; got {taken}.")
 
 
 def require_pure(label: str, graph: Any, instead: str) -> None:
@@ -298,7 +298,7 @@ def require_pure(label: str, graph: Any, instead: str) -> None:
     require_repeatable(label, graph, instead)
     if called := sorted(PYTHON.intersection(operations(graph))):
         raise ValueError(
-            f"{label} must be in TensorFlow operations alone; got {', '.join(called)}, a call of Python "
+            f"{label} must use TensorFlow operations only; got {', '.join(called)}, a call of Python "
             f"(tf.py_function, tf.numpy_function), which can be neither compiled nor mapped over chains."
         )
 
@@ -328,14 +328,15 @@ ADDITIVE = 1e-3  # relative
 AROUND = (0.0, 0.1, 1.0)
 Gradient = Callable[[Tree, Tree], Tree]
 NOT_A_SUM = (
-    "whose gradient for some observations is not the sum of those for their halves. A prior belongs in logPrior; data "
-    "are taken from the argument dataset alone; and entries of shapes (n, 1) and (n,) together make a matrix [n, n]. "
-    "Nor may the term of an observation use other observations: give lags of a series as further columns of dataset. A "
-    "Cox partial likelihood uses them too; a parametric or piecewise constant hazard does not."
+    "whose gradient for some observations is not the sum of those for the two halves of them. A prior belongs in "
+    "logPrior; data must come from the argument dataset alone; and entries of shapes (n, 1) and (n,) combine to a "
+    "matrix [n, n]. Nor may the term of an observation use other observations: give lags of a series as further "
+    "columns of dataset. A Cox partial likelihood uses other observations; a parametric or piecewise constant hazard "
+    "does not."
 )
 A_MEAN = (
-    f"looks like a mean over the observations: its gradient does not change if each of {HALF} observations comes "
-    "twice. It must be their sum, as of tf.reduce_sum, or a vector with a term for each"
+    f"looks like a mean over the observations: its gradient does not change if each of {HALF} observations is "
+    "repeated. It must be their sum, as from tf.reduce_sum, or a vector with a term for each"
 )
 
 
@@ -378,7 +379,7 @@ class Sums:
 
 
 class Told(NamedTuple):
-    """The same, as the worker of a shard found it."""
+    """The results of `Sums`, from the worker of a shard."""
 
     adds_up: bool
     is_mean: bool
@@ -393,7 +394,7 @@ class Told(NamedTuple):
 
 
 def sums_of(trial: Trial, start: Mapping[str, np.ndarray]) -> Sums | Told:
-    """Those of the functions of a trial, where the observations are."""
+    """The sums for a trial, computed where the observations are."""
     if isinstance(trial.data, Remotes):
         return trial.data.parts[0].asked(_tested, (replace(trial), start))  # without what was traced here
     return Sums(trial.whole.gradient, trial.half.gradient, trial.data, start)
@@ -427,8 +428,8 @@ def warn_unless_sum(name: str, sums: Sums | Told) -> None:
         return
     if sums.are_means():
         warn_user(
-            f"logLik of {name} {A_MEAN}; otherwise the posterior is that of only N/n observations, with n those of a "
-            "minibatch, and its standard deviations are about sqrt(n) times too large."
+            f"logLik of {name} {A_MEAN}; otherwise the posterior is that of only N/n observations, with n the size of "
+            "a minibatch, and its standard deviations are about sqrt(n) times too large."
         )
     else:
         warn_user(f"logLik of {name} should be a sum over the observations; got one {NOT_A_SUM}")
@@ -454,9 +455,7 @@ def _differ(x: np.ndarray, y: np.ndarray, *terms: np.ndarray) -> bool:
 
 
 def _in_halves(n: int) -> np.ndarray:
-    """`WHOLE` indices of n observations, of the first half of them and then of the second.
-
-    Fewer come several times, since a sum adds up for them too, but none in both halves.
-    """
+    """`WHOLE` indices of n observations, from the first half of them and then from the second."""
+    # If n is smaller, indices are repeated, since a sum adds up for these too, but none is in both halves.
     steps = np.arange(HALF)
     return np.concatenate([steps * max(n // 2, 1) // HALF, n // 2 + steps * (n - n // 2) // HALF])

@@ -1,1 +1,1 @@
-"""Models and data of other libraries: Keras, TensorFlow Probability, Parquet."""
+"""Models and data from other libraries: Keras, TensorFlow Probability, Parquet."""

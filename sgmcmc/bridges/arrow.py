@@ -1,4 +1,4 @@
-"""Columns of Parquet and Arrow files as one file of rows, which can be read at random."""
+"""Conversion of columns in Parquet and Arrow files to one file of rows, for random access."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH = 2**16  # rows
 MOST_LEVELS = 100_000  # of a column of strings, which are held in memory
 
 Entries = Mapping[str, str | Sequence[str]]
-"""{name: the column, or the columns that become those of a matrix}"""
+"""{name: the column, or the columns of a matrix}"""
 
 
 def columns_of(entry: str | Sequence[str]) -> Sequence[str]:
@@ -32,26 +32,26 @@ def columns_of(entry: str | Sequence[str]) -> Sequence[str]:
 
 
 class Column(NamedTuple):
-    """What a column has: numbers of a type, or categories with these levels."""
+    """The type of a column, and its levels if it holds categories."""
 
     dtype: np.dtype
     levels: list[Level] | None = None
 
 
 class Rounding:
-    """How far a column is rounded, and its range."""
+    """The rounding error of a column, and its range."""
 
     def __init__(self) -> None:
         self._least, self._most, self._error = np.inf, -np.inf, 0.0
 
     def add(self, values: np.ndarray, converted: np.ndarray) -> None:
-        """See some of its values."""
+        """Update both from some of its values."""
         if values.size and np.isfinite(converted).all():
             self._least, self._most = min(self._least, values.min()), max(self._most, values.max())
             self._error = max(self._error, np.abs(values - converted).max())
 
     def warning(self, of: str, name: str, dtype: np.dtype) -> str:
-        """What to say if the differences between observations are lost; "" if they are not."""
+        """The warning if differences between observations are lost, or ""."""
         spread = self._most - self._least
         return lost_differences(f"column {name!r}", of, self._error, spread, dtype) if spread > 0 else ""
 
@@ -62,7 +62,7 @@ class Source:
     Parameters
     ----------
     of : str
-        The function that is named in errors.
+        The function to name in errors.
     paths : sequence of Path
     """
 
@@ -92,7 +92,7 @@ class Source:
             start += batch.num_rows
 
     def columns(self, names: Sequence[str], float_type: np.dtype, verbose: bool) -> dict[str, Column]:
-        """What these columns have. Words need a pass over them."""
+        """The types and levels of these columns. Strings need a pass over the data."""
         import pyarrow as pa
 
         found, words = dict[str, Column](), list[str]()
@@ -108,7 +108,7 @@ class Source:
                 found[name] = Column(np.dtype(kind.to_pandas_dtype()))
             else:
                 raise ValueError(
-                    f"columns of {self._of} must be of numbers, strings or categories; got {name!r} of type {kind}."
+                    f"columns of {self._of} must hold numbers, strings or categories; got {name!r} of type {kind}."
                 )
         return found | self._levels(words, verbose) if words else found
 
@@ -169,7 +169,7 @@ class Source:
 
 
 def _codes(array: Any, levels: Sequence[Level]) -> np.ndarray:
-    """The positions of words in the levels."""
+    """The positions of strings in the levels."""
     place = {level: code for code, level in enumerate(levels)}
     encoded = array if hasattr(array, "dictionary") else array.dictionary_encode()
     codes = np.array([place.get(level, -1) for level in encoded.dictionary.to_pylist()], np.int32)
@@ -179,12 +179,12 @@ def _codes(array: Any, levels: Sequence[Level]) -> np.ndarray:
 def converted(
     of: str, source: Source, entries: Entries, float_type: np.dtype, folder: Path, verbose: bool
 ) -> dict[str, Any]:
-    """The entries as memory maps of one file in the folder, which is made if it is not there yet.
+    """The entries as memory maps of one file in the folder, which is written if it does not exist.
 
     Raises
     ------
     OSError
-        If the disk has not enough free space.
+        If the disk does not have enough free space.
     """
     key = _key(source, entries, float_type)
     rows, about = folder / f"{key}.npy", folder / f"{key}.json"
@@ -200,7 +200,7 @@ def converted(
 
 
 def _key(source: Source, entries: Entries, float_type: np.dtype) -> str:
-    """A name that changes with the files and with what is taken of them."""
+    """A name that depends on the files and on the entries taken from them."""
     files = [(str(path.resolve()), (status := path.stat()).st_size, status.st_mtime_ns) for path in source.paths]
     wanted = [[name, entry if isinstance(entry, str) else list(entry)] for name, entry in entries.items()]
     text = json.dumps([1, files, wanted, str(float_type)])
@@ -255,6 +255,6 @@ def _field(
         return columns[entry].dtype, ()
     if worded := [column for column in entry if columns[column].levels is not None]:
         raise ValueError(
-            f"columns[{name!r}] of {of} must be columns of numbers, which become a matrix; got {worded} with words."
+            f"columns[{name!r}] of {of} must be columns of numbers, which become a matrix; got {worded} with strings."
         )
     return np.result_type(*(columns[column].dtype for column in entry)), (len(entry),)

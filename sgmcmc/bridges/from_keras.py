@@ -33,18 +33,18 @@ ROWS = 3  # observations on which a model is tried
 class KerasNetwork(dict[str, Any]):
     """The arguments of a sampler for a network, and functions of its weights.
 
-    `fromKeras` makes it. It is the dict of `logLik`, `dataset`, `params`, `logPrior`,
-    `transforms`, `integers` and `dtype`, for ``sgld(**network, ...)``, and of the
+    `fromKeras` returns it. It is a dict with `logLik`, `dataset`, `params`, `logPrior`,
+    `transforms`, `integers` and `dtype`, for ``sgld(**network, ...)``, and with
     `temperature` if that is not 1. The names of `params` are paths such as "dense.kernel".
 
     Parameters
     ----------
     arguments : dict
-        Those of a sampler.
+        The arguments of a sampler.
     weights : Weights
         The model as a function of its weights.
     loss : Loss
-        The distribution of the targets, given its outputs.
+        The distribution of the targets, given the outputs of the model.
 
     Examples
     --------
@@ -66,8 +66,8 @@ class KerasNetwork(dict[str, Any]):
     def outputs(self, params: Mapping[str, Any], dataset: Mapping[str, Any]) -> tf.Tensor:
         """The mean of the targets for each observation, such as the probabilities of the classes.
 
-        It is a function for ``out.predict(network.outputs, dataset)``. For a loss of
-        your own it returns the outputs of the model.
+        Use it as in ``out.predict(network.outputs, dataset)``. For a loss of your own it
+        returns the outputs of the model.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class KerasNetwork(dict[str, Any]):
         Returns
         -------
         tf.Tensor
-            Of each observation, [n].
+            One for each observation, [n].
 
         Raises
         ------
@@ -136,27 +136,27 @@ class KerasNetwork(dict[str, Any]):
         self._weights.assign(params)
 
     def initial(self, n: int, seed: int | None = None) -> list[dict[str, np.ndarray]]:
-        """Untrained networks, each with weights as the layers of the model draw them.
+        """Untrained networks, each with weights drawn by the layers of the model.
 
-        They are the `starts` of `train`, or of a sampler.
+        Use them as the `starts` of `train`, or of a sampler.
 
         Parameters
         ----------
         n : int
-            How many.
+            Number of networks.
         seed : int, optional
-            The same seed gives the same networks. Layers with a seed of their own give
-            the same weights in all of them.
+            The same seed gives the same networks. Layers with their own seed have the
+            same weights in all of them.
 
         Returns
         -------
         list of dict of str to numpy.ndarray
-            Arrays such as `params`. Parameters that are not weights are as there.
+            Arrays as in `params`. Parameters that are not weights have their values there.
 
         Raises
         ------
         ValueError
-            If `n` or `seed` is invalid, or the model cannot be made again from its
+            If `n` or `seed` is invalid, or the model cannot be rebuilt from its
             configuration.
         """
         number = require_count("n", "initial", n, 1)
@@ -178,15 +178,15 @@ def fromKeras(
 ) -> KerasNetwork:
     """The arguments of a sampler from a Keras model.
 
-    Its trainable weights are the parameters, and a chain starts at those that it has.
+    The parameters are its trainable weights, and a chain starts at their current values.
 
     Parameters
     ----------
     model : keras.Model
-        A model of Keras 3 with the TensorFlow backend, trained or not. Layers whose
-        outputs depend on random numbers, on a state or on the other observations of a
-        minibatch are refused, such as Dropout and BatchNormalization; so are
-        regularizers and constraints. Layers with ``trainable=False`` stay as they are.
+        A model of Keras 3 with the TensorFlow backend, trained or not. Layers such as
+        Dropout and BatchNormalization, whose outputs depend on random numbers, on a state
+        or on the other observations of a minibatch, are refused; so are regularizers and
+        constraints. Layers with ``trainable=False`` stay as they are.
     dataset : dict of str to array_like, a table, or an object
         As for the samplers.
     loss : {"categorical", "bernoulli", "gaussian"} or callable
@@ -194,35 +194,35 @@ def fromKeras(
         K - 1 or as rows with K proportions, and K outputs; "bernoulli": zeros and ones,
         and as many outputs. The outputs are logits, or the model's last operation is
         the activation "softmax" or "sigmoid". "gaussian": normal targets with the
-        outputs as means, and a further parameter "sd", positive, one for each column of
-        the targets. A function ``loss(outputs, dataset)`` returns the log likelihood of
-        a minibatch, summed or one term for each observation.
+        outputs as means, and an additional positive parameter "sd", one for each column
+        of the targets. A function ``loss(outputs, dataset)`` returns the log likelihood
+        of a minibatch, as a sum or with one term for each observation.
     prior : float, distribution, dict or callable, default 1.0
         A number is the standard deviation of independent normal priors of all weights,
-        with mean 0; a distribution of TensorFlow Probability is that of each of them. A
-        dict has one or the other for some of the parameters, or for all those of a layer by
-        its name, such as "dense", and all others have the default. A function
-        ``prior(params)`` is the log prior density of all. The default for "sd" is the
-        half-Cauchy distribution of scale 1.
+        with mean 0; a distribution of TensorFlow Probability is the prior of each of them.
+        A dict gives one or the other for some of the parameters, or for all those of a
+        layer by its name, such as "dense"; all others have the default. A function
+        ``prior(params)`` returns the log prior density of all. The default for "sd" is
+        the half-Cauchy distribution with scale 1.
     temperature : float, default 1.0
-        The chains have the posterior raised to the power 1/temperature: below 1 it is
-        narrower, as networks are often used.
+        The chains sample the posterior raised to the power 1/temperature. Below 1 it is
+        narrower, as is often used for networks.
     inputs : str or sequence of str, default "X"
         The entry of `dataset` that the model takes, or a list of them.
     targets : str, default "y"
-        The entry that has the distribution `loss`; not used if that is a function.
+        The entry with the distribution `loss`; not used if that is a function.
     integers : sequence of str, optional
         Entries of `dataset` that are integers, as for the samplers. Targets with an
         integer type need not be named.
     dtype : {"float32", "float64"}, default "float32"
-        That of the weights.
+        The type of the weights.
 
     Returns
     -------
     KerasNetwork
-        A dict of `logLik`, `dataset`, `params`, `logPrior`, `transforms`, `integers` and
-        `dtype`, and of the `temperature` if that is not 1, for ``sgld(**network, ...)``,
-        with the functions `outputs`, `likelihoods`, `setWeights` and `initial`.
+        A dict with `logLik`, `dataset`, `params`, `logPrior`, `transforms`, `integers` and
+        `dtype`, and with `temperature` if that is not 1, for ``sgld(**network, ...)``. It
+        has the methods `outputs`, `likelihoods`, `setWeights` and `initial`.
 
     Raises
     ------
@@ -316,24 +316,24 @@ def _is_integers(entry: Any) -> bool:
 
 
 def _all(data: Data, rows: Tree, name: str) -> np.ndarray:
-    """An entry of all observations in memory; of those elsewhere, some."""
+    """An entry for all observations in memory, or for some of those elsewhere."""
     return data.arrays()[name] if isinstance(data, InMemory) else rows[name].numpy()
 
 
 def _require_no_loss_of_keras(loss: Any) -> None:
-    """Refuse a loss of Keras, by its name or itself, in favour of the distribution of which it is the log density."""
+    """Refuse a loss of Keras, or its name, and suggest the matching distribution."""
     name = loss if isinstance(loss, str) else str(getattr(loss, "name", getattr(loss, "__name__", "")))
     is_of_keras = isinstance(loss, str) or "keras" in getattr(loss, "__module__", type(loss).__module__)
     same = SAME_AS.get(name.lower().replace("_", "")) if is_of_keras else None
     if same is not None:
         raise ValueError(
             f"loss of {NAME} must be the distribution of an observation, not a loss of Keras, which is a mean over "
-            f"them; got {name!r}. Use loss={same!r}."
+            f"observations; got {name!r}. Use loss={same!r}."
         )
 
 
 def _log_prior(prior: Any, weights: Mapping[str, np.ndarray], loss: Loss) -> Callable[[Tree], tf.Tensor]:
-    """The log prior density, by `prior` and for all that it does not name by the defaults."""
+    """The log prior density, from `prior` and the defaults of parameters that it does not name."""
     known = {**weights, **loss.params}
     given = _of_each(prior, known) if isinstance(prior, Mapping) else dict.fromkeys(weights, prior)
     each = {name: _density(name, given.get(name, 1.0), x) for name, x in known.items() if name in {*weights, *given}}
@@ -347,7 +347,7 @@ def _log_prior(prior: Any, weights: Mapping[str, np.ndarray], loss: Loss) -> Cal
 
 
 def _of_each(prior: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The priors by the names of parameters; one for a layer is that of all its weights without one of their own."""
+    """The priors by parameter; one for a layer is that of all its weights without their own."""
     layers: dict[str, list[str]] = {}
     for name in known:
         *path, _ = name.split(".")

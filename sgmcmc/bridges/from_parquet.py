@@ -28,26 +28,26 @@ def fromParquet(
 ) -> dict[str, Any]:
     """A dataset on disk, from Parquet or Arrow files that do not fit into memory.
 
-    Minibatches need rows at random, which these files cannot give: they are compressed
-    by columns. So the columns are copied once to a file of rows, next to the files, and
-    this is mapped into memory. A later call finds it, as long as the files and the
-    arguments are the same. Delete it when it is not needed any more.
+    Minibatches need random rows, which these files cannot provide, since they are
+    compressed by columns. The columns are therefore copied once to a file of rows, next
+    to the files, which is memory-mapped. Later calls reuse it if the files and the
+    arguments are the same. Delete it when you no longer need it.
 
     Parameters
     ----------
     path : path or sequence of paths
-        A file, a folder of files, or several files, with the same columns. A folder is
-        read in the order of the names in it. The suffixes ``.parquet`` and ``.pq`` are
-        Parquet, ``.arrow``, ``.feather`` and ``.ipc`` are Arrow IPC.
+        A file, a folder of files, or several files, with the same columns. The files of a
+        folder are read in the order of their names. The suffixes ``.parquet`` and ``.pq``
+        mean Parquet; ``.arrow``, ``.feather`` and ``.ipc`` mean Arrow IPC.
     columns : sequence of str or dict, optional
-        The columns that become entries of the dataset; by default all. In a dict, each
-        name stands for a column, or for a list of columns of numbers that become the
-        columns of a matrix: ``{"X": ["age", "income"], "y": "bought"}``.
+        The columns that become entries of the dataset; by default all. A dict gives for
+        each entry a column, or a list of numeric columns that become the columns of a
+        matrix: ``{"X": ["age", "income"], "y": "bought"}``.
     folder : path, optional
-        Where the copy is kept. By default a folder next to `path`, with its name and
-        ``.rows``.
+        The folder of the copy. By default a folder next to `path`, with its name and the
+        suffix ``.rows``.
     dtype : {"float32", "float64"}, default "float32"
-        The type of columns of floats. Integers keep theirs.
+        The type of floating-point columns. Integer columns keep theirs.
     verbose : bool, default True
         Whether to show progress.
 
@@ -55,19 +55,19 @@ def fromParquet(
     -------
     dict
         The `dataset` of a sampler: memory maps of shape (N,) or (N, k). Columns of
-        strings and categories become codes, as those of a pandas table; draws and
-        plots name them by `labelled`.
+        strings and categories become codes, as for a pandas table; use `labelled` to
+        name them in draws and plots.
 
     Raises
     ------
     ValueError
-        If a column is not there or has other things than numbers, strings or
+        If a column does not exist or holds anything but numbers, strings or
         categories, if a value is missing, or if a number is NaN or infinite; the
         message names the row.
     OSError
-        If the disk has not enough free space, which is checked before.
+        If the disk does not have enough free space, which is checked first.
     ImportError
-        Without pyarrow, which the extra `formats` brings.
+        If pyarrow is not installed; the extra `formats` includes it.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def fromParquet(
 
 
 def _files(path: Any) -> tuple[list[Path], Path]:
-    """The files, and the folder that is theirs by default."""
+    """The files, and the default folder of the copy."""
     must = f"path of {NAME} must be a Parquet or Arrow file, a folder of them, or a list of files"
     given = [path] if isinstance(path, str | os.PathLike) else path
     if not isinstance(given, Sequence) or not given or not all(isinstance(one, str | os.PathLike) for one in given):

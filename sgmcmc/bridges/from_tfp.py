@@ -19,7 +19,7 @@ from sgmcmc.dataset.subset import some_rows
 
 NAME = "fromTfp"
 MUST = f"model of {NAME} must be a function of a minibatch that returns a joint distribution, or yields its parts"
-FEW, MORE = 2, 3  # observations of two minibatches, which show what depends on them
+FEW, MORE = 2, 3  # observations in two minibatches, to find parts that depend on them
 
 
 def fromTfp(
@@ -39,11 +39,11 @@ def fromTfp(
     Parameters
     ----------
     model : callable
-        ``model(dataset)``, for a minibatch as `logLik` is given it: a function that
-        yields the parts, each with a name, or that returns a joint distribution.
+        ``model(dataset)``, a function of a minibatch as in `logLik` that yields the
+        parts, each with a name, or returns a joint distribution.
     dataset : dict of str to array_like, a table, or an object
-        As for the samplers: the observed parts by their names, and whatever else the
-        model uses, such as covariates.
+        As for the samplers: the observed parts by their names, and everything else that
+        the model uses, such as covariates.
     observed : sequence of str
         The names of the observed parts, which have one element or row for each
         observation. They are independent given the parameters.
@@ -58,15 +58,15 @@ def fromTfp(
     -------
     dict
         `logLik`, `dataset`, `params`, `logPrior`, `transforms`, `integers` and `dtype`,
-        for ``sgldcv(**fromTfp(...))``. As `params`, the elementwise median of a few
-        draws from the prior; as `transforms`, those that are given, and the default
-        bijectors of all other parts.
+        for ``sgldcv(**fromTfp(...))``. `params` is the elementwise median of a few draws
+        from the prior; `transforms` holds those given, and the default bijectors of all
+        other parts.
 
     Raises
     ------
     ValueError
-        If an argument is invalid, or if the model cannot be split: because a part that is
-        not observed depends on the observations, or has one element for each.
+        If an argument is invalid, or if the model cannot be split because an unobserved
+        part depends on the observations or has one element for each.
 
     Examples
     --------
@@ -159,5 +159,5 @@ def _require_split(joints: Sequence[Joint], hidden: Sequence[str], observed: Seq
         if not np.isclose(first, second, rtol=SAME, atol=SAME):
             raise ValueError(
                 f"model of {NAME} must have a prior that does not depend on the observations; got a part {name!r} that "
-                "does, so that its density cannot be told from that of minibatches. Write logLik and logPrior by hand."
+                "does, so its density cannot be separated from that of minibatches. Write logLik and logPrior by hand."
             )

@@ -1,4 +1,4 @@
-"""A Keras model as a function of its weights, each of which has a readable name."""
+"""A Keras model as a function of its weights, with readable names."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Weights:
     fixed: Sequence[tuple[Any, tf.Tensor]]
 
     def __reduce__(self) -> tuple:
-        # Keras makes another model with other variables, so they must be found in it again.
+        # Keras restores a new model with new variables, which must be looked up in it.
         return _restored, (self.model, list(self.variables), self.inputs, [x.numpy() for _, x in self.fixed])
 
     def values(self) -> dict[str, np.ndarray]:
-        """The weights that the model has now."""
+        """The current weights of the model."""
         return {name: variable.numpy() for name, variable in self.variables.items()}
 
     def call(self, params: Mapping[str, Any], dataset: Mapping[str, Any]) -> tf.Tensor:
@@ -60,9 +60,9 @@ class Weights:
         Raises
         ------
         ValueError
-            If the model cannot be made again.
+            If the model cannot be rebuilt.
         """
-        must = "model of fromKeras must be one that Keras can make again from its configuration, for `initial`"
+        must = "model of fromKeras must be one that Keras can rebuild from its configuration, for `initial`"
         with _seeded(seed):
             return [attempted(must, self._fresh) for _ in range(n)]
 
@@ -88,19 +88,19 @@ def _restored(model: Any, names: Sequence[str], inputs: tuple[str, ...], fixed: 
 
 
 def read(of: str, model: Any, inputs: tuple[str, ...], rows: Tree, dtype: tf.DType) -> Weights:
-    """The weights of a model, which is tried on a few observations and built if it is not.
+    """The weights of a model, which is built if necessary and tried on a few observations.
 
     Raises
     ------
     ValueError
-        If it is no model, has no weights, or computes with anything but its weights.
+        If it is not a model, has no weights, or computes with anything but its weights.
     """
     import keras
 
     if not isinstance(model, keras.Model):
         raise ValueError(f"model of {of} must be a model of Keras 3; got {_class(model)}.")
     if keras.backend.backend() != "tensorflow":
-        raise ValueError(f"model of {of} must be for the backend 'tensorflow'; got {keras.backend.backend()!r}.")
+        raise ValueError(f"model of {of} must use the backend 'tensorflow'; got {keras.backend.backend()!r}.")
     must = f"model of {of} must be a model that can be called with {' and '.join(f'dataset[{x!r}]' for x in inputs)}"
     if not model.built:
         attempted(must, lambda: model(_given(inputs, rows)))
@@ -113,7 +113,7 @@ def read(of: str, model: Any, inputs: tuple[str, ...], rows: Tree, dtype: tf.DTy
         raise ValueError(f"model of {of} must have layers of {dtype.name}, the dtype of {of}; got {wrong}.")
     if constraints := [name for name, v in zip(names, variables, strict=True) if v.constraint is not None]:
         raise ValueError(
-            f"model of {of} must have no constraints; got one of {constraints[0]!r}. Leave it out, and give its "
+            f"model of {of} must have no constraints; got one on {constraints[0]!r}. Leave it out, and give its "
             f"weights a transform, such as network['transforms'] = {{{constraints[0]!r}: 'positive'}}."
         )
     attempted(must, lambda: _require_fixed(of, model, _given(inputs, rows)))
@@ -132,13 +132,13 @@ def _require_independent(of: str, weights: Weights, rows: Tree) -> None:
         if outputs.shape[1:] != last.shape[1:] or not np.allclose(outputs[-1:], last, rtol=SAME, atol=SAME):
             raise ValueError(
                 f"model of {of} must have outputs that depend on its weights and on one observation, not on random "
-                "numbers or on the other observations of a minibatch; got others for one observation alone."
+                "numbers or on the other observations of a minibatch; got different ones for one observation alone."
             )
 
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Initializers without a seed take one from Python's generator, which is as before afterwards."""
+    """Seed Python's generator, from which initializers without a seed take one, and restore it afterwards."""
     before = random.getstate()
     random.seed(seed)
     try:
@@ -152,7 +152,7 @@ def _given(inputs: Sequence[str], dataset: Mapping[str, Any]) -> Any:
 
 
 class _Called(NamedTuple):
-    """What a call of a model returned, and what else it did."""
+    """The outputs of a call of a model, and the state and losses after it."""
 
     outputs: Any
     state: list[tf.Tensor]
@@ -160,7 +160,7 @@ class _Called(NamedTuple):
 
 
 def _called(model: Any, values: list[tuple[Any, Any]], given: Any, *, training: bool) -> _Called:
-    """Call a model with these values of its variables, which keep their own."""
+    """Call a model with these values in place of its variables, which do not change."""
     import keras
 
     with keras.StatelessScope(values, collect_losses=True) as scope:
@@ -178,8 +178,8 @@ def _require_fixed(of: str, model: Any, given: Any) -> None:
         called = _called(model, values, given, training=training)
         if called.losses:
             raise ValueError(
-                f"model of {of} must have no regularizers and no losses of its own, since `prior` says what they do; "
-                f"got {len(called.losses)}. A penalty c * w^2 in a loss that is a mean over N is a prior of the "
+                f"model of {of} must have no regularizers and no losses of its own, since `prior` takes their place; "
+                f"got {len(called.losses)}. A penalty c * w^2 in a loss that is a mean over N is a prior with "
                 "standard deviation (2 * c * N)^-0.5."
             )
         pairs = zip(model.non_trainable_variables, state, called.state, strict=True)
@@ -207,11 +207,8 @@ def _layers(model: Any) -> list[Any]:
 
 
 def _names(model: Any) -> tuple[str, ...]:
-    """Paths of the weights, such as "dense.kernel".
-
-    Layers that Keras has named are counted from the first of this model, so that names
-    do not depend on which models were made before.
-    """
+    """Paths of the weights, such as "dense.kernel"."""
+    # Layers that Keras has named are counted within this model: names do not depend on the models built before.
     named_by_keras = {layer.name: word for layer in _layers(model) if (word := _word(layer)) is not None}
     short, counts, taken, names = {model.name: ""}, Counter[str](), Counter[str](), []
     for variable in model.trainable_variables:
@@ -227,6 +224,6 @@ def _names(model: Any) -> tuple[str, ...]:
 
 
 def _word(layer: Any) -> str | None:
-    """What Keras calls layers of this class, if this one has such a name."""
+    """Keras's default name for this class of layers, if the layer has such a name."""
     word = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", _class(layer))).lower()
     return word if re.fullmatch(rf"{word}(_\d+)?", layer.name) else None

@@ -1,4 +1,4 @@
-"""What the outputs of a network say of an observation: its log likelihood, by the name of a distribution."""
+"""Log likelihoods of observations given the outputs of a network, by the name of a distribution."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Loss:
     log_lik : callable
         (params, outputs, dataset) -> the log likelihood of each observation, [n].
     params : dict, optional
-        Parameters that are not weights, where a chain starts.
+        Parameters that are not weights, at their starting values.
     log_prior : callable, optional
         params -> their log prior density.
     transforms : dict, optional
@@ -40,7 +40,7 @@ class Loss:
 
 
 def own(loss: Callable[[tf.Tensor, Tree], tf.Tensor]) -> Loss:
-    """A function of the user's."""
+    """The loss of a function of the user."""
     return Loss(lambda outputs: outputs, lambda params, outputs, dataset: loss(outputs, dataset))
 
 
@@ -50,7 +50,7 @@ def categorical(of: str, name: str, outputs: tf.Tensor, few: np.ndarray, every: 
     if len(outputs.shape) != 2 or outputs.shape[1] < 2:
         raise ValueError(
             f"model of {of} must have an output for each class, [n, K] with K of at least 2, for the loss "
-            f"'categorical'; got {_shape(outputs)}. For two classes and one output, loss='bernoulli'."
+            f"'categorical'; got {_shape(outputs)}. For two classes and one output, use loss='bernoulli'."
         )
     _require_link(of, outputs, tf.nn.softmax, "softmax", _is_proportions(np.asarray(outputs)))
     n_classes = outputs.shape[1]
@@ -76,7 +76,7 @@ def categorical(of: str, name: str, outputs: tf.Tensor, few: np.ndarray, every: 
 
 
 def bernoulli(of: str, name: str, outputs: tf.Tensor, few: np.ndarray, every: np.ndarray) -> Loss:
-    """Zeros and ones, each with an output of its own."""
+    """Zeros and ones, with one output for each."""
     _require_shape(of, name, outputs, few)
     _require_link(of, outputs, tf.sigmoid, "sigmoid", False)
     if every.min() < 0 or every.max() > 1:
@@ -113,7 +113,7 @@ def gaussian(of: str, name: str, outputs: tf.Tensor, few: np.ndarray, every: np.
 
 
 LOSSES = {"categorical": categorical, "bernoulli": bernoulli, "gaussian": gaussian}
-SAME_AS = {  # losses of Keras, in small letters
+SAME_AS = {  # losses of Keras, in lower case
     "mse": "gaussian",
     "meansquarederror": "gaussian",
     "binarycrossentropy": "bernoulli",
@@ -123,7 +123,7 @@ SAME_AS = {  # losses of Keras, in small letters
 
 
 def _logits(outputs: tf.Tensor) -> tf.Tensor:
-    """What goes into the last activation, if it is a softmax or a sigmoid: Keras keeps it."""
+    """The input of the last activation if this is a softmax or a sigmoid, as Keras keeps it."""
     return getattr(outputs, "_keras_logits", outputs)
 
 
@@ -164,5 +164,5 @@ def _require_shape(of: str, name: str, outputs: tf.Tensor, few: np.ndarray) -> N
 
 
 def _shape(rows: Any) -> str:
-    """With n for the number of observations."""
+    """The shape, with n for the number of observations."""
     return f"[{', '.join(['n', *map(str, rows.shape[1:])])}]"

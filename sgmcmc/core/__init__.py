@@ -1,1 +1,1 @@
-"""What every other room builds on: random numbers, compilation, trees of arrays, checks and errors."""
+"""Shared foundations: random numbers, compilation, trees of arrays, checks and errors."""

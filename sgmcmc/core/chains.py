@@ -1,4 +1,4 @@
-"""Functions of one chain or one observation, mapped over an axis of all."""
+"""Functions of one chain or observation, mapped over all chains or observations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sgmcmc.core.xla import not_vectorizable
 def over_chains(fn: Callable, n_chains: int) -> Callable:
     """Map `fn(*args)` over the chain axis of args.
 
-    For one chain call it directly, which compiles faster.
+    A single chain is passed to `fn` directly, which compiles faster.
     """
 
     def call(*args: Any) -> Any:
@@ -27,9 +27,9 @@ def over_chains(fn: Callable, n_chains: int) -> Callable:
 
 
 def one_by_one(fn: Callable, n_chains: int, specs: Any) -> Callable:
-    """The same, one chain after the other, for rejection samplers, which cannot be vectorised.
+    """Map `fn(*args)` over the chains one by one, for rejection samplers, which cannot be vectorised.
 
-    `specs` are the specs of the result of `fn`.
+    `specs` describes the result of `fn`.
     """
     if n_chains == 1:
         return over_chains(fn, 1)
@@ -48,10 +48,10 @@ def finite_chains(tree: Any) -> tf.Tensor:
 
 
 def mapped(fn: Callable, elements: Any, otherwise: Callable[[], Any] | None = None) -> Any:
-    """`fn` of each of `elements`, along the first axis of all tensors in them.
+    """Map `fn` over the first axis of all tensors in `elements`.
 
-    All at once by tf.vectorized_map, unless `fn` has a loop, or shapes that depend on values, as tf.boolean_mask has.
-    Then the result is `otherwise()`, by default that of tf.map_fn, which takes the elements one by one.
+    tf.vectorized_map maps all elements at once, unless `fn` has a loop or value-dependent shapes, such as those of
+    tf.boolean_mask. In that case the result is `otherwise()`, by default that of tf.map_fn, which maps them one by one.
     """
     specs: list[tf.TensorSpec] = []
     structure: Any = None

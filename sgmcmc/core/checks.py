@@ -1,6 +1,6 @@
-"""Checks that do not depend on an argument: types, counts, and the limits of the float type.
+"""General checks of arguments: types, counts, and the limits of the float type.
 
-All errors have one shape: *argument* of *function* must be *what would work*; got *what came*.
+All messages have one form: *argument* of *function* must be *what would work*; got *what came*.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def require_iterations(argument: str, of: str, value: Any) -> int:
 
 
 def attempted(must: str, function: Callable[[], Any], advice: Callable[[str], str] = lambda error: "") -> Any:
-    """What a function of the user's returns; its errors become those of an argument that `must` be something.
+    """Call a user's function; raise its errors as a ValueError that states what an argument `must` be.
 
-    `must` is the whole sentence, and `advice` makes of an error's text what is to be added to it.
+    `must` is a whole sentence, and `advice` maps the text of an error to a text to append.
     """
     try:
         return function()
@@ -62,9 +62,9 @@ def attempted(must: str, function: Callable[[], Any], advice: Callable[[str], st
 
 
 def takes(function: Callable, name: str, before: int) -> bool:
-    """Whether a function takes one more argument than the first `before`.
+    """Whether a function takes one more argument after the first `before`.
 
-    It does if that argument has no default, or if it has this name.
+    It does if that argument has no default or has this name.
     """
     try:
         signature = inspect.signature(function)
@@ -81,7 +81,7 @@ def takes(function: Callable, name: str, before: int) -> bool:
 
 
 def types_and_shapes(tree: Any) -> Any:
-    """Those of each tensor of a nest, to compare what goes into a function of the user's with what comes out."""
+    """The type and shape of each tensor of a nest, to compare the input of a user's function with its output."""
     return tf.nest.map_structure(lambda x: f"{x.dtype.name}{x.shape}", tree)
 
 
@@ -90,10 +90,10 @@ SINGLE = np.dtype(np.float32)
 
 
 def require_held(label: str, of: str, value: float, dtype: np.dtype) -> float:
-    """The number, if `dtype` holds it: neither 0, nor infinite, nor subnormal."""
+    """The number, if it does not become 0, infinite or subnormal in `dtype`."""
     least, most = (float(x) for x in (np.finfo(dtype).tiny, np.finfo(dtype).max))
     if value and not least <= abs(value) <= most:
-        remedy = ", or come with dtype='float64'" if dtype == SINGLE else ""
+        remedy = " (or use dtype='float64')" if dtype == SINGLE else ""
         raise ValueError(
             f"{label} of {of} must be from {least:.3g} to {most:.3g}, the range of {dtype}{remedy}; got {value!r}."
         )
@@ -103,8 +103,8 @@ def require_held(label: str, of: str, value: float, dtype: np.dtype) -> float:
 def warn_of_lost_noise(of: str, noise: Mapping[str, Any], position: Mapping[str, Any]) -> None:
     """Warn if rounding removes the noise of a step, so that the chain hardly moves.
 
-    `noise` has its standard deviations, for each parameter or each element; `position`
-    has arrays.
+    `noise` holds the standard deviations, for each parameter or each element; `position`
+    holds arrays.
     """
     lost = []
     for name, sds in noise.items():
@@ -143,10 +143,10 @@ def warn_of_rounded(label: str, of: str, array: np.ndarray, converted: np.ndarra
 
 
 def lost_differences(label: str, of: str, error: float, spread: float, dtype: np.dtype) -> str:
-    """The warning for a column with this range that `dtype` rounds by so much; "" if no differences are lost."""
+    """The warning for a column of range `spread` that `dtype` rounds by `error`; "" if no differences are lost."""
     if not error > ROUNDED * spread:
         return ""
-    remedy = "subtract its mean before" + (", or use dtype='float64'" if dtype == SINGLE else "")
+    remedy = "subtract its mean first" + (", or use dtype='float64'" if dtype == SINGLE else "")
     return (
         f"{label} of {of} loses the differences between observations: {dtype} rounds it by up to {error:.2g}, and its "
         f"range is {spread:.2g}; {remedy}."

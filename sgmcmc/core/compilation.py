@@ -2,9 +2,9 @@
 
 XLA keeps everything that it has compiled until the process ends, about 20 MB for a
 small program. So programs are identified by their graph, not by the function that was
-traced, and a program with an equal graph is used again: a second call of a sampler with
+traced, and a program with an equal graph is reused: a second call of a sampler with
 the same model, shapes and settings traces, but does not compile. A graph contains
-everything that the function does, so a function that has changed has another graph.
+everything that the function does, so a function that has changed has a different graph.
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ from sgmcmc.core.xla import has_loop, hidden, is_slower, runtime, without_graph
 
 
 class _Process:
-    """Whether TensorFlow was used.
-
-    Its threads do not exist in a fork, where it waits for them forever.
-    """
+    """Whether TensorFlow was used; its threads do not exist in a fork, where it would wait for them forever."""
 
     used = False
     orphaned = False
@@ -40,7 +37,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def use() -> None:
-    """Note that TensorFlow is about to be used.
+    """Record that TensorFlow is about to be used.
 
     Raises
     ------
@@ -56,12 +53,11 @@ def use() -> None:
 
 
 class OneThread:
-    """A context that only one thread at a time can be in.
+    """A context that only one thread at a time can enter.
 
     A thread must not enter it twice.
 
-    An interrupt may leave a thread registered; this ends when it enters again or has
-    ended.
+    An interrupt may leave a thread registered until it enters again or ends.
     """
 
     def __init__(self) -> None:
@@ -84,22 +80,22 @@ class OneThread:
 
 Program = Callable[..., list[tf.Tensor]]
 
-_programs: dict[str, Any] = {}  # by fingerprint: what XLA has compiled, or runs faster without it
+_programs: dict[str, Any] = {}  # by fingerprint: compiled by XLA, or graphs that run faster without it
 
 
 class Compiled:
     """`function` of a fixed number of tensors, traced and compiled on first call.
 
     If XLA cannot compile an operation, the plain TensorFlow graph runs instead, after
-    one warning; without one if XLA's program would be much slower.
+    one warning. It also runs, without a warning, if XLA's program would be much slower.
 
     Parameters
     ----------
     function : callable
         A function from tensors to a list of tensors.
     hides : bool, default False
-        Whether XLA must not see the values of the tensors if the function has a loop, which may make it compile for
-        each value. This copies them.
+        Whether to hide the values of the tensors from XLA, by copying them, if the function has a loop; XLA might
+        otherwise compile again for each value.
     """
 
     def __init__(self, function: Callable[..., list[tf.Tensor]], hides: bool = False) -> None:
@@ -160,10 +156,10 @@ class Compiled:
 
 
 def _reason(error: tf.errors.OpError) -> str:
-    """Why XLA cannot compile a program, and what to do if that is known."""
+    """Why XLA cannot compile a program, and a remedy if one is known."""
     if "fixed tensor list size" in str(error.message):
         return (
-            "XLA must know how often a loop runs at most to differentiate it: give tf.while_loop a constant "
+            "To differentiate a loop, XLA must know its maximum number of iterations: give tf.while_loop a constant "
             "maximum_iterations, or use tf.scan, or loop over a tf.range of constants."
         )
     lines = (line.strip() for line in str(error.message).splitlines())

@@ -1,4 +1,4 @@
-"""The covariance of the noise of a minibatch's gradient, estimated from the minibatch itself."""
+"""The covariance of the gradient noise, estimated from the minibatch itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class Covariance(enum.Enum):
-    """The part of it that is estimated for one parameter array."""
+    """The part of the covariance that is estimated for one parameter array."""
 
     DIAGONAL = "diag"
     FULL = "full"

@@ -1,6 +1,6 @@
 """The errors of a run, and warnings that point to the user's own line.
 
-Everything else is a ValueError or TypeError, raised before any computation.
+All other errors are of type ValueError or TypeError, raised before any computation.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ModeSearchError(DivergenceError):
         The first minibatch of the search, counted from 1, after which a number is NaN or
         infinite.
     chain, parameter, draws
-        As those of `DivergenceError`; the search is one chain, and has no draws.
+        As in `DivergenceError`; the search is one chain and has no draws.
     """
 
     def _message(self, of_density: bool, because: str, stored: int) -> str:
@@ -98,14 +98,14 @@ class ModeSearchError(DivergenceError):
 
 
 class NoRoomError(DivergenceError):
-    """A Dirichlet process mixture came to the last of the components that there is room for.
+    """A Dirichlet process mixture used the last of its `maxComponents` components.
 
     Attributes
     ----------
     room : int
         `maxComponents`.
     iteration, chain, parameter, draws, partial
-        As those of `DivergenceError`; the parameter is "weights".
+        As in `DivergenceError`; the parameter is "weights".
     """
 
     def __init__(self, room: int, iteration: int, chain: int, draws: Any = None, stored: int = 0) -> None:
@@ -114,7 +114,7 @@ class NoRoomError(DivergenceError):
         kept = f" The {stored} draws made before are in the attribute draws." if stored else ""
         self.args = (
             f"maxComponents of dpMixture must be more than {room}, such as {2 * room}; got an observation in the "
-            f"last of them, in chain {chain} after iteration {iteration}.{kept}",
+            f"last component, in chain {chain} after iteration {iteration}.{kept}",
         )
 
 

@@ -56,5 +56,5 @@ def _lock(descriptor: int) -> None:
 
 
 def checksum(array: np.ndarray) -> str:
-    """A text that is equal for arrays with equal bytes."""
+    """A string that is equal for arrays with equal bytes."""
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()[:16]

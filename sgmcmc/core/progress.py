@@ -1,6 +1,6 @@
 """Progress: a bar on a terminal or in a notebook, else a line every LINE_SECONDS.
 
-Errors while showing it do not end a chain.
+Errors in the display do not end a chain.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Progress:
             self._try(lambda: self._begin(total, title, unit, done))
 
     def __enter__(self) -> Progress:
-        """Itself."""
+        """Return self."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -74,7 +74,7 @@ class Progress:
 
 @contextmanager
 def unheard_warnings() -> Iterator[None]:
-    """A context in which a warning does not raise the ValueError of a closed stderr."""
+    """A context in which a warning does not raise a ValueError because stderr is closed."""
     try:
         yield
     except ValueError:
@@ -83,7 +83,7 @@ def unheard_warnings() -> Iterator[None]:
 
 
 class _Pace:
-    """What a display says of a task: how much is done, and how long the rest will take."""
+    """The text of a display: how much is done, and how long the rest will take."""
 
     def __init__(self, total: float, unit: str, done: float) -> None:
         self._total, self._unit, self._begun = total, _plural(unit), time.monotonic()
@@ -93,7 +93,7 @@ class _Pace:
 
     def reached(self, done: float, log_density: np.ndarray | None) -> None:
         self._done, self._log_density, self._reports = done, log_density, self._reports + 1
-        if self._reports == 1:  # a rate from here on does not contain the compilation
+        if self._reports == 1:  # from here on, the rate excludes the compilation
             self._first = time.monotonic(), done
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class _Bar:
 
 
 class _Meter(tqdm):
-    """With a field of ours in its format."""
+    """A bar with one more field in its format."""
 
     said: Any = ""
 

@@ -7,7 +7,7 @@ random numbers.
 The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011, "Parallel
 random numbers: as easy as 1, 2, 3"), written in TensorFlow operations. TensorFlow's own
 generators give different floats inside and outside XLA. This one gives the same words and
-indices in both, on every device, and normals that agree to rounding.
+indices in both, on every device, and normals that agree up to rounding.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PARITY = 0x1BD11BDA
 
 
 class Purpose(enum.IntEnum):
-    """What a stream of random numbers is for; streams of different purposes are independent."""
+    """The purpose of a stream of random numbers; streams of different purposes are independent."""
 
     MINIBATCH = 1
     NOISE = 2
@@ -55,14 +55,14 @@ class Purpose(enum.IntEnum):
 
 
 class Draw(enum.IntEnum):
-    """What a stream's own streams are for."""
+    """The purpose of a stream derived from another."""
 
     GAMMA = 1
     POISSON = 2
 
 
 class Proposals(NamedTuple):
-    """How a kind of draw is proposed: ``full(high, low, attempt, param)`` from two words. `quick` as in `rejection`."""
+    """The proposals for a kind of draw: ``full(high, low, attempt, param)`` of two words, `quick` as in `rejection`."""
 
     draw: Draw
     full: Callable[..., tf.Tensor]
@@ -160,7 +160,7 @@ class Stream:
     def integers_and_bits(
         self, counters: tf.Tensor, elements: tf.Tensor, bound: int | tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The same, and 32 further bits for each draw: uniform on {0, ..., 2^32 - 1}, independent of the draw."""
+        """As `integers`, with 32 further bits for each draw: uniform on {0, ..., 2^32 - 1}, independent of the draw."""
         high, low = self.bits(counters, elements)
         draw, rest = _scaled(high, low, u32(bound))
         return tf.bitcast(draw, tf.int32), rest
@@ -197,7 +197,7 @@ class Stream:
 
     def _of(self, draw: Draw, attempt: int | tf.Tensor = 0) -> Stream:
         """The stream of one kind of draw and one attempt."""
-        # No element of a parameter has the numbers from 2^31 on.
+        # The numbers of the elements of a parameter are below 2^31.
         k0, k1 = threefry2x32(self._key, (tf.bitwise.bitwise_or(u32(attempt), u32(1 << 31)), u32(int(draw))))
         return Stream(tf.concat([k0, k1], axis=1))
 
@@ -206,7 +206,7 @@ class Stream:
     ) -> tf.Tensor:
         """The values at `positions`, int32 [K or 1, m], of a random permutation of {0, ..., bound - 1}: [K, C, m].
 
-        The bound is a number, or one for each counter and chain, int32 [K, C, 1], of which `least` is the least.
+        The bound is a number, or one for each counter and chain, int32 [K, C, 1], with `least` the smallest.
 
         There is one permutation for each counter and chain, and a value costs O(1): a keyed pseudo-random permutation,
         a Feistel network on the square grid a x a with a = ceil(sqrt(bound)). The few images that fall outside
@@ -224,13 +224,13 @@ class Stream:
             return x, x >= u32(bound)
 
         x = tf.broadcast_to(tf.bitcast(positions, tf.uint32)[:, None, :], [*words.shape[:2], positions.shape[1]])
-        # The first round is one of the loop, so that XLA compiles the permutation once.
+        # The first permutation is inside the loop, so that XLA compiles it only once.
         x, _ = tf.while_loop(lambda _, outside: tf.reduce_any(outside), permute, (x, tf.ones(x.shape, tf.bool)))
         return tf.bitcast(x, tf.int32)
 
 
 def _side(bound: int | tf.Tensor) -> int | tf.Tensor:
-    """ceil(sqrt(bound)); of a number without operations, which take time to trace."""
+    """ceil(sqrt(bound)); for a Python number without operations, which take time to trace."""
     if isinstance(bound, int | np.integer):
         return int(np.ceil(np.sqrt(bound)))
     return tf.math.ceil(tf.sqrt(tf.cast(bound, tf.float64)))

@@ -3,12 +3,12 @@
 The accepted value of an element depends on its own random numbers alone, not on how many
 others were rejected.
 
-By rejection (Marsaglia and Tsang 2000, "A simple method for generating gamma
+Gamma variates use the method of Marsaglia and Tsang (2000, "A simple method for generating gamma
 variables"). For a shape below 1, log(U) / shape is added to a draw for shape + 1, so tiny
 draws keep their relative precision.
 
-By inversion for means below 10, else by transformed rejection (Hoermann 1993, "The
-transformed rejection method for generating Poisson random variables", algorithm PTRS).
+Poisson variates use inversion for means below 10, and otherwise transformed rejection (Hoermann
+1993, "The transformed rejection method for generating Poisson random variables", algorithm PTRS).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import tensorflow as tf
 from sgmcmc.core.variates import normal, open_uniform, polynomial
 
 REFUSED = np.nan
-FEW = 4096  # so few elements are all proposed again: cheaper than to find the rejected ones
-SHARE = 16  # one in so many elements fits into the queue
+FEW = 4096  # up to so many elements are all proposed again, which is cheaper than finding the rejected ones
+SHARE = 16  # the queue has room for one in this many elements
 
 
 def drawn(
@@ -34,12 +34,12 @@ def drawn(
     ----------
     propose : callable
         ``propose(attempt, at, param)``: the proposals of this attempt, `REFUSED` where they are rejected. `at`, int32
-        [m], has the elements in C order, and `param`, [m], their parameters. If `at` is None, the proposals are for all
-        elements, in their shape.
+        [m], holds the elements in C order, and `param`, [m], their parameters. If `at` is None, the proposals are for
+        all elements, in their shape.
     param : tf.Tensor
         The parameters of the distributions, of any shape.
     quick : callable, optional
-        A cheaper `propose` for attempt 0. Every value that it accepts is the same as by `propose`.
+        A cheaper `propose` for attempt 0. Every value that it accepts equals that of `propose`.
 
     Returns
     -------
@@ -99,18 +99,18 @@ def _running_count(flags: tf.Tensor) -> tf.Tensor:
 
 
 def log_proposal(high: tf.Tensor, low: tf.Tensor, attempt: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
-    """The logarithm of a draw, or `REFUSED`; not a number where the shape is none."""
+    """The logarithm of a draw, or `REFUSED`; NaN where the shape is NaN."""
     d = tf.where(shape < 1, shape + 1, shape) - 1 / 3
     y = tf.cast(normal(high), shape.dtype) / (3 * tf.sqrt(d))
     far = tf.maximum(y, -0.999999)
-    # log v - v + 1 + x^2/2d for v = (1 + y)^3, of which all but the rest of the series of the logarithm cancels.
+    # log v - v + 1 + x^2/2d for v = (1 + y)^3, where all but the remainder of the logarithm's series cancels.
     rest = tf.where(
         tf.abs(y) < 0.25,
         (y * y) * (y * y) * polynomial(y, (1 / 11, -1 / 10, 1 / 9, -1 / 8, 1 / 7, -1 / 6, 1 / 5, -1 / 4)),
         tf.math.log1p(far) - far * (1 - far * (1 / 2 - far / 3)),
     )
     log_u, log_accepted = tf.math.log(open_uniform(low, low, shape.dtype)), 3 * d * rest
-    # Among the accepted, U over the probability of acceptance is uniform again.
+    # Given acceptance, U divided by the acceptance probability is uniform again.
     boost = tf.where(shape < 1, (log_u - log_accepted) / shape, tf.zeros_like(shape))
     value = tf.math.log(d) + 3 * tf.math.log1p(far) + boost
     return tf.where((y > -0.999999) & (log_u < log_accepted), value, tf.constant(REFUSED, shape.dtype))
@@ -169,14 +169,14 @@ def _first_count(mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.T
 def _next_count(
     u: tf.Tensor, mean: tf.Tensor, k: tf.Tensor, mass: tf.Tensor, tail: tf.Tensor, count: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The same for k + 1, where u < P(X > k)."""
+    """The state for k + 1, where u < P(X > k)."""
     exceeds = u < tail
     mass *= mean / tf.cast(k + 1, mean.dtype)
     return k + 1, mass, tf.where(exceeds, tail - mass, tail), count + tf.cast(exceeds, mean.dtype)
 
 
 def _transformed(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """A proposal of PTRS, whether it is accepted without its probability, and otherwise up to which log probability."""
+    """A proposal of PTRS, whether its probability is not needed to accept it, and the log probability it needs else."""
     mean = tf.maximum(mean, INVERTED_BELOW)
     b = 0.931 + 2.53 * tf.sqrt(mean)
     a = -0.059 + 0.02483 * b
@@ -194,8 +194,8 @@ def _transformed(high: tf.Tensor, low: tf.Tensor, mean: tf.Tensor) -> tuple[tf.T
 def log_probability(count: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
     """The log probability of a count, for means of at least 10.
 
-    For large counts by Loader's deviance (2000, "Fast and accurate computation of binomial probabilities"), in which
-    nothing large cancels.
+    Large counts use Loader's deviance (2000, "Fast and accurate computation of binomial probabilities"), in which
+    no large terms cancel.
     """
     mean = tf.maximum(mean, INVERTED_BELOW)
     factorials = tf.constant(LOG_FACTORIALS, mean.dtype)

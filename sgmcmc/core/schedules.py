@@ -35,7 +35,7 @@ def exploring(stepsizes: Mapping[str, float | Schedule]) -> dict[str, cyclical]:
 
 
 def fixed_stepsizes(stepsizes: Mapping[str, float | Schedule], n_chains: int, dtype: tf.DType) -> tf.Tensor:
-    """Of all parameters in order of name, [P, C]; NaN for those that change."""
+    """The stepsizes of all parameters in order of name, [P, C]; NaN for those that change."""
     fixed = [np.nan if callable(stepsizes[name]) else stepsizes[name] for name in sorted(stepsizes)]
     return tf.constant([[eps] * n_chains for eps in fixed], dtype)
 
@@ -121,7 +121,7 @@ class cyclical:  # noqa: N801
     """
 
     h: float
-    cycleLength: int  # noqa: N815 - part of the public face
+    cycleLength: int  # noqa: N815 - part of the public interface
     explorationFraction: float = 0.0  # noqa: N815
 
     def __post_init__(self) -> None:
@@ -141,8 +141,8 @@ class cyclical:  # noqa: N801
                 raise ValueError(f"{name} of cyclical must be {what}; got {getattr(self, name)!r}.")
         if self._n_exploring >= self.cycleLength:
             raise ValueError(
-                f"explorationFraction of cyclical must leave an iteration of each cycle of {self.cycleLength} to "
-                f"sample; got {self.explorationFraction!r}."
+                f"explorationFraction of cyclical must leave an iteration of each cycle of {self.cycleLength} for "
+                f"sampling; got {self.explorationFraction!r}."
             )
 
     def __call__(self, iteration: tf.Tensor) -> tf.Tensor:

@@ -55,8 +55,8 @@ def traced_once(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[
 
     TensorFlow takes about 0.3 ms for each operation of a graph. A process traces this function once for each
     combination of types, with unknown shapes, and all graphs share the result. It must be a function of its arguments
-    alone, of any shapes, and all results must have the shape to which the arguments broadcast. XLA puts the function
-    back in place of the operation, so programs stay what they are.
+    alone, of any shapes, and all results must have the shape to which the arguments broadcast. XLA inlines the
+    function, so compiled programs do not change.
     """
     known: dict[tuple[tf.DType, ...], Any] = {}
 
@@ -65,7 +65,7 @@ def traced_once(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[
         tensors = [tf.convert_to_tensor(x) for x in arguments]
         types = tuple(x.dtype for x in tensors)
         if types not in known:
-            with tf.init_scope():  # a graph of its own, also if a graph is being traced
+            with tf.init_scope():  # a separate graph, even while another is traced
                 known[types] = trace(function, *(tf.TensorSpec(None, dtype) for dtype in types))
         results = runtime(known[types]).call_flat(*tensors)
         shape = functools.reduce(tf.broadcast_static_shape, (x.shape for x in tensors))
@@ -78,7 +78,7 @@ def traced_once(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """No garbage collection while many small objects are made, which all stay."""
+    """Suspend garbage collection while many small objects are made, all of which stay."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -89,7 +89,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def _from_interrupt(error: BaseException | None) -> bool:
-    """Whether an interrupt came first; TensorFlow drops the cause of what it raises again, but not the context."""
+    """Whether an interrupt came first; when TensorFlow raises again, it drops the cause, but not the context."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None

@@ -2,11 +2,11 @@
 
 A density p of theta is the density p(f(u)) |det df/du| of u. Users see theta, chains move u.
 
-The gradient with respect to phi is A^T times that with respect to theta. A dynamics
-makes its step from the origin of these coordinates, and theta moves by A times the
-step. theta itself is never transformed, so that it does not lose precision.
+The gradient with respect to the coordinates phi of a preconditioner is A^T times that with
+respect to theta. A dynamics makes its step from the origin of these coordinates, and theta
+moves by A times the step. theta itself is never transformed, so it does not lose precision.
 
-The noise of a step is white in these coordinates, unless the root has a matrix for it.
+The noise of a step is white in these coordinates, unless the root contains a matrix for it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import tensorflow as tf
 
 from sgmcmc.core.trees import Elements, Tree, joined, split
 
-CLOSE = 1e-3  # the relative error of what a transform and its inverse return
+CLOSE = 1e-3  # the relative error allowed in forward(inverse(theta))
 
 
 class Transform(NamedTuple):
-    """The functions of one parameter, each of one chain."""
+    """The functions of one parameter, each for one chain."""
 
     forward: Callable[[tf.Tensor], tf.Tensor]  # u -> theta
     inverse: Callable[[tf.Tensor], tf.Tensor]  # theta -> u
     log_det: Callable[[tf.Tensor], tf.Tensor]  # u -> log |det df/du|, a scalar
-    support: str  # which theta there are, as a message says it
-    identity: Any = None  # what identifies it, as JSON
+    support: str  # the allowed theta, in words, for messages
+    identity: Any = None  # identifies the transform, as JSON
 
     def holds(self, theta: tf.Tensor) -> tf.Tensor:
-        """Whether theta is in the support and not on its boundary, but for rounding; a scalar."""
+        """Whether theta is in the support and not on its boundary, up to rounding; a scalar."""
         u = self.inverse(theta)
         close = tf.abs(self.forward(u) - theta) <= CLOSE * (1 + tf.abs(theta))
         return tf.reduce_all(tf.math.is_finite(u)) & tf.reduce_all(close)
@@ -41,7 +41,7 @@ class Transform(NamedTuple):
 
 @dataclass(frozen=True)
 class Transforms:
-    """Those of all parameters that have one; the others are as they are."""
+    """The transforms of all parameters that have one; the others are unchanged."""
 
     each: Mapping[str, Transform] = field(default_factory=dict)
 
@@ -53,7 +53,7 @@ class Transforms:
         return {name: self.each[name].forward(u) if name in self.each else u for name, u in params.items()}
 
     def inverse(self, params: Tree) -> Tree:
-        """Where a chain stands at these parameters."""
+        """The position of a chain with these parameters."""
         return {name: self.each[name].inverse(x) if name in self.each else x for name, x in params.items()}
 
     def log_det(self, params: Tree) -> tf.Tensor:
@@ -62,11 +62,11 @@ class Transforms:
 
 
 DENSE, DIAGONAL, LOW_RANK = "dense", "diagonal", "lowRank"
-NOISE = "noise"  # the key of the matrix B that makes B z of the standard normals z
+NOISE = "noise"  # the key of the matrix B of the noise B z, with standard normals z
 
 
 class Coordinates(NamedTuple):
-    """The coordinates of the root A, as `root_of` makes it; without a root they are theta itself."""
+    """The coordinates of the root A from `root_of`; without a root they are theta itself."""
 
     root: Tree
     elements: Mapping[str, Elements]
@@ -76,7 +76,7 @@ class Coordinates(NamedTuple):
         return {name: tf.zeros_like(x) for name, x in theta.items()} if self.root else theta
 
     def of_gradient(self, gradient: Tree) -> Tree:
-        """The gradient by phi, from that by theta, {name: [C, *shape]}."""
+        """The gradient with respect to phi, from that with respect to theta, {name: [C, *shape]}."""
         if not self.root:
             return gradient
         if DENSE in self.root:
@@ -101,7 +101,7 @@ class Coordinates(NamedTuple):
         return {name: theta[name] + step[name] for name in self.elements}
 
     def _stretched(self, x: Tree) -> Tree:
-        """(I + U f U^T) x, if the root has such directions."""
+        """(I + U f U^T) x, if the root has low-rank directions."""
         if LOW_RANK not in self.root:
             return x
         vectors, stretch = self.root[LOW_RANK]["vectors"], self.root[LOW_RANK]["stretch"]

@@ -9,21 +9,21 @@ from sgmcmc.core.tracing import traced_once
 
 
 def u32(x: int | tf.Tensor) -> tf.Tensor:
-    """As uint32, by its lowest bits."""
+    """The lowest 32 bits as uint32."""
     if isinstance(x, int | np.integer):
         return tf.constant(int(x) & 0xFFFFFFFF, tf.uint32)
     return tf.cast(x, tf.uint32)
 
 
 def open_uniform(high: tf.Tensor, low: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """A uniform on (0, 1] of the type."""
+    """A uniform on (0, 1] of type `dtype`."""
     if dtype == tf.float32:
         return (tf.cast(high, dtype) + 0.5) * 2.0**-32
     return (tf.cast(high, dtype) + (tf.cast(low, dtype) + 0.5) * 2.0**-32) * 2.0**-32
 
 
 def normal(high: tf.Tensor) -> tf.Tensor:
-    """A standard normal in float32 from one word, as `Stream.normal` makes it."""
+    """A standard normal in float32 from one word, as in `Stream.normal`."""
     return _normal(high)[0]
 
 
@@ -73,7 +73,7 @@ def _central_normal_quantile(tail: tf.Tensor) -> tf.Tensor:
 
 
 def polynomial(x: tf.Tensor, coefficients: tuple[float, ...]) -> tf.Tensor:
-    """With the coefficient of the highest power first."""
+    """The polynomial with these coefficients, that of the highest power first."""
     value = tf.fill(tf.shape(x), tf.constant(coefficients[0], x.dtype))
     for c in coefficients[1:]:
         value = value * x + c
@@ -81,11 +81,11 @@ def polynomial(x: tf.Tensor, coefficients: tuple[float, ...]) -> tf.Tensor:
 
 
 def uniform(z: tf.Tensor) -> tf.Tensor:
-    """On (0, 1)."""
+    """A uniform on (0, 1) from a standard normal."""
     return 0.5 * tf.math.erfc(-(0.5**0.5) * z)
 
 
 def exponential(z: tf.Tensor) -> tf.Tensor:
-    """With the mean 1, precise in both tails."""
+    """An exponential with mean 1 from a standard normal, precise in both tails."""
     tail = 0.5 * tf.math.erfc((0.5**0.5) * tf.abs(z))
     return tf.where(z > 0.0, -tf.math.log(tail), -tf.math.log1p(-tail))

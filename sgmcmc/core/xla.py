@@ -1,6 +1,6 @@
-"""What the package needs of TensorFlow beyond its documented interface, and its ways around what XLA does.
+"""Uses of TensorFlow beyond its documented interface, and workarounds for XLA.
 
-Each has a test in tests/core/test_xla.py, which fails if TensorFlow has changed, or no longer needs a way around.
+Each has a test in tests/core/test_xla.py, which fails if TensorFlow has changed or no longer needs a workaround.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from sgmcmc.core.trees import Tree
 
-# tf.vectorized_map cannot map loops, and maps shapes that depend on values wrongly, without an error under XLA. Of a
-# branch it makes such shapes, which XLA refuses.
+# tf.vectorized_map cannot map loops, and it maps value-dependent shapes wrongly, without an error under XLA. It turns
+# branches into such shapes, which XLA refuses.
 NOT_VECTORIZABLE = re.compile(
     "(Stateless)?(While|If|Case)|Where|Unique.*|DynamicPartition|ListDiff|SetSize|.*SetOperation|.*Ragged.*"
 )
@@ -27,7 +27,7 @@ CONVOLUTIONS = ("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBack
 def is_slower(graph: Any) -> bool:
     """Whether XLA makes a slower program of a graph than TensorFlow runs by itself, on a CPU.
 
-    A convolution takes it two to three times as long as TensorFlow, and 10 to 20 times in a loop.
+    A convolution takes XLA two to three times as long as TensorFlow, and 10 to 20 times as long in a loop.
     """
     if tf.config.list_logical_devices("GPU"):
         return False
@@ -38,7 +38,7 @@ def is_slower(graph: Any) -> bool:
 
 @contextmanager
 def not_vectorizable() -> Iterator[Callable[[], bool]]:
-    """Whether the operations that a block adds, or functions that they call, are beyond tf.vectorized_map."""
+    """Whether a block adds operations, or calls of functions with operations, that tf.vectorized_map cannot map."""
     graph = tf.compat.v1.get_default_graph()
     before = len(graph.get_operations())
     yield lambda: _any(NOT_VECTORIZABLE, graph, graph.get_operations()[before:])
@@ -59,11 +59,11 @@ def _any(kinds: re.Pattern, graph: Any, operations: Sequence[Any]) -> bool:
 
 
 def hidden(tensors: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-    """Copies of tensors whose values XLA does not take for constants.
+    """Copies of tensors whose values XLA does not treat as constants.
 
-    Second derivatives of a loop, and some gradients of a loop in a function that is called, have the length of a list
-    from a call. XLA then holds all arguments of the call for lengths, and compiles again for each value. It looks for
-    the origin of a length no further than to a loop that changes it.
+    In second derivatives of a loop, and in some gradients of a loop in a called function, the length of a list comes
+    from a call. XLA then treats all arguments of the call as lengths, and compiles again for each value. It traces a
+    length back no further than to a loop that changes it.
     """
     empty = [tf.zeros_like(x) for x in tensors]
     return tf.while_loop(lambda k, *_: k < 1, lambda k, *_: (k + 1, *tensors), (0, *empty), maximum_iterations=1)[1:]
@@ -100,12 +100,12 @@ def written(made: Callable[[], Tree], never: tf.Tensor, specs: Mapping[str, Any]
 
 
 def after(read: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-    """x, which XLA has only after `read`: the table that `read` comes from can then be written in place, not copied."""
+    """x, computed only after `read`, so that XLA writes the table that `read` comes from in place, without a copy."""
     return x + 0.0 * read
 
 
 def carried(x: tf.Tensor) -> tf.Tensor:
-    """x itself, in a form that XLA simplifies but TensorFlow does not, for what a loop carries along unchanged.
+    """x itself, in a form that XLA simplifies but TensorFlow does not, for values that a loop leaves unchanged.
 
     If TensorFlow saw that it does not change, XLA would treat it as a constant wherever a shape or an index in the
     user's code depends on it, as in the gradient of tf.vectorized_map. It would then compile again for each call, and
@@ -119,7 +119,7 @@ def multiply_high(x: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
 
     It uses products of 16 bits, since the obvious cast to uint64, shift and cast back was compiled wrongly: for the
     last element of a row of 8k + 1, XLA (TensorFlow 2.21, CPUs with AVX-512) stored 8 bytes where 4 belong, and so
-    zeroed the 4 bytes behind.
+    zeroed the 4 bytes after them.
     """
     half, sixteen = tf.constant(0xFFFF, tf.uint32), tf.constant(16, tf.uint32)
     low, high = tf.bitwise.bitwise_and(factor, half), tf.bitwise.right_shift(factor, sixteen)

@@ -16,14 +16,14 @@ BLOCK_BYTES = 2**24
 
 
 class Shards(NamedTuple):
-    """The sizes of the places where neighbouring observations are, and how many iterations a chain stays at one."""
+    """The sizes of the shards, each of consecutive observations, and how many iterations a chain stays on one."""
 
     sizes: list[int]
     hop: int
 
     @property
     def starts(self) -> np.ndarray:
-        """The first observation of each."""
+        """The first observation of each shard."""
         return np.cumsum(self.sizes) - self.sizes
 
 
@@ -33,15 +33,15 @@ class Data(Protocol):
     size: int
     layout: Layout
     levels: dict[str, list[Level]]
-    in_memory: bool  # whether reading is no more than copying
+    in_memory: bool  # whether reading is only copying
 
     @property
     def workers(self) -> Workers | None:
-        """Who makes passes over all of them, if not this process."""
+        """The workers that make passes over all observations, if this process does not."""
 
     @property
     def shards(self) -> Shards | None:
-        """Where they are, if chains use one place after the other."""
+        """The shards, if chains use one after the other."""
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
@@ -54,12 +54,12 @@ class Data(Protocol):
 
 
 def checksum_of(parts: Sequence[Data]) -> str:
-    """The checksum of several data together."""
+    """The combined checksum of several data sets."""
     return hashlib.sha256(" ".join(part.checksum() for part in parts).encode()).hexdigest()[:16]
 
 
 def block_size(data: Data) -> int:
-    """How many observations a pass over all data takes at a time, so that its memory is bounded."""
+    """How many observations a pass over all data reads at a time, to bound its memory."""
     return int(min(data.size, max(256, BLOCK_BYTES // data.layout.row_bytes)))
 
 
@@ -67,7 +67,7 @@ AnyData = TypeVar("AnyData", bound=Data)
 
 
 def by_workers(data: AnyData, workers: Workers | None) -> AnyData:
-    """The same observations, over which workers make the passes."""
+    """The same observations, with passes made by workers."""
     same = object.__new__(type(data))
     vars(same).update(vars(data), workers=workers)
     return same

@@ -22,7 +22,7 @@ def numeric(label: str, of: str, value: Any) -> np.ndarray:
     if masked := n_masked(value):
         raise ValueError(
             f"{label} of {of} must be an array without masked values; got {masked} masked. Leave these observations "
-            "out, or replace the values by numbers with the method filled."
+            "out, or fill in the values with the method filled."
         )
     dtype = getattr(value, "dtype", None)
     if hasattr(value, "isna") and not isinstance(dtype, np.dtype) and (missing := np.asarray(value.isna())).any():
@@ -69,14 +69,14 @@ def described(value: Any) -> str:
 
 
 def _kind(value: Any, array: np.ndarray) -> str:
-    """What is not a number in it: columns of a data frame, or the type of the array."""
+    """What is not numeric: columns of a data frame, or the type of the array."""
     types: Any = getattr(value, "dtypes", None)
     if not hasattr(types, "items"):
         if array.dtype.kind in "mM":
-            return f"times of dtype {array.dtype}; (x - x.min()) / np.timedelta64(1, 's') makes numbers of them"
+            return f"times of dtype {array.dtype}; (x - x.min()) / np.timedelta64(1, 's') converts them to numbers"
         word = next((x for x in array.flat if isinstance(x, str)), None)
         if word is not None:
-            return f"strings such as {str(word)!r}; pandas.Categorical(x) makes categories of them"
+            return f"strings such as {str(word)!r}; pandas.Categorical(x) converts them to categories"
         return f"dtype {array.dtype}"
     others = {name: str(dtype) for name, dtype in types.items() if getattr(dtype, "kind", "O") not in "biuf"}
     return f"{described(value)} with columns {others}, which must be left out or coded as numbers"

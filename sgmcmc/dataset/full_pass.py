@@ -1,7 +1,7 @@
 """Passes over all observations, in blocks, so that their memory is bounded.
 
-Blocks of data on disk are read ahead, by a thread, while the one before is computed.
-Sums may be made by workers that can read the data.
+A thread reads the next block of data on disk while the current one is computed.
+Workers that can read the data may compute the sums.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sgmcmc.dataset.remote import Remote, Remotes
 from sgmcmc.parallel.executors import Future, Workers
 
 PIECES = 64  # of a pass, at most
-WORTH = 2**28  # bytes of the data, for which a worker may have to begin and to compile
+WORTH = 2**28  # bytes of data that are worth the time that workers take to start and to compile
 
 
 class FullPass:
-    """``of_block(words, *values)``, compiled, for the packed rows of one block after the other.
+    """``of_block(words, *values)``, compiled, for the packed rows of each block in turn.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class FullPass:
 
     @property
     def size(self) -> int:
-        """The observations of the pass."""
+        """The number of observations."""
         return self._data.size
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -125,13 +125,13 @@ class FullPass:
     ) -> list[np.ndarray]:
         """The sums of the results over all blocks, in float64.
 
-        Blocks are summed in pieces, and these in their order, so that the sums are the
-        same bits wherever the pieces are made.
+        Blocks are summed in pieces, and the pieces in order, so that the sums are
+        bitwise identical wherever the pieces are computed.
         """
         return _added(self._pieces(_summed, values, title, verbose, of_each))
 
     def joined(self, values: Sequence[tf.Tensor] = (), title: str = "", verbose: bool = False) -> list[np.ndarray]:
-        """The results of all blocks, which have a row for each observation, one below the other."""
+        """The results of all blocks, concatenated, with a row for each observation."""
         found = list(self._pieces(_joined, values, title, verbose))
         return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
 
@@ -143,7 +143,7 @@ class FullPass:
         verbose: bool,
         of_each: Sequence[np.ndarray] = (),
     ) -> Iterator[list[np.ndarray]]:
-        """What is made of the results of each piece, here or by workers."""
+        """`made` of the results of each piece, computed here or by workers."""
         n_data = self._data.size
         with Progress(n_data, title, "observation", verbose and n_data > self._size) as progress:
             if elsewhere := self._elsewhere():
@@ -155,7 +155,7 @@ class FullPass:
                 progress.reached(end)
 
     def _elsewhere(self) -> list[tuple[Workers, FullPass]]:
-        """The workers that make the pass, each with theirs, if this process does not."""
+        """The workers that make the pass, each with its own pass, if this process does not."""
         data = self._data
         if isinstance(data, Remotes):
             if not self._of_parts:
@@ -178,16 +178,16 @@ class FullPass:
 
     @property
     def _of_piece(self) -> int:
-        """The blocks of a piece, by a rule that does not know who makes it."""
+        """The number of blocks in a piece, wherever it is computed."""
         return -(-self._data.size // (self._size * PIECES))
 
 
 Made = Callable[[Iterable[list[tf.Tensor]]], list[np.ndarray]]
-"""What is made of the results of some blocks."""
+"""A function of the results of some blocks."""
 
 
 class Piece(NamedTuple):
-    """What a worker is to make of a pass."""
+    """The part of a pass that a worker computes."""
 
     made: Made
     part: range
@@ -203,7 +203,7 @@ def _from_workers(
     title: str,
     progress: Progress,
 ) -> Iterator[list[np.ndarray]]:
-    """What is made of each piece of these passes, over data one behind the other."""
+    """The result of each piece of these passes, over consecutive data."""
     given, start, done = [np.asarray(x) for x in values], 0, 0
     jobs: list[tuple[Piece, int, Future]] = []
     with ExitStack() as stack:
@@ -217,8 +217,8 @@ def _from_workers(
                 yield future.result()
             except Exception as error:
                 error.add_note(
-                    f"This is of {title} over all observations, in the job of a worker of executor with observations "
-                    f"{first + piece.part.start} to {first + piece.part.stop - 1}; jobs after it may have failed too."
+                    f"This error is from {title} over all observations, in the job of executor with observations "
+                    f"{first + piece.part.start} to {first + piece.part.stop - 1}; later jobs may have failed too."
                 )
                 raise
             done += len(piece.part)

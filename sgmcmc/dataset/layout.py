@@ -81,7 +81,7 @@ class Layout:
 
 
 def _cut(x: tf.Tensor, start: int, stop: int) -> tf.Tensor:
-    """x[..., start:stop]; each operation of a graph that can be left out saves time."""
+    """x[..., start:stop], without an operation if it is all of x, which saves time."""
     return x if (start, stop) == (0, x.shape[-1]) else x[..., start:stop]
 
 
@@ -100,7 +100,7 @@ def extremes(entry: np.ndarray) -> np.ndarray:
 def aligned_zeros(n_rows: int, n_words: int) -> np.ndarray:
     """Aligned int64 zeros, [n_rows, n_words].
 
-    NumPy makes them, since it requests huge pages, with which random reads are faster.
+    NumPy allocates them, since it requests huge pages, which make random reads faster.
     """
     memory = np.zeros(n_rows * n_words + ALIGNMENT // WORD, np.int64)
     offset = (-memory.ctypes.data % ALIGNMENT) // WORD

@@ -1,12 +1,12 @@
-"""The rows of memory maps: from their file in order, through a map at random.
+"""The rows of memory-mapped arrays: read in order from the file, at random through the map.
 
-A map reads ahead what is next to a row that is wanted. This is good as long as all of
-the file will fit into memory, which is then soon full of it. A larger file would push
-out one row to make room for the neighbours of another, so a map of it is told to read
-single pages; a pass must then not go through the map, which would read page by page.
+A map reads ahead the neighbours of a requested row. This helps if the whole file fits
+into memory, where it soon is. With a larger file, one row would be evicted to make room
+for the neighbours of another, so the map is advised to read single pages. A pass must
+then not use the map, which would read page by page.
 
-A row that is not in memory takes as long as the disk needs to answer, some 100 us, but
-a disk answers many at a time.
+A row that is not in memory takes as long as the disk needs to answer, about 100 us, but
+a disk answers many requests at a time.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class FileRows:
 
 
 def file_rows(arrays: Mapping[str, Any]) -> list[FileRows]:
-    """Those of the arrays that are memory maps of whole rows, together if one row of a file has several of them."""
+    """The arrays that are memory maps of whole rows, together if one row of a file holds several of them."""
     groups: list[_Group] = []
     for name, array in arrays.items():
         if (one := _Group.of(name, array)) is None:
@@ -127,7 +127,7 @@ class _Group(NamedTuple):
     file: str
     n_rows: int
     width: int  # from a row to the next
-    begin: int  # bytes of the file that the entries of the first row have
+    begin: int  # of the bytes in the file that hold the entries of the first row
     end: int
     arrays: dict[str, tuple[int, np.ndarray]]  # each with the byte at which it begins
 
@@ -148,7 +148,7 @@ class _Group(NamedTuple):
         return self._replace(begin=begin, end=end, arrays=self.arrays | other.arrays)
 
     def rows(self) -> FileRows | None:
-        # The last row may end before others do: then all rows are taken to begin earlier.
+        # The file may end before the last row does: all rows are then taken to begin earlier.
         missing = self.begin + self.n_rows * self.width - os.stat(self.file).st_size
         begin = self.begin - max(0, missing)
         if begin < 0 or self.end - begin > self.width:

@@ -1,4 +1,4 @@
-"""Data that are packed into memory: all observations, as the only copy, or some of other data."""
+"""Data packed into memory: all observations, as the only copy, or some observations of other data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sgmcmc.parallel.executors import Workers
 class InMemory:
     """Observations packed from ``{name: array [N, ...]}`` of 4- and 8-byte numbers; N is `size`.
 
-    `levels` says for each entry of categories what its codes stand for.
+    `levels` holds the categories of each categorical entry, in the order of their codes.
     """
 
     in_memory = True
@@ -35,16 +35,16 @@ class InMemory:
 
     def _hold(self, words: np.ndarray, layout: Layout, levels: dict[str, list[Level]]) -> None:
         self._words, self.layout, self.levels, self.size = words, layout, levels, len(words)
-        self.rows = shared_tensor(words)  # [N, width], for programs that fetch by themselves
+        self.rows = shared_tensor(words)  # [N, width], for programs that fetch rows themselves
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        # From protocol 5 on, the words can be handed over beside the pickle, as a file that many processes map.
+        # From protocol 5 on, the words can travel outside the pickle, in a file that many processes map.
         words = pickle.PickleBuffer(self._words.data) if int(protocol) >= 5 else self._words.tobytes()
         return type(self)._of_words, (words, self.layout, self.levels, self.shards)
 
     @classmethod
     def joined(cls, parts: Sequence[InMemory], shards: Shards) -> Self:
-        """The observations of all parts, which have the same layout, in one memory."""
+        """The observations of all parts, which have the same layout, in one array."""
         words = aligned_zeros(sum(shards.sizes), parts[0].layout.width)
         for part, start in zip(parts, shards.starts, strict=True):
             part.read(0, words[start : start + part.size])
@@ -54,7 +54,7 @@ class InMemory:
     def _of_words(
         cls, buffer: Any, layout: Layout, levels: dict[str, list[Level]], shards: Shards | None = None
     ) -> Self:
-        """Observations in memory that others may hold too, if it can be shared with TensorFlow."""
+        """Observations in the memory of `buffer`, copied only if TensorFlow cannot share it."""
         words = np.frombuffer(buffer, np.int64).reshape(-1, layout.width)
         if not words.flags.writeable or words.ctypes.data % ALIGNMENT:
             words = aligned_copy(words)

@@ -1,7 +1,4 @@
-"""Data that stay on disk or in an object of the user.
-
-Rows are fetched when they are needed.
-"""
+"""Data that stay on disk or in a user's object; rows are fetched when they are needed."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ class Elsewhere:
         The type and shape of each entry. Fetched arrays are converted and checked for
         NaN and infinite numbers.
     levels : mapping of str to list, optional
-        What the codes of each entry of categories stand for.
+        The categories of each categorical entry, in the order of their codes.
     """
 
     in_memory = False
@@ -69,7 +66,7 @@ class Elsewhere:
         return {name: value for name, value in vars(self).items() if name != "workers"}
 
     def watch(self, attempt: Callable[[Mapping[str, np.ndarray]], None]) -> None:
-        """Try fetched observations that have a lower or a higher index than all before.
+        """Try fetched observations with a lower or higher index than all before.
 
         `attempt` takes two or more observations, {name: [m, ...]}, and raises
         ValueError for an index out of range.
@@ -232,7 +229,7 @@ def _library(array: Any) -> str:
 def _taken(array: Any, indices: np.ndarray) -> np.ndarray:
     library = _library(array)
     if library in ("zarr", "h5py"):
-        # A chunk of Zarr's is then read once; HDF5 takes increasing indices only.
+        # A Zarr chunk is then read only once; HDF5 accepts only increasing indices.
         distinct, places = np.unique(indices, return_inverse=True)
         return (array.oindex if library == "zarr" else array)[distinct][places]
     if not array.flags.c_contiguous:

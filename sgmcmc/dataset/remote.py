@@ -1,4 +1,4 @@
-"""Shards whose observations stay with the workers of an executor each; only results of functions come back."""
+"""Shards whose observations stay with the workers of their executors; only results of functions come back."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from sgmcmc.dataset.tables import Level
 from sgmcmc.parallel.executors import Executor, Future, Workers, tell
 
 Open = Callable[[], Data]
-KEPT = 16  # data that a worker has open
+KEPT = 16  # data sets that a worker keeps open
 
 
 class Facts(NamedTuple):
-    """What is known here of the observations of a shard."""
+    """What this process knows about the observations of a shard."""
 
     size: int
     layout: Layout
@@ -36,14 +36,14 @@ class Facts(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """How a worker opens data, a name by which it knows that it has, and the checksum that they must have."""
+    """A function that opens data in a worker, the name under which it keeps them, and the checksum they must have."""
 
     name: str
     open: Open
     checksum: str | None = None
 
     def of(self, indices: np.ndarray) -> Opening:
-        """That of some of the observations."""
+        """The same for some of the observations."""
         return Opening(f"{self.name} {checksum(indices)}", partial(_some, self, indices))
 
 
@@ -55,20 +55,20 @@ class NotHere:
     shards: Shards | None = None
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Refuse to."""
+        """Raise an error."""
         raise _not_here()
 
     def read(self, start: int, out: np.ndarray) -> None:
-        """Refuse to."""
+        """Raise an error."""
         raise _not_here()
 
     def checksum(self) -> str:
-        """Refuse to, if it is not known."""
+        """Raise an error, since the checksum is not known here."""
         raise _not_here()
 
 
 class Remote(NotHere):
-    """The observations of one shard, as far as they are known here; in a job of its workers, the observations."""
+    """A stand-in for the observations of one shard; a job of its workers gets the observations themselves."""
 
     workers: Workers
 
@@ -89,14 +89,14 @@ class Remote(NotHere):
         return Remote(opening, self.workers, Facts(len(indices), self.layout, self.levels, opening.name))
 
     def asked(self, function: Callable[[Data, Any], Any], item: Any) -> Any:
-        """``function(data, item)`` of the observations, by a worker."""
+        """``function(data, item)`` of the observations, computed by a worker."""
         return next(iter(self.workers.each(_answer, Question(self, function, item), [None])))
 
 
 class Question(NamedTuple):
-    """A function of the observations of a shard, which travels by value with all that it needs."""
+    """A function of the observations of a shard, sent by value with everything it needs."""
 
-    data: Any  # a `Remote`, which a worker gets as its observations
+    data: Any  # a `Remote`, which a worker receives as the observations
     function: Callable[[Data, Any], Any]
     item: Any
 
@@ -129,7 +129,7 @@ class Remotes(NotHere):
 
 
 class Unseen(NotHere):
-    """What a worker of one shard knows of all of them."""
+    """What a worker of one shard knows about all shards."""
 
     def __init__(self, size: int, layout: Layout, levels: dict[str, list[Level]], shards: Shards) -> None:
         self.size, self.layout, self.levels, self.shards = size, layout, levels, shards
@@ -148,10 +148,10 @@ def remotes(opens: Sequence[Open], executors: Sequence[Executor]) -> list[Remote
             try:
                 facts: Facts = future.result()
             except Exception as error:
-                error.add_note(f"This is of the job that opens shard {number}.")
+                error.add_note(f"This error is from the job that opens shard {number}.")
                 raise
             parts.append(Remote(opening._replace(checksum=facts.checksum), of_shard, facts))
-            # A worker keeps them open as long as somebody here may ask for them.
+            # A worker keeps the data open as long as this process may ask for them.
             weakref.finalize(parts[-1], tell, executors[number], _forget, opening.name).atexit = False
             for said in facts.warnings:
                 warn_user(said)
@@ -159,7 +159,7 @@ def remotes(opens: Sequence[Open], executors: Sequence[Executor]) -> list[Remote
 
 
 _lock = threading.RLock()
-_data: dict[str, Data] = {}  # in a worker, those that were opened last
+_data: dict[str, Data] = {}  # in a worker, the data opened last
 
 
 def opened(opening: Opening) -> Data:
@@ -168,7 +168,7 @@ def opened(opening: Opening) -> Data:
     Raises
     ------
     RuntimeError
-        If they are not those that were opened first.
+        If the data have changed since they were first opened.
     """
     with _lock:
         if opening.name in _data:
@@ -176,7 +176,9 @@ def opened(opening: Opening) -> Data:
         else:
             found = opening.open()
             if opening.checksum is not None and found.checksum() != opening.checksum:
-                raise RuntimeError("the observations of a shard must stay as they are; they have changed meanwhile.")
+                raise RuntimeError(
+                    "the observations of a shard must not change; these have changed since they were opened."
+                )
         while len(_data) >= KEPT:
             del _data[next(iter(_data))]
         _data[opening.name] = found

@@ -1,4 +1,4 @@
-"""Data from several places, as one: the observations of the first, then those of the second, and so on."""
+"""Several shards as one data set: the observations of the first, then those of the second, and so on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sgmcmc.parallel.executors import Workers
 
 
 class Joined:
-    """The observations of several data of one layout, of which some are not in memory."""
+    """The observations of several data sets with one layout, some of them not in memory."""
 
     in_memory = False
     workers: Workers | None = None
@@ -49,7 +49,7 @@ class Joined:
 
 
 class Shard:
-    """Some neighbouring observations of `data`, `size` of them from `start` on."""
+    """`size` consecutive observations of `data`, from `start` on."""
 
     shards: Shards | None = None
 
@@ -94,7 +94,7 @@ class OnShard:
         self.take(np.arange(start, start + len(out)), out)
 
     def checksum(self) -> str:
-        """That of the shard."""
+        """The checksum of the shard."""
         return self._shard.checksum()
 
 

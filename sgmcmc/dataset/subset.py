@@ -1,4 +1,4 @@
-"""A subset of the observations, which represents all of them."""
+"""Subsets of the observations that represent all of them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MOST_ELSEWHERE, BYTES_ELSEWHERE = 2**21, 2**28  # of a part of data on disk, whi
 
 
 def most_of(data: Data) -> int:
-    """The most observations that a part of the data should have, if it is not all of them."""
+    """The largest number of observations that a subset of the data should have."""
     return data.size if data.in_memory else max(1000, min(MOST_ELSEWHERE, BYTES_ELSEWHERE // data.layout.row_bytes))
 
 
 def some_of(data: Data, size: int, seed: int) -> Data:
-    """`size` observations, drawn without replacement; of each shard, if there are some, its share.
+    """`size` observations, drawn without replacement, from each shard in proportion to its size.
 
-    The result is `data` itself if it has no more.
+    The result is `data` itself if it has no more than `size`.
     """
     if size >= data.size:
         return data
@@ -38,7 +38,7 @@ def some_of(data: Data, size: int, seed: int) -> Data:
 
 
 def of_some_rows(data: Data, size: int, function: Callable[[Any, Tree], Any], item: Any) -> Any:
-    """``function(item, rows)`` of `some_rows`, where they are."""
+    """``function(item, rows)`` of `some_rows`, computed where the data are."""
     if isinstance(data, Remotes):
         return data.parts[0].asked(_of_some_rows, (size, function, item))
     return _of_some_rows(data, (size, function, item))

@@ -24,12 +24,12 @@ class Codes(NamedTuple):
 
 
 def as_columns(of: str, dataset: Any, words: Collection[str] = ()) -> Any:
-    """The columns of a table by name; anything else as it is. Those of `words` may have strings.
+    """The columns of a table by name; anything else unchanged. Columns in `words` may have strings.
 
     Raises
     ------
     ValueError
-        Naming all columns that are neither numbers nor categories, and what would make them so.
+        If columns are neither numbers nor categories; the message says how to convert them.
     """
     path = os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else None
     if path is not None:
@@ -45,7 +45,7 @@ def as_columns(of: str, dataset: Any, words: Collection[str] = ()) -> Any:
     names = list(dataset.columns)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError(
-            f"dataset of {of} must have at least one column and distinct names of its columns; got {names[:SHOWN]}."
+            f"dataset of {of} must have at least one column and distinct column names; got {names[:SHOWN]}."
         )
     bad = {name: advice for name in names if name not in words and (advice := unusable(name, dataset[name]))}
     if bad:
@@ -55,7 +55,7 @@ def as_columns(of: str, dataset: Any, words: Collection[str] = ()) -> Any:
             + (
                 f" Or leave them out: frame.drop(columns={list(bad)[:SHOWN]})."
                 if path is None
-                else f" fromParquet({path!r}) reads strings as categories, and leaves columns out."
+                else f" fromParquet({path!r}) reads strings as categories, and can leave columns out."
             )
         )
     return {name: dataset[name] for name in names}
@@ -76,17 +76,19 @@ def _read(of: str, path: str | os.PathLike) -> Any:
 
 
 def unusable(name: str, column: Any) -> str:
-    """What a column is that is neither numbers nor categories, and what would help; "" for all others."""
+    """The type of a column that is neither numbers nor categories, and a remedy; "" for all others."""
     if is_categorical(column):
         return ""
     kind = getattr(column.dtype, "kind", "O")
     if kind in "biuf":
         return ""
     if kind in "mM":
-        return f"{name!r} has times: (x - x.min()).dt.total_seconds() makes numbers of them."
+        return f"{name!r} has times: (x - x.min()).dt.total_seconds() converts them to numbers."
     first = next((value for value in column if isinstance(value, str)), None)
     if first is not None:
-        return f"{name!r} has strings such as {first!r}: frame[{name!r}].astype('category') makes categories of them."
+        return (
+            f"{name!r} has strings such as {first!r}: frame[{name!r}].astype('category') converts them to categories."
+        )
     return f"{name!r} has the dtype {column.dtype}."
 
 
@@ -96,19 +98,19 @@ def is_categorical(entry: Any) -> bool:
 
 
 def coded(label: str, entry: Any) -> Codes:
-    """The codes of a column of categories, and what they stand for.
+    """The codes of a column of categories, and their levels.
 
     Raises
     ------
     ValueError
-        If some are missing.
+        If values are missing.
     """
     column = getattr(entry, "cat", entry)
     array = np.asarray(column.codes, np.int32)
     if (array < 0).any():
         raise ValueError(
             f"{label} must have no missing categories; got {int((array < 0).sum())}, the first at index "
-            f"{int(np.argmin(array))}. Leave these observations out, or give them a category of their own."
+            f"{int(np.argmin(array))}. Leave these observations out, or give them a separate category."
         )
     return Codes(array, [_level(x) for x in column.categories])
 
@@ -119,7 +121,7 @@ def _recoded(label: str, entry: Any, levels: Sequence[Level]) -> np.ndarray:
     Raises
     ------
     ValueError
-        If some are not among the levels, or if it has numbers, which may be levels or codes.
+        If some are not among the levels, or if the entry has numbers, which may be levels or codes.
     """
     if is_categorical(entry):
         array, own = coded(label, entry)
@@ -163,6 +165,6 @@ def with_levels(of: str, dataset: Any, levels: Mapping[str, Sequence[Level]]) ->
 
 
 def _level(value: Any) -> Level:
-    """A category as JSON has it."""
+    """A category as a JSON value."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, str | int | float | bool) else str(value)

@@ -1,4 +1,4 @@
-"""Functions of finished draws: variance reduction, draws of parts combined, and distances from the posterior."""
+"""Functions of draws: variance reduction, combination of parts, scores, and distances from the posterior."""
 
 from sgmcmc.diagnostics.combine import combine
 from sgmcmc.diagnostics.full_gradients import fullGradients

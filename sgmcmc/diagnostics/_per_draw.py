@@ -86,7 +86,7 @@ def paired(function: str, draws: Any, gradients: Any, n_chains: int | None) -> t
     transforms = draws.settings.get("transforms") if isinstance(draws, Draws) else None
     if transforms:
         raise ValueError(
-            f"draws of {function} must be of parameters that are any real numbers, where gradients have mean 0; "
+            f"draws of {function} must be of unconstrained parameters, whose gradients have mean 0; "
             f"got a run with transforms of {sorted(transforms)}."
         )
     if gradients is None:
@@ -113,7 +113,7 @@ def paired(function: str, draws: Any, gradients: Any, n_chains: int | None) -> t
 
 
 def require_finite(function: str, argument: str, given: PerDraw) -> None:
-    """Refuse NaN and infinite numbers."""
+    """Reject NaN and infinite numbers."""
     for name, array in given.arrays.items():
         if not np.isfinite(array).all():
             part = f"[{name!r}]" if name else ""

@@ -1,4 +1,4 @@
-"""combine: draws of the posterior of all data, from runs that each saw a part of them."""
+"""combine: draws of the full posterior, from runs on disjoint parts of the data."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ NAME = "combine"
 def combine(
     parts: Sequence[Any], method: str = "consensus", *, nChains: int | None = None, seed: int | None = None
 ) -> Any:
-    """Draws of one posterior, from runs that each saw a part of the data.
+    """Combine draws from runs on disjoint parts of the data into draws of one posterior.
 
-    Each run has its own observations, and none sees those of another. All methods are
-    exact if the posteriors of the parts are normal, and approximate otherwise. None is
-    right for a posterior with several modes: means of draws lie between them, and an
-    affine map moves those of parts that saw them in other proportions.
+    All methods are exact if the posteriors of the parts are normal, and approximate
+    otherwise. None is valid for a posterior with several modes: means of draws lie
+    between the modes, and an affine map shifts the modes of parts that visited them in
+    different proportions.
 
     Parameters
     ----------
     parts : sequence of Draws, dict of str to array_like, or array_like
         The draws of each of S >= 2 parts without their burn-in, of shape (T, *shape) or
-        (nChains, T, *shape). Parameters must be any real numbers; combine the logarithm
-        of a scale.
+        (nChains, T, *shape). Parameters must be unconstrained; combine the logarithm of
+        a scale.
     method : {"consensus", "gaussian", "swiss"}, default "consensus"
-        How they are combined, and what the parts must be draws of:
+        How to combine the draws, and the target that each part must have:
 
-        - "consensus": the weighted mean of the parts' draws of the same number, which
-          must be independent: each run has another seed. Each part has the S-th part of
+        - "consensus": the weighted mean of the parts' draws with the same index. These
+          must be independent, so each run needs a different seed. Each part has 1/S of
           the log prior, ``logPrior(params) / S``.
-        - "gaussian": draws of the normal distribution whose density is the product of
-          those with the parts' means and covariances. Log priors as for "consensus".
+        - "gaussian": draws from the normalised product of the normal densities with the
+          parts' means and covariances. Log priors as for "consensus".
         - "swiss": all draws, each moved by an affine map that gives every part the same
           mean and covariance. Each part has the whole log prior and S times its log
           likelihood.
@@ -46,23 +46,23 @@ def combine(
         The number of chains, if your arrays have the shape (nChains, T, *shape). A
         `Draws` has its own.
     seed : int, optional
-        Of "gaussian"; by default another one in each call.
+        The seed for "gaussian". By default a fresh one in each call.
 
     Returns
     -------
     Draws, dict of str to numpy.ndarray, or numpy.ndarray
-        In the form of the parts. "consensus" and "gaussian" return as many draws as one
-        part has, "swiss" those of all: (S T, *shape), or with chains
+        In the same form as the parts. "consensus" and "gaussian" return as many draws
+        as one part has, "swiss" those of all: (S T, *shape), or with chains
         (S nChains, T, *shape).
 
     Raises
     ------
     ValueError
-        If there are fewer than two parts, if they have other parameters, shapes or, for
-        "consensus" and "swiss", other numbers of draws, if a number is NaN or infinite,
-        if there are D draws or fewer for D elements of the parameters, or they do not
-        vary in all directions, if a run has transforms, or if runs for "consensus" have
-        the same seed.
+        If there are fewer than two parts, if they differ in parameters, shapes or, for
+        "consensus" and "swiss", numbers of draws, if a number is NaN or infinite, if
+        there are D draws or fewer for D elements of the parameters, or they do not vary
+        in all directions, if a run has transforms, or if runs for "consensus" have the
+        same seed.
 
     Notes
     -----
@@ -70,8 +70,8 @@ def combine(
     ``V sum_s V_s^-1 theta_s`` with ``V^-1 = sum_s V_s^-1``, and "gaussian" draws of
     ``N(V sum_s V_s^-1 m_s, V)``. "swiss" [2]_ returns
     ``V^(1/2) V_s^(-1/2) (theta_s - m_s) + m`` with ``V^-1 = (1/S) sum_s V_s^-1`` and
-    ``m = V (1/S) sum_s V_s^-1 m_s``; the roots are symmetric where each element is in
-    units of its sd in the parts.
+    ``m = V (1/S) sum_s V_s^-1 m_s``; the roots are symmetric in coordinates where each
+    element is in units of its sd in the parts.
 
     References
     ----------
@@ -108,14 +108,14 @@ def combine(
             )
         if part.lead != first.lead and method != "gaussian":
             raise ValueError(
-                f"parts of {NAME} must have equally many draws for method={method!r}; got {first.lead} in parts[0] and "
-                f"{part.lead} in parts[{k}]. method='gaussian' takes any numbers."
+                f"parts of {NAME} must have the same number of draws for method={method!r}; got {first.lead} in "
+                f"parts[0] and {part.lead} in parts[{k}]. method='gaussian' accepts any numbers."
             )
     if method == "consensus":
         _require_independent(parts)
     draws = [part.flat() for part in read_parts]
     units = _units(draws)
-    draws = [x / units for x in draws]  # so that the result does not depend on those of the user
+    draws = [x / units for x in draws]  # so that the result does not depend on the user's units
     moments = [Moments.of(k, x) for k, x in enumerate(draws)]
     seed = fresh_seed() if seed is None else require_seed(NAME, seed)
     combined, times = METHODS[method](draws, moments, np.random.default_rng(seed))
@@ -125,7 +125,7 @@ def combine(
 
 
 class Moments(NamedTuple):
-    """The mean of a part's draws, [D], its covariance and the inverse of it, [D, D]."""
+    """The mean of a part's draws, [D], and their covariance and precision, [D, D]."""
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -133,7 +133,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, k: int, x: np.ndarray) -> Moments:
-        """Those of the draws [n, D] of parts[k], which must vary in all directions."""
+        """The moments of the draws [n, D] of parts[k], which must vary in all directions."""
         mean, covariance = x.mean(axis=0), np.atleast_2d(np.cov(x, rowvar=False))
         values, vectors = np.linalg.eigh(covariance)
         if not values[0] > len(x) * np.finfo(np.float64).eps * values[-1]:
@@ -150,14 +150,14 @@ def _units(draws: list[np.ndarray]) -> np.ndarray:
     for k, x in enumerate(draws):
         if len(x) <= size:
             raise ValueError(
-                f"parts[{k}] of {NAME} must be more draws than the {size} elements of a draw; got {len(x)}."
+                f"parts[{k}] of {NAME} must have more draws than the {size} elements of a draw; got {len(x)}."
             )
     units = np.sqrt(np.mean([x.var(axis=0) for x in draws], axis=0))
     return np.where(units > 0, units, 1.0)
 
 
 Combined = tuple[np.ndarray, int]
-"""Draws [n, D], and how many times as many they are as those of one part."""
+"""Draws [n, D], and their number as a multiple of that of one part."""
 
 
 def _consensus(draws: list[np.ndarray], moments: list[Moments], rng: np.random.Generator) -> Combined:
@@ -202,19 +202,19 @@ def _root(covariance: np.ndarray) -> np.ndarray:
 
 
 def _require_independent(parts: Sequence[Any]) -> None:
-    """Refuse runs with the same seed: their noise is the same, and does not average out."""
+    """Reject runs with the same seed: their noise is identical and does not average out."""
     seeds = [part.seed for part in parts if isinstance(part, Draws)]
     if twice := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
         raise ValueError(
-            f"parts of {NAME} must be runs with different seeds for method='consensus', whose draws are then "
-            f"independent; got {twice[0]} more than once."
+            f"parts of {NAME} must be runs with different seeds for method='consensus', which needs independent "
+            f"draws; got {twice[0]} more than once."
         )
 
 
 def _read(k: int, part: Any, n_chains: int | None) -> PerDraw:
     if isinstance(part, Draws) and (transforms := part.settings.get("transforms")):
         raise ValueError(
-            f"parts[{k}] of {NAME} must be draws of parameters that are any real numbers; got a run with transforms of "
+            f"parts[{k}] of {NAME} must be draws of unconstrained parameters; got a run with transforms of "
             f"{sorted(transforms)}."
         )
     found = read(NAME, f"parts[{k}]", part, n_chains)

@@ -38,14 +38,14 @@ def fullGradients(
 ) -> Any:
     """The exact gradients of the log posterior at the draws, from all data.
 
-    They serve `ksd` and `zvControlVariates`. Every draw takes one pass over the data,
-    in blocks; ``out[::10]`` passes on only every tenth draw.
+    They are used by `ksd` and `zvControlVariates`. Each draw takes one pass over the
+    data, in blocks; pass ``out[::10]`` to use only every tenth draw.
 
     Parameters
     ----------
     draws : Draws or dict of str to array_like
-        What a sampler returned, with the draws of all parameters; or arrays of your
-        own, of shape (T, *shape) for T draws.
+        The result of a sampler, with the draws of all parameters; or your own arrays,
+        of shape (T, *shape) for T draws.
     logLik : callable
         As for the samplers.
     dataset : dict of str to array_like, a table, or an object
@@ -54,20 +54,20 @@ def fullGradients(
         As for the samplers.
     integers : sequence of str, optional
         Entries of `dataset` that are integers. By default those of the run, or none for
-        arrays of your own.
+        your own arrays.
     dtype : str, optional
         The float type of the computation, "float32" or "float64". By default that of
-        the run, or float64 for arrays of your own. Sums over blocks of data are in
+        the run, or float64 for your own arrays. Sums over blocks of data are in
         float64.
     nChains : int, optional
         The number of chains, if the arrays of a dict have the shape (nChains, T,
         *shape). A `Draws` has its own.
     temperature : float, optional
         The temperature of the posterior, as for the samplers. By default that of the
-        run, or 1 for arrays of your own.
+        run, or 1 for your own arrays.
     executor : Executor, optional
-        Whose workers compute the gradients of different draws, as for the samplers. The
-        results are the same.
+        Its workers compute the gradients of different draws, as for the samplers. The
+        results do not change.
     verbose : bool, default True
         Show the progress.
 

@@ -16,13 +16,13 @@ NAME = "gaussianKL"
 def gaussianKL(draws: Any, mean: Any, covariance: Any, *, nChains: int | None = None) -> float:
     """The Kullback-Leibler divergence of the draws from a known normal posterior.
 
-    It is the divergence of the normal distribution with the mean and the covariance of
-    the draws from the posterior.
+    It is KL(q || posterior), where q is the normal distribution with the mean and the
+    covariance of the draws.
 
     Parameters
     ----------
     draws : Draws, dict of str to array_like, or array_like
-        What a sampler returned; or draws of your own, of shape (T, *shape) for T draws.
+        The result of a sampler; or your own draws, of shape (T, *shape) for T draws.
     mean : dict of str to array_like, or array_like
         The mean of the posterior: D numbers for the elements of the parameters, in
         order of name and in C order; or a dict by name, of all parameters or of those
@@ -53,7 +53,7 @@ def gaussianKL(draws: Any, mean: Any, covariance: Any, *, nChains: int | None = 
 
         KL = (tr(Sigma^-1 S) - D + (m - mu)^T Sigma^-1 (m - mu) - log det S + log det Sigma) / 2
 
-    [1]_ measures its bivariate normal example in this way (section 5.2.1).
+    [1]_ uses this measure for its bivariate normal example (section 5.2.1).
 
     References
     ----------
@@ -75,8 +75,8 @@ def gaussianKL(draws: Any, mean: Any, covariance: Any, *, nChains: int | None = 
     n, size = x.shape
     mu, root = _mean(mean, points, size), _root(covariance, size)
     if n <= size:
-        raise ValueError(f"draws of {NAME} must be more than the {size} elements of a draw; got {n}.")
-    # Moments in coordinates in which the posterior is a standard normal: there, they do not cancel.
+        raise ValueError(f"draws of {NAME} must outnumber the {size} elements of a draw; got {n}.")
+    # Moments in whitened coordinates of the posterior, where they do not cancel.
     white = np.linalg.solve(root, (x - mu).T)
     shift = white.mean(axis=1)
     deviations = white - shift[:, None]

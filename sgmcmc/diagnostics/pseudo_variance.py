@@ -28,8 +28,8 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
 
     This is the trace of the covariance of the estimate over all minibatches. It is
     computed exactly from all N observations, without drawing a minibatch. With t_i the
-    term of observation i, which is its gradient, or for control variates the difference
-    to its gradient at the mode, it is [1]_::
+    term of observation i, which is its gradient or, for control variates, the
+    difference from its gradient at the mode, the variance is [1]_::
 
         N^2/n (N - n)/(N - 1) (mean |t_i|^2 - |mean t_i|^2)    uniformly without replacement
         1/n (sum |t_i|^2 / p_i - |sum t_i|^2)                  with replacement, with probabilities p_i
@@ -37,12 +37,12 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     Parameters
     ----------
     sampler : Sgmcmc
-        What a Setup function returned. If it needs the mode and no session has begun, a
+        The result of a Setup function. If it needs the mode and no session has begun, a
         search finds the mode first.
     params : dict of str to array_like
         The points, (K, *shape) for each parameter, such as the draws of a run.
     optimal : bool, default False
-        Use the best probabilities at each point, in proportion to ``|t_i|``, in place
+        Use the optimal probabilities at each point, proportional to ``|t_i|``, instead
         of the sampler's. The result is a lower bound for all subsampling with
         replacement. No sampler can attain it, since these probabilities need all data.
     verbose : bool, default False
@@ -78,7 +78,7 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     array([10., 10.])
     """
     if not isinstance(sampler, Sgmcmc):
-        raise ValueError(f"sampler of {NAME} must be what a Setup function returned; got {type(sampler).__name__}.")
+        raise ValueError(f"sampler of {NAME} must be the result of a Setup function; got {type(sampler).__name__}.")
     inner = sampler._sampler
     if not isinstance(inner, ProductSampler):
         raise ValueError(f"sampler of {NAME} must estimate gradients; got {inner.name}, which has none.")
@@ -131,7 +131,7 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
 
 
 def _require_noise_of_terms(inner: ProductSampler) -> None:
-    """Refuse samplers whose noise does not follow from single observations, or is not that of `params`."""
+    """Reject samplers whose noise does not follow from single observations, or is not that of `params`."""
     if inner.gradient.terms is None or inner.gradient.has_history:
         raise ValueError(
             f"sampler of {NAME} must estimate gradients by the plain estimate or by control variates around the mode; "
@@ -140,20 +140,20 @@ def _require_noise_of_terms(inner: ProductSampler) -> None:
     if not inner.minibatch.simple and inner.minibatch.parts is None:
         raise ValueError(
             f"sampler of {NAME} must draw observations independently (`simple`), so that the noise follows from single "
-            "ones; got subsampling by a scheme that does not say so."
+            "observations; got a subsampling scheme that does not declare this."
         )
     if inner.gibbs is not None:
         raise ValueError(f"sampler of {NAME} must have gibbs=None, since gibbs moves parameters without a gradient.")
     if inner.model.by_rows and inner.gradient.centred:
         raise ValueError(
-            f"sampler of {NAME} must move whole parameters, as with preconditioner='diagonal'; here it moves only the "
-            f"rows of {sorted(inner.model.by_rows)} that a minibatch gathers, and the gradient at the centre depends "
-            "on them."
+            f"sampler of {NAME} must move whole parameters, as with preconditioner='diagonal'; got one that moves only "
+            f"the rows of {sorted(inner.model.by_rows)} that a minibatch gathers, on which the gradient at the centre "
+            "depends."
         )
     if inner.transforms:
         raise ValueError(
-            f"sampler of {NAME} must have no transforms, since its gradients are those of other parameters; got "
-            f"transforms of {sorted(inner.transforms.each)}."
+            f"sampler of {NAME} must have no transforms, since its gradients are with respect to other parameters; "
+            f"got transforms of {sorted(inner.transforms.each)}."
         )
 
 

@@ -33,7 +33,7 @@ def _checked_labels(of: str, labels: Any, n: int, n_classes: int) -> np.ndarray:
 
 
 def _require_probabilities(of: str, p: np.ndarray, of_classes: bool) -> None:
-    """Refuse numbers that are no probabilities, or that do not add up to 1 over classes on the last axis."""
+    """Reject numbers that are not probabilities, or that do not add up to 1 over classes on the last axis."""
     if not np.isfinite(p).all():
         raise ValueError(f"probabilities of {of} must be finite; got {first_non_finite(p)}.")
     if p.min() < 0 or p.max() > 1:
@@ -62,9 +62,9 @@ def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
     labels : array_like
         The true labels, (n,): 0 or 1, or the number of the class, from 0 to k - 1.
     perDraw : bool, default False
-        Whether to score each draw by itself, for a curve along the chain ([1]_, section
-        5.2.2). By default the score is that of the posterior predictive probability,
-        the mean of the probabilities over the draws.
+        Whether to score each draw separately, for a curve along the chain ([1]_,
+        section 5.2.2). By default the score is that of the posterior predictive
+        probability, the mean of the probabilities over the draws.
 
     Returns
     -------
@@ -125,19 +125,18 @@ CLASS_SCORES = "classScores"
 
 
 def classScores(probabilities: Any, labels: Any, *, bins: int = 15) -> pd.Series:
-    """The scores of predictive probabilities of classes: accuracy, log loss, Brier score, calibration error.
+    """Scores of predicted class probabilities: accuracy, log loss, Brier score, calibration error.
 
     Parameters
     ----------
     probabilities : array_like
-        Of k classes for each of n observations, (n, k), such as
-        ``out.predict(network.outputs, testset)["mean"]``; for two classes also those of
-        label 1, (n,).
+        The probabilities of k classes for each of n observations, (n, k), such as
+        ``out.predict(network.outputs, testset)["mean"]``; for two classes, those of
+        label 1, (n,), also work.
     labels : array_like
         The true labels, (n,): the number of the class, from 0 to k - 1.
     bins : int, default 15
-        Into how many intervals of equal length the confidence is cut for the
-        calibration error.
+        The number of equal-width intervals of confidence for the calibration error.
 
     Returns
     -------
@@ -146,10 +145,10 @@ def classScores(probabilities: Any, labels: Any, *, bins: int = 15) -> pd.Series
         `log_loss`: minus the mean log probability of the label, in nats. `brier`: the
         mean over observations of the squared distance of the probabilities from the
         label, summed over the classes, from 0 to 2. `calibration_error`: the expected
-        calibration error [1]_, the mean over observations of the distance of the
-        accuracy of their bin from its mean confidence. ``scores.attrs["bins"]`` has the
-        `confidence`, `accuracy` and `count` of each bin that has observations, for a
-        reliability diagram.
+        calibration error [1]_, the mean over observations of the distance between the
+        accuracy and the mean confidence of their bin. ``scores.attrs["bins"]`` has the
+        `confidence`, `accuracy` and `count` of each nonempty bin, for a reliability
+        diagram.
 
     Raises
     ------
@@ -160,8 +159,8 @@ def classScores(probabilities: Any, labels: Any, *, bins: int = 15) -> pd.Series
     Notes
     -----
     Confidence is the largest probability of an observation. The calibration error is
-    biased upwards: for probabilities that are right its expectation is up to about
-    ``0.4 * sqrt(bins / n)``. Compare it for equal n.
+    biased upwards: for calibrated probabilities its expectation is up to about
+    ``0.4 * sqrt(bins / n)``. Compare it only at equal n.
 
     References
     ----------

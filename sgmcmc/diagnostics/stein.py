@@ -23,16 +23,16 @@ def ksd(
     perCoordinate: bool = False,
     nChains: int | None = None,
 ) -> Any:
-    """The kernel Stein discrepancy: how far draws are from the distribution that has these gradients.
+    """The kernel Stein discrepancy of draws from the distribution with these gradients.
 
-    It is small if the draws represent the posterior; a bias and a chain that is too
-    short both increase it. It needs no draws from the posterior for comparison. But the
-    number alone has no scale: use it to compare chains with each other.
+    It is small if the draws represent the posterior; bias and too short a chain both
+    increase it. It needs no reference draws from the posterior. Its value has no
+    absolute scale: use it to compare chains with each other.
 
     Parameters
     ----------
     draws : Draws, dict of str to array_like, or array_like
-        What a sampler returned; or draws of your own, of shape (T, *shape) for T draws.
+        The result of a sampler; or your own draws, of shape (T, *shape) for T draws.
     gradients : dict of str to array_like, or array_like, optional
         The gradients of the log posterior at the draws, in their shape: unbiased
         estimates, or exact ones from `fullGradients`. By default those that a run with
@@ -45,9 +45,9 @@ def ksd(
     beta : float, default -0.5
         The exponent of the kernel, in (-1, 0).
     scale : float or dict of str to array_like, default 1.0
-        What the parameters are divided by: one number, or a number or an array for each
-        parameter. Give rough standard deviations of the posterior, the same for all
-        chains that are compared.
+        The divisor of the parameters: one number, or a number or an array for each
+        parameter. Use rough posterior standard deviations, the same for all chains to
+        be compared.
     perCoordinate : bool, default False
         Whether to return the terms of the sum, one for each element of the parameters.
     nChains : int, optional

@@ -1,4 +1,4 @@
-"""zvControlVariates: a mean over the draws with less variance, by their gradients."""
+"""zvControlVariates: means over the draws with less variance, from their gradients."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sgmcmc.draws.arviz import require_arviz
 from sgmcmc.draws.convergence import errors_of_means
 
 NAME = "zvControlVariates"
-SETTLED = 6.0  # standard errors; 1000 elements of a settled chain exceed it once in half a million chains
-DRAWS_PER_COEFFICIENT = 2  # with fewer, the variance that is left depends on chance
+SETTLED = 6.0  # standard errors; 1000 elements of a converged chain exceed it once in half a million chains
+DRAWS_PER_COEFFICIENT = 2  # with fewer, the remaining variance depends on chance
 
 
 @dataclass(frozen=True)
 class ZeroVariance:
-    """What `zvControlVariates` returns: a quantity with control variates, and errors.
+    """The result of `zvControlVariates`: a quantity with control variates, and errors.
 
     Every field has the form of the quantity: a number or an array, or a dict of them.
     Standard errors are Monte Carlo standard errors, which allow for the autocorrelation
@@ -42,9 +42,9 @@ class ZeroVariance:
         The standard error of `meanBefore`.
     varianceFactor : float, numpy.ndarray or dict of either
         The variance of `values` divided by that of the quantity: 0 is perfect, 1 is no
-        gain. The same draws choose the coefficients, so the factor is somewhat too
-        small if there are few draws for each coefficient. It is 1 for a quantity that
-        does not vary.
+        gain. The coefficients are fitted to the same draws, so the factor is somewhat
+        too small if there are few draws for each coefficient. It is 1 for a quantity
+        that does not vary.
 
     Examples
     --------
@@ -67,22 +67,23 @@ def zvControlVariates(
     *,
     nChains: int | None = None,
 ) -> ZeroVariance:
-    """Zero-variance control variates: a mean over the draws with less variance.
+    """Reduce the variance of a mean over the draws by zero-variance control variates.
 
     Control variates are functions of a draw and its gradient whose posterior mean is
-    zero. The function adds to the quantity the combination of them that minimises its
-    variance; its mean stays the same. This takes a linear regression after the run.
+    zero. The function adds to the quantity the linear combination of them that
+    minimises its variance; its mean stays the same. This is a linear regression after
+    the run.
 
     The gradients must be those of the log posterior with respect to the parameters
     themselves. They may be estimates, if these are unbiased given the draw: their
     minibatch must be independent of the one that moved the chain there, as with the
-    gradients that a run with ``gradients=True`` stores. Less noisy gradients reduce the
-    variance more, such as those of `sgldcv`.
+    gradients that a run with ``gradients=True`` stores. Less noisy gradients, such as
+    those of `sgldcv`, reduce the variance more.
 
     Parameters
     ----------
     draws : Draws, dict of str to array_like, or array_like
-        What a sampler returned; or draws of your own, of shape (T, *shape) for T draws.
+        The result of a sampler; or your own draws, of shape (T, *shape) for T draws.
     gradients : dict of str to array_like, or array_like, optional
         The gradients at the draws, in their shape. Parameters that a dict leaves out
         give no control variates. By default the gradients stored in `draws`.
@@ -127,7 +128,7 @@ def zvControlVariates(
     without noise, degree 1 gives exact means and degree 2 exact second moments. If the
     stepsize biases the chain, the control variates do not have mean zero, and the
     result does not estimate the mean of that chain. If the mean of the gradients is
-    clearly not zero, a warning says that the chain has not settled.
+    clearly not zero, a warning reports that the chain has not converged.
 
     References
     ----------
@@ -198,35 +199,30 @@ def _require_enough(points: PerDraw, degree: int) -> None:
 
 
 def _warn_unless_settled(scores: PerDraw) -> None:
-    """Warn if the mean gradient is far from zero, its mean in a settled chain."""
+    """Warn if the mean gradient is far from zero, its mean in a chain that has converged."""
     flat = scores.flat()
     with np.errstate(divide="ignore", invalid="ignore"):
         far = np.abs(flat.mean(axis=0)) / _errors(flat, scores.lead)
     if np.nanmax(np.append(far, 0.0)) > SETTLED:
         warn_user(
             f"the mean of the gradients of {NAME} is {np.nanmax(far):.0f} standard errors from zero. For a chain that "
-            "has settled it is near zero; otherwise control variates give wrong means. Leave out more of the "
-            "beginning, or run longer."
+            "has converged it is near zero; otherwise control variates give wrong means. Discard a longer burn-in, or "
+            "run longer."
         )
 
 
 def _controls(theta: np.ndarray, s: np.ndarray, degree: int) -> np.ndarray:
-    """The control variates, [n, m].
-
-    theta is centred, which changes those of degree 2 by multiples of those of degree 1.
-    """
+    """The control variates, [n, m]."""
     if degree == 1:
         return s
+    # Centring changes those of degree 2 by multiples of those of degree 1.
     theta = theta - theta.mean(axis=0)
     mixed = [theta[:, i] * s[:, j] + theta[:, j] * s[:, i] for i, j in combinations(range(theta.shape[1]), 2)]
     return np.concatenate([s, 1 + theta * s, np.array(mixed).reshape(-1, len(s)).T], axis=1)
 
 
 def _controlled(g: np.ndarray, controls: np.ndarray) -> np.ndarray:
-    """g + c a with a = -Var(c)^(-1) Cov(c, g), [n, k].
-
-    The coefficients are a least-squares fit on columns of unit variance.
-    """
+    """g + c a with a = -Var(c)^(-1) Cov(c, g), [n, k], by least squares on columns of unit variance."""
     spread = controls.std(axis=0)
     controls = controls / np.where(spread > 0, spread, 1.0)
     slopes = np.linalg.lstsq(controls - controls.mean(axis=0), g - g.mean(axis=0), rcond=None)[0]

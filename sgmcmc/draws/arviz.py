@@ -1,4 +1,4 @@
-"""Draws as ArviZ's tree."""
+"""Export of draws to ArviZ and pandas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def to_frame(draws: Draws) -> pd.DataFrame:
 
 
 def _of_all_chains(draws: Draws) -> dict[str, np.ndarray]:
-    """The draws of one chain below those of the other, {name: [C T, *shape]}."""
+    """The draws of all chains, concatenated, {name: [C T, *shape]}."""
     posterior = draws.groups["posterior"].items()
     return {name: np.asarray(x).reshape(x.shape[0] * x.shape[1], *x.shape[2:]) for name, x in posterior}
 
@@ -88,10 +88,7 @@ def to_arviz(draws: Draws, log_likelihood: bool = False) -> xr.DataTree:
 
 
 def _constants(settings: Mapping[str, Any], shape: tuple[int, ...]) -> Tree:
-    """Statistics that are the same for every draw, and so are not recorded.
-
-    Possibly none.
-    """
+    """Statistics that are the same for every draw and so are not recorded; possibly none."""
     constants = {}
     stepsizes = [settings.get("stepsize", {}).get(name) for name in settings["parameters"]]
     if all(isinstance(eps, float) for eps in stepsizes):

@@ -1,4 +1,4 @@
-"""Whether draws are good enough: a table, and a verdict."""
+"""Checks of draws: a table and a verdict."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class Compared(NamedTuple):
-    """What the comparison shows.
+    """The comparison of the posterior with the Laplace approximation and the sandwich.
 
     Parameters
     ----------
     pareto_k : float
-        The shape of the tail of the weights of draws from the normal distribution; NaN if it is not known.
+        The shape of the tail of the weights of draws from the normal distribution; NaN if it is unknown.
     sd_sandwich : mapping
         The standard deviations of the sandwich, {name: [*shape]}; empty if there are too many elements for matrices.
     by_data : bool
-        Whether the observations have most of the precision in all directions, so that the two should agree.
+        Whether the observations contribute most of the precision in all directions, so that the two should agree.
     """
 
     pareto_k: float = np.nan
@@ -40,41 +40,41 @@ class Compared(NamedTuple):
     by_data: bool = False
 
 
-WANTED = 400.0  # effective draws, where a run did not want another number
+WANTED = 400.0  # effective draws, unless the run asks for another number
 FAR = 0.7  # Pareto k
 SHOWN = 3  # elements that are named
 MISFIT = 0.2  # relative difference of an sd of the sandwich
 
 
 class Check:
-    """What `Draws.check` found.
+    """The result of `Draws.check`.
 
     Attributes
     ----------
     table : pandas.DataFrame
         A row for each element: `r_hat`; the effective draws `ess_bulk` and `ess_tail`;
         `mcse`, the Monte Carlo standard error of the mean in standard deviations of the
-        posterior; and for ``stepsize="auto"`` the standard deviation of the chain over
-        that of the posterior, as it was `expected_sd_ratio` before the run and as it is,
-        `found_sd_ratio`, compared with the normal distribution at the mode; and
+        posterior; for ``stepsize="auto"`` the standard deviation of the chain over that
+        of the posterior, as predicted before the run, `expected_sd_ratio`, and as found,
+        `found_sd_ratio`, relative to the normal distribution at the mode; and
         `sd_sandwich`, the standard deviation of the sandwich, for at most 2000 elements.
     paretoK : float
         The distance of the posterior from that normal distribution. Below 0.5 it is
-        near, above 0.7 far. NaN if it is not known, or for more than 2000 elements.
+        near, above 0.7 far. NaN if it is unknown, or for more than 2000 elements.
     tolerance : float
         The share of `tolerance` that the expected error of the standard deviations
         uses; NaN if the stepsize was given.
     problems : list of str
-        What is not good enough, each in a sentence.
+        The problems, each in a sentence.
     verdict : str
-        All of them in one sentence.
+        The result in one sentence.
     note : str
         Where the sandwich ``J^-1 I J^-1`` differs from the posterior's covariance by more than 20% of a standard
-        deviation: then the model does not describe how the data vary, and intervals need not
-        cover as they say (see `target` of `sgld`). Empty if it is not so, or if the prior
+        deviation: then the model is misspecified, and intervals need not have their
+        nominal coverage (see `target` of `sgld`). Empty otherwise, and also if the prior
         has more of the precision than the data in some direction. It does not change the verdict.
     isGood : bool
-        Whether there are none.
+        Whether there are no problems.
     """
 
     def __init__(self, draws: Draws, compared: Compared) -> None:
@@ -94,7 +94,7 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """In one sentence."""
+        """The result in one sentence."""
         if self.problems:
             return f"Not good enough yet: {'; '.join(self.problems)}."
         least = self.table[["ess_bulk", "ess_tail"]].min(axis=None)
@@ -107,7 +107,7 @@ class Check:
     def _of_chains(self) -> list[str]:
         table, problems = self.table, []
         if table["r_hat"].isna().all():
-            problems.append("there is one chain, or too few draws, so that nothing shows whether chains agree")
+            problems.append("there is one chain, or too few draws, so R-hat cannot show whether chains agree")
         elif (apart := table["r_hat"][table["r_hat"] >= RHAT].sort_values(ascending=False)).size:
             problems.append(f"R-hat is {apart.iloc[0]:.3g} {_of(apart)}, where it should be below {RHAT}")
         if self._mcse is not None:
@@ -124,15 +124,15 @@ class Check:
     def _of_law(self) -> list[str]:
         problems = []
         if self.tolerance > 1:
-            problems.append("no stepsize keeps the tolerance")
+            problems.append("no stepsize meets the tolerance")
         distance = np.abs(np.log(self.table["found_sd_ratio"] / self.table["expected_sd_ratio"]))
         if (unlike := distance[distance > np.log1p(temperature.UNLIKE)].sort_values(ascending=False)).size:
             ratio = float(self.table["found_sd_ratio"][unlike.index[0]])
             problems.append(f"the sd is {ratio:.2g} times that of the normal distribution at the mode {_of(unlike)}")
         if self.paretoK > FAR:
             problems.append(
-                f"the posterior is far from normal (Pareto k {self.paretoK:.2g}), so that the error of the stepsize is "
-                "not known: see checkStepsize"
+                f"the posterior is far from normal (Pareto k {self.paretoK:.2g}), so the error due to the stepsize is "
+                "unknown: see checkStepsize"
             )
         return problems
 
@@ -197,13 +197,13 @@ def _table(draws: Draws, compared: Compared, normal_sds: np.ndarray) -> pd.DataF
 
 
 def _normal_sds(draws: Draws) -> np.ndarray:
-    """The sds of the normal distribution for which the stepsize was found, of each row."""
+    """The sds of the normal distribution for which the stepsize was found, for each row."""
     expected = draws.settings.get("expected") or {"sd": {}}
     return _of_rows(draws, {name: np.divide(sd, expected["sdRatio"][name]) for name, sd in expected["sd"].items()})
 
 
 def _of_rows(draws: Draws, values: Mapping[str, Any]) -> np.ndarray:
-    """Numbers of the parameters, of each row; NaN where the chain moves other numbers."""
+    """Values of the parameters, for each row; NaN where the chain moves other numbers."""
     chains, of_rows = Chains(draws, "check"), []
     known = set(draws.settings["parameters"]) - set(draws.settings.get("transforms", {}) or {})
     for base, _ in chains.places(None):
@@ -214,7 +214,7 @@ def _of_rows(draws: Draws, values: Mapping[str, Any]) -> np.ndarray:
 
 
 def _of_model(draws: Draws, ratios: pd.Series) -> str:
-    """What the sandwich says of the model, from its sds over those of the normal distribution."""
+    """A note on misspecification, from the sandwich's sds over those of the normal distribution."""
     if not temperature.of_posterior(draws.settings) or draws.settings["temperature"] != 1:
         return ""
     distance = np.abs(np.log(ratios))
@@ -222,13 +222,13 @@ def _of_model(draws: Draws, ratios: pd.Series) -> str:
     if not unlike.size:
         return ""
     return (
-        f"The sandwich has {ratios[unlike.index[0]]:.2g} times the posterior's sd {_of(unlike)}: the model does not "
-        "describe how the data vary, so that intervals need not cover as they say; see target of sgld."
+        f"The sandwich sd is {ratios[unlike.index[0]]:.2g} times the posterior's sd {_of(unlike)}: the model is "
+        "misspecified, and intervals need not have their nominal coverage; see target of sgld."
     )
 
 
 def _of(elements: pd.Series) -> str:
-    """Which elements these are."""
+    """The names of these elements, as part of a sentence."""
     shown = ", ".join(map(repr, elements.index[:SHOWN]))
     more = len(elements) - SHOWN
     return f"for {shown}" + (f" and {more} more" if more > 0 else "")

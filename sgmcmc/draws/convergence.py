@@ -21,8 +21,8 @@ NAMES = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
 def diagnostics(x: np.ndarray, names: Sequence[str] = NAMES) -> dict[str, np.ndarray]:
     """These diagnostics, each [D].
 
-    NaN for fewer than SHORTEST draws, and for numbers that are NaN or infinite; R-hat for a single chain, and where all
-    draws are equal.
+    NaN for fewer than SHORTEST draws, and for numbers that are NaN or infinite; R-hat is also NaN for a single chain,
+    and where all draws are equal.
     """
     require_arviz("summary")
     from arviz_stats.base import array_stats
@@ -59,20 +59,20 @@ def errors_of_means(x: np.ndarray) -> np.ndarray:
 
 RHAT = 1.01  # as Vehtari, Gelman, Simpson, Carpenter & Buerkner (2021) recommend
 APART = 1.1  # beyond it chains are in different places
-SHIFT = 1.5  # chance makes a third of a standard error, and so this once in 150,000 times
+SHIFT = 1.5  # by chance its sd is a third of a standard error, so this happens once in 150,000 times
 BLOCK = 64  # elements
 BATCHES = 20
-FEWEST, LEAST = 3, 5000  # draws that are looked at first: for each independent one that is wanted, and at least
+FEWEST, LEAST = 3, 5000  # draws that are examined first: for each independent draw that is wanted, and at least
 
 
 class Found(NamedTuple):
-    """The worst of some elements, and which elements they are."""
+    """The worst diagnostics among some elements, and the names of these elements."""
 
     ess: float
     ess_of: str
     rhat: float
     rhat_of: str
-    shift: float  # of a mean without the first tenth of the draws, in standard errors of as many draws as are wanted
+    shift: float  # of the mean without the first tenth of the draws, in standard errors for the wanted number of draws
     shift_of: str
 
     def worse(self, other: Found) -> Found:
@@ -84,15 +84,15 @@ class Found(NamedTuple):
         )
 
     def suffices(self, wanted: float) -> bool:
-        """Whether these are chains to stop at."""
+        """Whether the stopping rule is met."""
         return self.ess >= wanted and self.rhat < RHAT and self.shift < SHIFT
 
 
 def worst(draws: Mapping[str, Any], wanted: float, of_means: bool) -> Found:
-    """The worst elements of these arrays, [C, T, ...], if all suffice; else some that do not, and how far they are.
+    """The worst elements of these arrays, [C, T, ...], if all suffice; else some that do not.
 
-    A look at chains that are too short ends soon: fewer draws, if enough of them are independent, come before all,
-    and elements that move slowly before the others.
+    Chains that are too short are recognised early: a thinned set of draws, if it has enough independent ones, is
+    examined before all draws, and slowly moving elements before the others.
     """
     n_draws = max((x.shape[0] * x.shape[1] for x in draws.values()), default=0)
     # By chance the largest R-hat of thousands of elements is below RHAT only if there are thousands of draws.
@@ -141,7 +141,7 @@ def _blocks(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[list[str], np.nd
 
 
 def _slowness(values: np.ndarray) -> np.ndarray:
-    """How much averages of stretches vary, over what independent draws would give, for each element, [D]."""
+    """The variance of batch means over that of the draws, for each element, [D]."""
     n_chains, n_draws = values.shape[:2]
     length = max(n_draws // BATCHES, 1)
     x = values[:, : n_draws // length * length].reshape(n_chains, n_draws // length, length, -1)

@@ -1,4 +1,4 @@
-"""What is drawn into a panel: lines along the chain, and densities."""
+"""The contents of panels: lines along the chain, and densities."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Density(NamedTuple):
 def density(values: np.ndarray) -> Density | None:
     """The densities of values [C, T], which integrate to 1; None if all values are the same.
 
-    The bandwidth follows Silverman's rule for the effective sample size. With T in its
-    place, the slow movements of an autocorrelated chain would appear as modes.
+    The bandwidth follows Silverman's rule for the effective sample size. With T
+    instead, the slow movements of an autocorrelated chain would appear as modes.
     """
     low, high = values.min(), values.max()
     if not low < high:
@@ -109,12 +109,12 @@ DOTS = 2000
 
 
 def line(ax: Any, x: np.ndarray, y: np.ndarray, **style: Any) -> None:
-    """A line through the extremes of each short stretch, which looks the same."""
+    """A line through the extremes of each short stretch, which looks like one through all points."""
     ax.plot(*_outline(x, y), marker="." if len(x) == 1 else None, **style)
 
 
 def settling(ax: Any, x: np.ndarray, y: np.ndarray, skipped: int, **style: Any) -> None:
-    """The same, but the first `skipped` points do not widen the limits."""
+    """As `line`, but the first `skipped` points do not widen the limits."""
     from matplotlib.lines import Line2D
 
     marker = "." if len(x) == 1 else None

@@ -1,4 +1,4 @@
-"""The elements of parameters: their labels, and their numbers by names such as "theta[0]"."""
+"""The elements of parameters: their labels, and their values by names such as "theta[0]"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = 5
 
 
 class Axis(NamedTuple):
-    """What stands along the first axis of a parameter."""
+    """The labels along the first axis of a parameter."""
 
     name: str | None  # the entry of the dataset whose levels these are
     words: tuple[str, ...]
@@ -31,7 +31,7 @@ Labels = Mapping[str, Axis]
 
 
 def checked_labels(draws: Draws, labels: Any) -> dict[str, Any]:
-    """The labels as `Draws.labelled` describes them, beside those that the draws have already; as JSON."""
+    """The labels described in `Draws.labelled`, added to those that the draws already have, as JSON."""
     if not isinstance(labels, Mapping) or not labels.keys() <= draws.keys():
         got = sorted(map(str, labels)) if isinstance(labels, Mapping) else described(labels)
         raise ValueError(f"labels of labelled must be a dict for some of {sorted(draws)}; got {got}.")
@@ -57,7 +57,7 @@ def label(base: str, place: tuple[int, ...], labels: Labels | None = None) -> st
 
 
 def rows(draws: Draws) -> dict[str, str]:
-    """For each element of labelled parameters the name with numbers, and that with words."""
+    """The elements of labelled parameters: {name with numbers: name with words}."""
     labels, lead = of(draws), 1 if draws.nChains is None else 2
     return {
         label(base, place): label(base, place, labels)
@@ -127,7 +127,7 @@ class Chains:
                 raise ValueError(
                     f"{function} needs draws, but none are stored, since reduce= was given without collect=."
                 )
-            self._arrays: Mapping[str, Any] = draws  # may lie on disk: read by the element
+            self._arrays: Mapping[str, Any] = draws  # may be on disk: read element by element
             self._axes = 1 if draws.nChains is None else 2
             self.iterations = np.asarray(draws.iterations)
         elif isinstance(draws, Mapping) and draws:
@@ -135,7 +135,7 @@ class Chains:
             self._axes = 1
             lengths = {name: len(array) for name, array in self._arrays.items()}
             if len(set(lengths.values())) > 1:
-                raise ValueError(f"{argument} of {function} must hold arrays of as many draws each; got {lengths}.")
+                raise ValueError(f"{argument} of {function} must hold arrays with equally many draws; got {lengths}.")
             self.iterations = np.arange(1, 1 + next(iter(lengths.values())))
         else:
             raise ValueError(

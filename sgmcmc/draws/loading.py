@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
-COMPUTED = ("stepsize", "expected")  # those that each run may have found by itself
-SAME = 1e-3  # the largest relative difference of what was computed, perhaps on different machines
+COMPUTED = ("stepsize", "expected")  # settings that each run may have computed
+SAME = 1e-3  # the largest relative difference of computed settings, perhaps from different machines
 
 
 def iterations_of(settings: Mapping[str, Any], n_draws: int) -> range:
@@ -95,7 +95,7 @@ def groups_of(tree: xr.DataTree) -> Tree:
 
 
 def _from_parts(path: Path, groups: Sequence[range]) -> dict[str, Any]:
-    """The draws in a store of parts: those of as many chains as have together the most."""
+    """The draws in a store of parts, from those chains that have the most draws in total."""
     from sgmcmc.storage.side_by_side import most_draws, side_by_side
     from sgmcmc.storage.store import WholeStore
 
@@ -162,7 +162,7 @@ def joined(runs: Sequence[Draws]) -> dict[str, Any]:
 
 
 def _starts(runs: Sequence[Draws]) -> Any:
-    """`starts` of all runs: what they have in common, or those of each."""
+    """`starts` of all runs: one value if they agree, else one for each run."""
     each = [run.settings.get("starts") for run in runs]
     return each[0] if all(one == each[0] for one in each) else each
 
@@ -186,12 +186,12 @@ def _require_same(first: Draws, other: Draws) -> None:
         name, (one, two) = min(differing.items(), key=lambda pair: pair[0] == "fingerprint")
         if name == "fingerprint":
             raise ValueError(
-                "runs of concat must be of one run, with the same data, functions and params; got others of chains "
-                f"{first.chains} and {other.chains}."
+                "runs of concat must be parts of one run, with the same data, functions and params; got different ones "
+                f"for chains {first.chains} and {other.chains}."
             )
         raise ValueError(
-            f"runs of concat must be of one run, with the same settings; got others of chains {first.chains} and "
-            f"{other.chains} for {list(differing)}, such as {name}: {one!r} and {two!r}."
+            f"runs of concat must be parts of one run, with the same settings; got chains {first.chains} and "
+            f"{other.chains} with different {list(differing)}, such as {name}: {one!r} and {two!r}."
         )
 
 

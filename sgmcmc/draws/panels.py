@@ -1,6 +1,6 @@
-"""How plots look, and the checks of their arguments.
+"""The style of plots, and the checks of their arguments.
 
-Nothing global is set, and the caller's axes keep their style.
+No global settings change, and the caller's axes keep their style.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pictures of draws along the chain."""
+"""Plots of draws along the chain."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def plotRunning(
         The iteration after which each value of an array was computed, by default 1, 2,
         ... A `Draws` has its own.
     reference : float, optional
-        The true value, drawn as a line across.
+        The true value, drawn as a horizontal line.
     label : str, optional
         The entry of the legend. All chains then have one colour, so that one `ax` can
         compare several samplers.

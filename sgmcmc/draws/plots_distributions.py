@@ -1,4 +1,4 @@
-"""Pictures of the distribution of draws."""
+"""Plots of the distribution of draws."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def predictions(
         part = _of_rows(draws, of, (rows,), names, diagnosed, kept, seeds)
         if part["mean"].shape[:1] != (n := min(batch_size, n_rows - start),):
             raise ValueError(
-                f"function of predict must return a row for each of the dataset if there is a batchSize; got shape "
+                f"function of predict must return a row for each row of the dataset if batchSize is given; got shape "
                 f"{part['mean'].shape} for {n} rows."
             )
         parts.append(part)
@@ -118,12 +118,12 @@ def _names(quantiles: Any) -> dict[str, float]:
     """The quantiles by their names in the results, such as "5%"."""
     levels: list[Any] = list(quantiles) if isinstance(quantiles, Iterable) else [None]
     if not all(isinstance(q, float) and 0 < q < 1 for q in levels):
-        raise ValueError(f"quantiles of predict must be numbers in (0, 1), or none of them; got {quantiles!r}.")
+        raise ValueError(f"quantiles of predict must be numbers in (0, 1), or an empty list; got {quantiles!r}.")
     return {f"{100 * q:.10g}%": q for q in levels}
 
 
 def _entries(dataset: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The dataset with the types that the sampler gave its own; what is on disk stays there."""
+    """The dataset with the types of the sampler's dataset; arrays on disk stay there."""
     dataset = with_levels("predict", dataset, settings.get("levels", {}))
     if not isinstance(dataset, Mapping):
         raise ValueError(f"dataset of predict must be None or a dict of arrays; got {type(dataset).__name__}.")
@@ -138,7 +138,7 @@ def _converted(name: str, entry: Any, settings: Mapping[str, Any]) -> np.ndarray
 def _length(entries: Mapping[str, Any] | None) -> int:
     lengths = {name: entry.shape[0] if entry.shape else 0 for name, entry in (entries or {}).items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
-        raise ValueError(f"dataset of predict must have entries of one length if there is a batchSize; got {lengths}.")
+        raise ValueError(f"dataset of predict must have entries of one length if batchSize is given; got {lengths}.")
     return next(iter(lengths.values()))
 
 
@@ -175,13 +175,13 @@ class _Function:
             return result if result.dtype.is_floating else tf.cast(result, tf.float64)
 
         signature = "(params, dataset)" if rows else "params"
-        must = f"function of predict must be one of {signature} in TensorFlow operations"
+        must = f"function of predict must be a function of {signature} in TensorFlow operations"
         if not callable(self._function):
             raise ValueError(f"{must}; got {self._function!r}.")
         seed = tf.TensorSpec([2], tf.int32)
         output = attempted(must, lambda: trace(of_one, specs, seed, *rows)).structured_outputs
         if not output.shape.is_fully_defined():
-            raise ValueError(f"{must}, with a result of one shape; got shape {output.shape}.")
+            raise ValueError(f"{must}, with a result of fixed shape; got shape {output.shape}.")
 
         def of_block(params: dict, seeds: tf.Tensor, *given: dict) -> tf.Tensor:
             return tf.map_fn(lambda one: of_one(*one, *given), (params, seeds), fn_output_signature=output.dtype)

@@ -1,4 +1,4 @@
-"""How tables and draws are printed: in 80 columns, with as many digits as the Monte Carlo error leaves."""
+"""Printing of tables and draws: in 80 columns, with as many digits as the Monte Carlo error allows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 DIGITS = {"ess_bulk": 0, "ess_tail": 0, "r_hat": 3, "mcse": 3, "expected_sd_ratio": 2, "found_sd_ratio": 2}
 COLUMNS = ("mean", "sd", "5%", "95%", *DIGITS, "sd_sandwich")  # of a summary, and of a check
 ROWS = 10  # of draws; their summary shows all
-SHORTEST, LONG = 12, 1e7  # the width of names that are cut; and numbers in another form
+SHORTEST, LONG = 12, 1e7  # the least width of names that are cut; numbers from here on are in scientific notation
 
 
 class Summary(pd.DataFrame):
-    """A table with more columns than it prints; parts of it are data frames as any."""
+    """A table with more columns than it prints; parts of it are ordinary data frames."""
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
@@ -79,7 +79,7 @@ def facts_as_html(title: str, facts: Mapping[str, Any]) -> str:
 
 
 def lines(table: pd.DataFrame) -> str:
-    """A table in the width of the terminal, with headings in two lines, as Stan has them."""
+    """A table in the width of the terminal, with headings in two lines, as in Stan."""
     words = rounded(table)
     heads = [(name, "") if name == "r_hat" else name.partition("_")[::2] for name in words]
     above = [("", *(head[k] for head in heads)) for k in (0, 1)]
@@ -95,7 +95,7 @@ def lines(table: pd.DataFrame) -> str:
 
 
 def rounded(table: pd.DataFrame) -> pd.DataFrame:
-    """The main columns of the first and last rows as words, moments to the first digit of their Monte Carlo error."""
+    """The main columns of the first and last rows as text, moments to the first digit of their Monte Carlo error."""
     most = pd.get_option("display.max_rows") or len(table)
     if len(table) > most:
         ends = [rounded(table.iloc[: most // 2]), rounded(table.iloc[-(most // 2) :])]

@@ -1,4 +1,4 @@
-"""The kernel Stein discrepancy: how far draws are from a distribution of which only the gradient is known.
+"""The kernel Stein discrepancy of draws from a distribution of which only the gradient is known.
 
 With s the gradient of the log posterior and K(x, y) = (c^2 + |x - y|^2)^beta, the inverse multiquadric kernel of Gorham
 and Mackey (2017), each coordinate j has the Stein kernel
@@ -62,7 +62,7 @@ def _differences(k: np.ndarray, x: np.ndarray, here: slice) -> np.ndarray:
 
 
 def of_draws(draws: Draws, scale: float | Mapping[str, Any]) -> float:
-    """What `Draws.ksd` returns."""
+    """The result of `Draws.ksd`."""
     gradients = draws.gradients
     if gradients is None:
         raise ValueError("ksd needs the gradients at the draws, which a run with gradients=True stores; got none.")

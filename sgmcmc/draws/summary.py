@@ -29,7 +29,7 @@ def table(
 ) -> pd.DataFrame:
     """A row for each number that the names stand for.
 
-    Given weights [C, T] of the draws, without diagnostics.
+    Given `weights` [C, T] of the draws, it has no diagnostics.
     """
     require_arviz("summary")
     import pandas as pd
@@ -168,6 +168,6 @@ def _band(column: str, stem: str, bands: list[temperature.Band]) -> dict[str, li
 
 
 def _owner(element: str, of_parameters: Sequence[str]) -> str | None:
-    """The parameter of an element, by its name such as theta[0, 1]; None for what `collect` made."""
+    """The parameter of an element, by its name such as theta[0, 1]; None for a result of `collect`."""
     name = element if element in of_parameters else element.rpartition("[")[0]
     return name if name in of_parameters else None

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 Averages = Mapping[str, np.ndarray]
 STATISTICS = ("kinetic_temperature", "thermostat", "variance_ratio")
-# What dynamics and minibatches say of themselves, in the settings of draws.
+# Properties of dynamics and minibatches in the settings of draws.
 TEMPERATURE, VARIANCE = "kineticTemperature", "varianceOfTemperature"
 INDEPENDENT = "independentMinibatches"
 BATCHES = 20
 TOO_HOT = 0.1  # the largest relative error of the kinetic temperature without a warning
-SURE = 1.6  # half widths of the 99% band, which a right average exceeds at most once in 10,000 times
+SURE = 1.6  # half widths of the 99% band, which a correct average exceeds at most once in 10,000 times
 TOO_NARROW, TOO_WIDE = 0.9, 1.4  # variance ratios; the guide's largest stepsizes with 5 leaps give 1.25
 UNLIKE = 0.25  # relative error of an sd beyond which the posterior is not as expected
-FEW = 100  # independent draws of all chains together, below which averages say little
+FEW = 100  # independent draws of all chains together, below which averages are too imprecise
 STRETCH, LONGER = 5, 1.5  # of the iterations for a draw: the length of a stretch, and clearly more than expected
-ELSEWHERE = 8  # expected sds between a chain and the mode, which a skewed posterior does not make
+ELSEWHERE = 8  # expected sds between a chain and the mode, more than skewness explains
 SURELY = 4.753  # the normal quantile of 1 - 1e-6
 SHORT, LONG = 1000, 100_000  # fewer iterations give no warning; of more draws the last are used
 
@@ -74,10 +74,10 @@ def temperatures(averages: Averages, settings: Mapping[str, Any]) -> dict[str, B
 def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str, Band]:
     """The chain's variance divided by the posterior's, for each parameter.
 
-    It is exact for a Gaussian as the stepsize tends to 0. The dynamics records it, or says how it follows from the
+    It is exact for a Gaussian as the stepsize tends to 0. The dynamics records it, or gives it as a function of the
     temperature. Empty for a dynamics without either, and for minibatches that are not independent, such as reshuffled
-    ones: their noise depends on the earlier minibatches of the epoch, and most of it cancels. Nor is it known for
-    another target than the posterior.
+    ones: their noise depends on the earlier minibatches of the epoch, and most of it cancels. Also empty for targets
+    other than the posterior.
     """
     temperature, linear = averages.get("kinetic_temperature"), settings.get(VARIANCE, {})
     if not settings.get(INDEPENDENT, settings.get("subsampling") != "reshuffled"):
@@ -93,7 +93,7 @@ def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str
 
 
 def of_posterior(settings: Mapping[str, Any]) -> bool:
-    """Whether the draws are to be those of the posterior."""
+    """Whether the target is the posterior."""
     return settings.get("target", "posterior") == "posterior"
 
 
@@ -203,7 +203,7 @@ def warn_of_autocorrelation(draws: Draws) -> None:
 
 
 def warn_of_places(draws: Draws, mode: Mapping[str, Any]) -> None:
-    """Warn if a chain with stepsize="auto" is around another place than the mode that was found."""
+    """Warn if a chain with stepsize="auto" stays far from the mode that was found."""
     expected = draws.settings["expected"]
     late = draws[-max(min(len(draws.iterations) // 2, LONG), 1) :]
     away, where = 0.0, (0, "")
@@ -217,9 +217,9 @@ def warn_of_places(draws: Draws, mode: Mapping[str, Any]) -> None:
     if away > ELSEWHERE:
         chain, name = where
         warn_user(
-            f"chain {chain} has been around a place that is {away:.0f} expected sds of {name!r} away from the mode "
-            "that was found: it has not arrived, or the posterior has several modes. stepsize='auto' knows only the "
-            "curvature at the one it found, and chains seldom move between modes."
+            f"the mean of chain {chain} is {away:.0f} expected sds of {name!r} away from the mode that was found: the "
+            "chain has not converged, or the posterior has several modes. stepsize='auto' uses only the curvature at "
+            "the mode it found, and chains seldom move between modes."
         )
 
 
@@ -251,10 +251,7 @@ def _of_temperature(band: Band, name: str, thermostat: bool, settings: Mapping[s
         if band.mean > 1:
             remedy += ", or make the gradients less noisy: increase minibatchSize"
     elif band.mean > right:
-        remedy = (
-            "the noise of the gradients or the size of the steps heats it; decrease stepsize, or increase "
-            "minibatchSize or alpha"
-        )
+        remedy = "gradient noise or a large stepsize heats it; decrease stepsize, or increase minibatchSize or alpha"
     else:
         remedy = "run longer, or decrease stepsize"
     return (
@@ -267,11 +264,11 @@ def _of_variance(band: Band, name: str, settings: Mapping[str, Any], exactly: bo
     # A ratio from the gradients is exact at any stepsize, so the tolerance of the run applies to it.
     too_wide = (1 + settings["tolerance"]) ** 2 if exactly and "expected" in settings else TOO_WIDE
     if band.high < TOO_NARROW:
-        remedy = "the friction of its thermostat makes it so; decrease a or stepsize, or increase minibatchSize"
+        remedy = "the friction of its thermostat reduces it; decrease a or stepsize, or increase minibatchSize"
     elif band.low > too_wide and "L" in settings:
-        remedy = "too few leaps make it so; increase L"
+        remedy = "too few leaps inflate it; increase L"
     elif band.low > too_wide:
-        remedy = "the noise of the gradients or the size of the steps makes it so; decrease stepsize, or increase " + (
+        remedy = "gradient noise or a large stepsize inflates it; decrease stepsize, or increase " + (
             "minibatchSize" if "optStepsize" in settings else "minibatchSize or use control variates"
         )
     else:

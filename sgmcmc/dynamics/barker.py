@@ -7,13 +7,13 @@ The noise of SGLD, whose sign depends on the gradient:
 
 For small eps the mean of b z is eps/2 grad. The mean of its square is eps, whatever the gradient is.
 
-Noise of the gradient, of variance V, brings the probability nearer to 1/2. Since sigmoid(x) is near Phi(x/1.702), over
+Gradient noise of variance V brings the probability nearer to 1/2. Since sigmoid(x) is near Phi(x/1.702), over
 normal noise the corrected probability
 
     sigmoid(alpha z grad),  alpha = 1 / sqrt(1 - (z/1.702)^2 V)
 
 has nearly the mean sigmoid(z E grad). Where there is no such alpha, b has the sign of z grad. For a small eps V this
-removes 2/1.702^2 = 0.69 of what the noise does to the mean of b, since there sigmoid is steeper than Phi(x/1.702).
+removes 2/1.702^2 = 0.69 of the effect of the noise on the mean of b, since there sigmoid is steeper than Phi(x/1.702).
 
 In a chain that has settled E (theta - m)^2 is constant, so with f(g) the mean of b z at the gradient g,
 E (theta - m) f = -eps/2. On a Gaussian of precision lambda the chain is nearly normal, and E (theta - m) f =
@@ -26,7 +26,7 @@ dimensions, of precision H, noise V and S = H + V, the covariance is near H^-1 +
 
     H X + X H = S/2 + diag(S).
 
-So directions are as if they were independent, with gradients of the covariance (S + 2 diag(S))/3.
+So directions behave as if they were independent, with gradients of covariance (S + 2 diag(S))/3.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The covariance-controlled adaptive Langevin thermostat (Shang, Zhu, Leimkuhler & Storkey 2015, algorithm 1).
 
-SGNHT with an additional friction that removes the energy from the noise of the
-gradients, in each direction:
+SGNHT with an additional friction that removes the energy from the gradient noise, in
+each direction:
 
     u'     = u + eps * grad - eps/2 V' u - alpha u + N(0, 2 a eps)
     theta' = theta + u'
     alpha' = alpha + <u', u'>/p - eps
     V'     = (1 - 1/t) V + 1/t * covariance,   t = 1, 2, ...
 
-with u ~ N(0, eps) and alpha = a at the start; `covariance` is that of the noise of grad, (N^2/n) times the empirical
+with u ~ N(0, eps) and alpha = a at the start; `covariance` is that of the gradient noise, (N^2/n) times the empirical
 covariance of the observations' gradients in the minibatch. V tends to its average over the chain. In the paper's h and
 A, eps = h^2, a = A h and u = h p.
 

@@ -1,6 +1,6 @@
 """Underdamped Langevin dynamics whose time steps adapt to the gradients (Leimkuhler, Lohmann & Whalley 2025, SamAdams).
 
-An iteration of BAOAB of the length psi h, with h^2 = eps and psi from a moving average of
+An iteration is one of BAOAB with step psi h, with h^2 = eps and psi from a moving average of
 the norm of the gradient over all parameters:
 
     zeta  = beta zeta + (1 - beta) (|grad| / scale)^s

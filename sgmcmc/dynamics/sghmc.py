@@ -7,7 +7,7 @@ An iteration draws nu ~ N(0, eps) and then makes L leaps, each with its own mini
 
 alpha is the friction; eps is a squared leapfrog step, and the variance of nu. The kinetic temperature T, the mean of
 nu^2/eps, is 1 in the first leap, and each leap makes it (1 - alpha)^2 T + 2 alpha, which tends to 1/(1 - alpha/2). That
-is right for the positions, unless the noise of the gradients heats the chain. If the variance v of that noise is
+is right for the positions, unless gradient noise heats the chain. If the variance v of that noise is
 estimated, from the gradients of the observations in the minibatch, the injected noise becomes
 N(0, 2 max(alpha - betaHat, 0) eps) with betaHat = eps v/2 (their section 3.3, and the Fisher information of Ahn,
 Korattikara & Welling 2012).

@@ -9,11 +9,11 @@ max(0, -v grad). Within a step the gradient is frozen, that of one minibatch at 
     theta' = theta + v tau - v (h - tau),    v' = -v    if not
 
 After a turn the rate is 0 as long as the gradient is frozen. So the elements do not depend on each other within a step,
-and the paper's clock for all of them together is the same as one for each. The paper has the gradient at the beginning
-of the step. In the middle, the error is of order h^2 where the gradient has no noise, not of order h (as in the
+and the paper's clock for all of them together is the same as one for each. The paper takes the gradient at the start of
+the step. In the middle, the error is of order h^2 where the gradient has no noise, not of order h (as in the
 splitting schemes of Bertazzi, Dobson & Monmarche 2025).
 
-Noise of the gradient adds turns in both directions, equally to the first order of h. With moves v h or 0, by whether
+Gradient noise adds turns in both directions, equally to first order in h. With moves v h or 0, by whether
 tau > h, the chain would stay on a lattice, with detailed balance up to the sign of v:
 
     p(theta + h)/p(theta) = S(grad)/S(-grad),    S(grad) = E exp(-h max(0, -grad)),  grad at theta + h/2,
@@ -30,7 +30,7 @@ variance is near 1 + h (sqrt(V_1/(2 pi)) + sqrt(pi/8) (V - V_1)/sqrt(V_1)).
 
 Sticky (Bierkens, Grazzi, van der Meulen & Schauer 2023): an element that reaches 0 stays there for a time Exp(kappa),
 and goes on with the same velocity. With kappa = w/(1 - w) times the slab's density at 0, the prior has an atom of
-1 - w at 0, and is else the slab.
+1 - w at 0, and is otherwise the slab.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ def sgzigzag(kappa: np.ndarray | None = None) -> Dynamics:
 
 
 def _to_zero(theta: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-    """How far it is to 0 in the direction of v."""
+    """The distance to 0 in the direction of v."""
     return tf.where(theta * v <= 0.0, tf.abs(theta), NEVER)
 
 
 def _travelled(time: tf.Tensor, to_zero: tf.Tensor, stay: tf.Tensor) -> tf.Tensor:
-    """The length of the way in this time, with a stay at 0."""
+    """The distance travelled in this time, with a stay at 0."""
     return tf.where(time <= to_zero, time, tf.maximum(time - stay, to_zero))
 
 

@@ -14,13 +14,13 @@ G = gamma h, U over the time t h is
 
 with the covariance 2 G eps int_0^t f f^T ds of the noises, f(s) = ((1 - exp(-G s))/G, exp(-G s)).
 
-What the second half of a step and the first of the next draw are six numbers, of which
+The second half of a step and the first of the next draw six numbers, of which only
 three sums matter: the noise of theta after the step, that of theta at the next gradient,
 and that of u there. So three normals are drawn, and the memory holds the first half of the
 next step: u there, and how far theta is `ahead`. The first of all steps begins at B.
 
 The kinetic temperature T is that of the momentum in the middle of B, the mean of those
-before and after it. On a Gaussian without noise of the gradient and with little friction,
+before and after it. On a Gaussian without gradient noise and with little friction,
 T and E theta^2 lambda are both 1 - eps lambda/6. With noise, as eps tends to 0,
 E theta^2 lambda = 1 + r (T - 1), where r = 1/(2 G) / (c^2/(1 - c^2) + 1/4) with c = 1 - alpha.
 """

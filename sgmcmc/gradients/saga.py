@@ -1,6 +1,6 @@
 """SAGA (Defazio, Bach & Lacoste-Julien 2014; for sampling Dubey et al. 2016).
 
-A table has the last computed gradient alpha_i of each observation. For a minibatch S
+A table holds the last computed gradient alpha_i of each observation. For a minibatch S
 with weights w_i the estimate is
 
     grad log p(theta) + sum_{i in S} w_i (grad log p(x_i | theta) - alpha_i) + sum of all alpha_i
@@ -27,7 +27,7 @@ TABLE, SUM = "table", "sum"  # of each chain, [N, D] and [D]
 
 
 def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradient:
-    """`repeats` says whether a minibatch may have an observation twice."""
+    """SAGA's gradient; `repeats` is whether a minibatch may hold an observation twice."""
     n_data, size = model.data.size, sum(e.size for e in elements.values())
 
     def prepare(begin: Mode, verbose: bool) -> Tree:

@@ -1,4 +1,4 @@
-"""How the gradient is estimated in each leap: from one minibatch, or from as many parts as each chain needs."""
+"""The gradient estimates of each leap: from one minibatch, or from as many parts as each chain needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Estimated(NamedTuple):
 
     log_density: tf.Tensor  # [C]
     gradient: Tree  # {name: [C, *shape]}
-    covariance: Tree  # of the gradient's noise, for the parameters that want it
+    covariance: Tree  # of the gradient noise, for the parameters that want it
     memory: Any  # of the estimator
     n_observations: int | tf.Tensor
 
@@ -44,7 +44,7 @@ class Estimation:
     gradient : Gradient
     n_data : int
     covariances : mapping of str to Covariance
-        What is estimated of the covariance of the gradient's noise, for the parameters that want it.
+        The part of the covariance of the gradient noise to estimate, for the parameters that want it.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Estimation:
         return observations.over_chains(estimate, constants)
 
     def _noise(self, constants: Tree) -> Callable[..., Tree]:
-        """The covariances of the gradient's noise, in the coordinates in which the dynamics move."""
+        """The covariances of the gradient noise, in the coordinates in which the dynamics move."""
         assert self.gradient.terms is not None
         of_terms = self.gradient.terms
         coordinates = Coordinates(constants["preconditioner"], self.iterations.elements)
@@ -144,7 +144,7 @@ class InParts(Estimation):
 
 
 class Monitor:
-    """Estimates of the gradient at the draws, each from a minibatch of its own."""
+    """Estimates of the gradient at the draws, each from a separate minibatch."""
 
     def __init__(self, estimation: Estimation) -> None:
         self._estimation = estimation

@@ -1,4 +1,4 @@
-"""What all parts of a kernel know of an iteration: its number, its random numbers and its stepsizes.
+"""Iterations as all parts of a kernel see them: their numbers, random numbers and stepsizes.
 
 An iteration makes L leaps, each with its own gradient. Gradients are counted through all
 iterations, and their number is the counter of their random numbers.
@@ -31,7 +31,7 @@ def constants(
 ) -> Tree:
     """The constants of a kernel; a stepsize that changes is NaN here.
 
-    `found` has those that were computed before: the constants of the "estimator", the counts of each row in all data
+    `found` holds those that were computed before: the constants of the "estimator", the counts of each row in all data
     ("gathered"), those of the "minibatch", and the root of the "preconditioner".
     """
     found = {key: found.get(key, {}) for key in FOUND}
@@ -69,12 +69,12 @@ class Iterations(NamedTuple):
 
     @property
     def n_batches(self) -> int:
-        """How many minibatches a gradient takes: one for each chain, or 1 if they share it."""
+        """The number of minibatches for a gradient: one for each chain, or 1 if they share it."""
         return 1 if self.shared_minibatch else self.n_chains
 
     @property
     def unknown(self) -> tf.Tensor:
-        """A number of each chain that is not known yet, NaN, [C]."""
+        """NaN for each chain, [C], in place of a number that is not known yet."""
         return tf.fill([self.n_chains], tf.constant(np.nan, self.dtype))
 
     def stream(self, constants: Tree, purpose: Purpose) -> Stream:
@@ -94,6 +94,6 @@ class Iterations(NamedTuple):
         return stepsizes_at(constants["stepsize"], self.schedules, sorted(self.shapes), iteration)
 
     def exploring(self, iteration: tf.Tensor) -> Tree:
-        """For the parameters whose schedule explores, 1 while no noise is added, and else 0."""
+        """For the parameters whose schedule explores, 1 while no noise is added, and otherwise 0."""
         at = tf.cast(iteration, self.dtype)
         return {name: tf.cast(eps.exploring(at), self.dtype) for name, eps in exploring(self.schedules).items()}

@@ -1,4 +1,4 @@
-"""How the parameters move, each by its dynamics: as a whole, or only the rows that a minibatch gathers."""
+"""The moves of the parameters, each by its dynamics: as a whole, or only the rows that a minibatch gathers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from sgmcmc.core.chains import over_chains
+from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.transforms import Coordinates
 from sgmcmc.core.trees import Elements, Tree
@@ -72,7 +73,7 @@ class Movement:
         }
 
     def drifted(self, constants: Tree, params: Tree, memory: dict[str, Memory]) -> Tree:
-        """Where the gradient is evaluated."""
+        """The positions at which the gradient is evaluated."""
         if not self._drift:
             return params
         coordinates = self._coordinates(constants)
@@ -128,7 +129,7 @@ class Movement:
         return [self._silenced(z, supplied.iteration) for z in (first, *further)]
 
     def _of_rows(self, constants: Tree, name: str, grad: RowGradient, counters: tf.Tensor) -> tf.Tensor:
-        """The normals that the rows would get if the whole parameter moved: all occurrences have equal ones."""
+        """The normals that the rows would get if the whole parameter moved, equal for all occurrences of a row."""
         of, n_chains = self._iterations.elements[name], self._iterations.n_chains
         width = of.size // of.shape[0]
         numbers = of.start + tf.cast(grad.rows, tf.int32)[:, :, None] * width + tf.range(width)
@@ -177,3 +178,23 @@ def _norm(gradient: Tree) -> tf.Tensor:
 
 def _those(elements: Mapping[str, Elements], names: Any) -> dict[str, Elements]:
     return {name: of for name, of in elements.items() if name in names}
+
+
+def climbs(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> bool:
+    """Whether every element moves by its gradient, in two steps without noise."""
+    begin, eps = tf.ones(shape, dtype), tf.ones([], dtype)
+    theta, memory = begin, dynamics.init(begin, Given(eps, 0 * begin))
+    for _ in range(2):
+        theta = dynamics.drift(theta, memory) if dynamics.drift else theta
+        theta, memory = dynamics.step(theta, memory, inputs_for(dynamics, eps, 0 * begin, begin))
+    return bool(tf.reduce_all(theta > begin))
+
+
+def inputs_for(dynamics: Dynamics, eps: tf.Tensor, noise: tf.Tensor, gradient: tf.Tensor) -> Given:
+    """The inputs of a step, all that the dynamics requests."""
+    several = tuple(noise * sign for sign in (1.0, -1.0, 0.5)[: dynamics.noises])
+    norm = tf.norm(gradient) if dynamics.wants_norm else None
+    given = Given(eps, several if dynamics.noises > 1 else noise, gradient, norm=norm)
+    if dynamics.covariance is None:
+        return given
+    return given._replace(covariance=Covariance(dynamics.covariance).of_sum(tf.stack([gradient, noise])))

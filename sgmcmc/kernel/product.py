@@ -1,6 +1,6 @@
 """The product: Minibatch x Gradient x Dynamics -> Kernel.
 
-Gradients and dynamics are written for one chain. Each part of the product handles the chain axis of what it does: an
+Gradients and dynamics are written for one chain. Each part of the product handles the chain axis itself: an
 iteration is supplied with minibatches and noise (`supplies.py`), its gradient is estimated (`estimation.py`), and the
 parameters move (`movement.py`).
 """
@@ -33,8 +33,8 @@ class ProductState(NamedTuple):
     params: Tree
     memory: dict[str, Memory]  # of the dynamics, by parameter
     estimator: Any  # the memory of the gradient estimator
-    log_density: tf.Tensor  # [C]: the log posterior where the last gradient was taken, by its minibatch
-    observations: Tree  # with adaptive minibatches, how many there were, [C] each
+    log_density: tf.Tensor  # [C]: the log posterior where the last gradient was taken, estimated from its minibatch
+    observations: Tree  # with adaptive minibatches, the numbers of observations, [C] each
 
 
 class Product(NamedTuple):
@@ -49,7 +49,7 @@ class Product(NamedTuple):
         One for each parameter, all with the same number of leaps.
     iterations : Iterations
     monitored : bool
-        Whether the gradient at a draw can be estimated, each from its own minibatch.
+        Whether the gradient at each draw can be estimated, from a separate minibatch.
     """
 
     model: Model
@@ -63,8 +63,8 @@ class Product(NamedTuple):
 def moving_by_rows(model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics]) -> frozenset[str]:
     """The parameters that move only by the rows that a minibatch gathers.
 
-    Empty if observations have different weights: the number of visits would not be 1 on average. And if a step needs
-    the whole gradient.
+    Empty if observations have different weights, since the number of visits would not be 1 on average, or if a step
+    needs the whole gradient.
     """
     if minibatch.scale is None or any(one.wants_norm for one in dynamics.values()):
         return frozenset()

@@ -1,6 +1,6 @@
 """The kernel of a simplex sampler: counts from a minibatch, then a rule for each parameter.
 
-The state has the probabilities that the user sees, which may be replaced between
+The state holds the probabilities that the user sees, which may be replaced between
 iterations, and the logarithm of the sum of theta. Their product is theta.
 """
 
@@ -42,7 +42,7 @@ class SimplexState(NamedTuple):
 
 
 class Simplex(NamedTuple):
-    """The choices.
+    """The choices that define the kernel.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Simplex(NamedTuple):
         About how many counts there are in all observations, for each row of each parameter.
     iterations : Iterations
     scale : Scale
-        What parameters are.
+        The scale of the parameters.
     """
 
     counts: Counts

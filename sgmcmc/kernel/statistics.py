@@ -1,4 +1,4 @@
-"""What is recorded with a draw besides its parameters."""
+"""The statistics that are recorded with a draw."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sgmcmc.kernel.iterations import Iterations
 
 LOG_DENSITY, STEPSIZE, EXPLORING = "lp", "step_size", "exploring"
 LAST, ALL = "minibatch_size", "observations"  # in an iteration, and in all iterations so far
-RESERVED = frozenset({LOG_DENSITY, STEPSIZE, EXPLORING, LAST, ALL})  # not for statistics of the user's
+RESERVED = frozenset({LOG_DENSITY, STEPSIZE, EXPLORING, LAST, ALL})  # not available for a user's statistics
 
 
 def of_dynamics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> frozenset[str]:
@@ -26,7 +26,7 @@ def of_dynamics(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> 
 
 
 def count(iterations: Iterations, dynamics: Mapping[str, Dynamics], adaptive: bool) -> int:
-    """How many numbers are recorded beside each draw of a chain, the log density and `recorded` together."""
+    """The number of statistics of each draw of a chain: the log density and those of `recorded`."""
     shapes, dtype = iterations.shapes, iterations.dtype
     by_parameter = set().union(*(of_dynamics(one, shapes[name], dtype) for name, one in dynamics.items()))
     by_parameter |= {STEPSIZE} if iterations.schedules else set()

@@ -1,6 +1,6 @@
-"""What an iteration is supplied with ahead of the chain: minibatches and standard normals.
+"""The supplies of an iteration, drawn ahead of the chain: minibatches and standard normals.
 
-Both follow from the numbers of the gradients alone. They are drawn for all chains at once.
+Both depend only on the numbers of the gradients. They are drawn for all chains at once.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class Normals:
         return Supply({}, {self._name: _by_leap(self.drawn(constants, counters), self._leaps)})
 
     def drawn(self, constants: Tree, counters: tf.Tensor) -> tf.Tensor:
-        """Those of these gradients, [K, C, D]."""
+        """The normals of these gradients, [K, C, D]."""
         numbers = tf.concat([tf.range(e.start, e.stop) for e in self._numbers.values()], axis=0)
         return self._iterations.stream(constants, self._purpose).normal(counters, numbers, self._iterations.dtype)
 
     def of(self, supplied: Supplied, leap: Part = 0) -> Tree:
-        """Those of a gradient, {name: [C, *shape]}."""
+        """The normals of a gradient, {name: [C, *shape]}."""
         return self.split(supplied.draws(self._name, leap)) if self._places else {}
 
     def split(self, flat: tf.Tensor) -> Tree:
@@ -93,7 +93,7 @@ class Normals:
 
 
 class Seeds:
-    """The seeds of a function of the user's, two integers for each iteration and chain."""
+    """The seeds of a user's function, two integers for each iteration and chain."""
 
     def __init__(self, name: str, purpose: Purpose) -> None:
         self._name, self._purpose = name, purpose
@@ -103,7 +103,7 @@ class Seeds:
         return Supply({}, {self._name: seeds(constants, self._purpose, iterations)[:, None]})
 
     def of(self, supplied: Supplied) -> tf.Tensor:
-        """Those of an iteration, [C, 2]."""
+        """The seeds of an iteration, [C, 2]."""
         return supplied.draws(self._name)
 
 
@@ -115,7 +115,7 @@ def first_batch(data: Data, minibatch: Minibatch, dtype: tf.DType) -> Batch:
 
 
 def together(supplies: Iterable[Supply]) -> Supply:
-    """All of these."""
+    """All supplies in one."""
     both = Supply({}, {})
     for supply in supplies:
         both = Supply(both.indices | supply.indices, both.draws | supply.draws)

@@ -1,8 +1,8 @@
-"""Kernels with a step of the user's: a whole transition, or a Gibbs step after each iteration.
+"""Kernels with a user's step: a whole transition, or a Gibbs step after each iteration.
 
-If the step draws some parameters from their distribution given the others, the
-posterior is unchanged (thesis section 4.7; Chen, Fox & Guestrin 2014, for the
-precisions of a network's weights).
+A step that draws parameters from their full conditional leaves the posterior invariant
+(thesis section 4.7; Chen, Fox & Guestrin 2014, for the precisions of a network's
+weights).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ Update = Callable[[Tree, Tree, tf.Tensor], Tree]
 class GibbsStep(NamedTuple):
     """``update(params, data, seed) -> {name: tensor}`` for one chain.
 
-    `moves` are the names.
+    `moves` are the names that it returns.
     """
 
     update: Update
@@ -98,7 +98,7 @@ def unmoved() -> Dynamics:
 
 
 def then(kernel: Kernel, gibbs: GibbsStep, n_chains: int) -> Kernel:
-    """The kernel, and after each of its iterations the step, with the minibatch of the last gradient."""
+    """The kernel with the step after each of its iterations, on the minibatch of the last gradient."""
     random_seeds = Seeds("gibbs", Purpose.GIBBS)
 
     def supply(constants: Tree, iterations: tf.Tensor) -> Supply:

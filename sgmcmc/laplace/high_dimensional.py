@@ -1,16 +1,16 @@
 """Curvature and stepsize of a posterior with many elements, from Hessian-vector products.
 
-With S = diag(-H)^(-1/2), R = S (-H) S has a unit diagonal. Where the posterior is wide but regular, as that of a
-generalised linear model with very many coefficients, nearly all of its eigenvalues are near 1: all but those of few
-directions, such as what an intercept and the effects of all categories share. These are found, by Lanczos iterations at
-both ends of the spectrum, and the rest is taken as 1.
+With S = diag(-H)^(-1/2), R = S (-H) S has a unit diagonal. For a high-dimensional but regular posterior, such as that
+of a generalised linear model with very many coefficients, nearly all eigenvalues of R are near 1. The exceptions belong
+to a few directions, such as the one that an intercept shares with the effects of all categories. Lanczos iterations at
+both ends of the spectrum find these, and the other eigenvalues are taken as 1.
 
-The diagonal is that of products with random signs z, the mean of z_i (H z)_i, after the largest directions of H are
-taken out (Meyer, Musco, Musco & Woodruff 2021).
+The diagonal is estimated from products with random signs z, as the mean of z_i (H z)_i, after the leading directions of
+H are deflated (Meyer, Musco, Musco & Woodruff 2021).
 
-With random signs r_i the sum of r_i t_i has the covariance sum_i t_i t_i^T: that of the noise, up to a factor. So sums
-with signs, over all observations and at draws from the Laplace approximation, have the variance of the noise of each
-element, and along the directions of the curvature, each known to some percent.
+With random signs r_i, the sum of r_i t_i has covariance sum_i t_i t_i^T, which is that of the gradient noise up to a
+factor. Such sums over all observations, at draws from the Laplace approximation, estimate the noise variance of each
+element and along each direction of the curvature, with an error of several percent.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.stepsize import Directions, Drawn, Tuning, predicted
 from sgmcmc.laplace.whitening import Whitening
 
-OBSERVATIONS = 10**7  # of a pass, at most
-PROBES = ((16, 0), (16, 16), (64, 16))  # for the diagonal in rounds: random signs, and directions that are taken out
-POWERS = 2  # products for each of these directions, and one more
-SHRINKS = 16.0  # times that a round may change an element of the diagonal
-NEAR_ONE = 2.0  # eigenvalues of R between its inverse and it count as 1
-RANK, MOST = 16, 64  # directions that are looked for at once, half of them at each end; those that are kept
-PRECISE, STEPS = 1e-2, 100  # the relative error of an eigenvalue; restarts of Lanczos, and steps of a solution
-FLAT = 100  # machine epsilons: eigenvalues of R below count as 0
-SOLVES, SOLVED = 32, 1e-2  # systems for the sds, and their relative error
+OBSERVATIONS = 10**7  # in one pass, at most
+PROBES = ((16, 0), (16, 16), (64, 16))  # rounds for the diagonal: random signs, and deflated directions
+POWERS = 2  # products for each deflated direction, plus one
+SHRINKS = 16.0  # the largest factor by which a round changes an element of the diagonal
+NEAR_ONE = 2.0  # eigenvalues of R between 1 / NEAR_ONE and NEAR_ONE count as 1
+RANK, MOST = 16, 64  # directions sought at once, half of them at each end; the most that are kept
+PRECISE, STEPS = 1e-2, 100  # the relative error of an eigenvalue; Lanczos restarts, or conjugate gradient steps
+FLAT = 100  # machine epsilons: smaller eigenvalues of R count as 0
+SOLVES, SOLVED = 32, 1e-2  # linear systems for the sds, and the relative error of a solution
 
 Product = Callable[[np.ndarray], np.ndarray]
 
 
 class Wide(NamedTuple):
-    """What is known of -H = S^-1 R S^-1."""
+    """An approximation of -H = S^-1 R S^-1."""
 
     scale: np.ndarray  # the diagonal of S, [D]
     vectors: np.ndarray  # the eigenvectors of R that were found, [D, K]
     values: np.ndarray  # their eigenvalues, [K]
     low: float  # bounds of the other eigenvalues
     high: float
-    sds: np.ndarray  # of the elements, if the posterior is normal, [D]
+    sds: np.ndarray  # of the elements under a normal posterior, [D]
 
     @property
     def whitening(self) -> Whitening:
-        """The coordinates in which these directions are white, and the others nearly."""
+        """The coordinates in which the posterior is white along these directions, and nearly so along the others."""
         return _whitening(self.scale, self.values, self.vectors)
 
 
@@ -84,12 +84,12 @@ def wide(posterior: Posterior, theta: np.ndarray, diagonal: np.ndarray, seed: in
 
 
 def part_of(posterior: Posterior, seed: int) -> Posterior:
-    """The posterior from the observations of such passes."""
+    """The posterior from at most OBSERVATIONS observations."""
     return posterior.of(some_of(posterior.data, min(OBSERVATIONS, most_of(posterior.data)), seed))
 
 
 def _scale(product: Product, scale: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The roots of 1 / diag(-H), from rough ones; each round has the scale that the one before found."""
+    """The square roots of 1 / diag(-H), refined in rounds from rough ones."""
     for signs, taken in PROBES:
 
         def of_r(x: np.ndarray, scale: np.ndarray = scale) -> np.ndarray:
@@ -107,11 +107,7 @@ def _scale(product: Product, scale: np.ndarray, rng: np.random.Generator) -> np.
 
 
 def _ends(of_r: Product, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """The eigenvalues of R that are not near 1, with their eigenvectors, and the bounds of all others.
-
-    Lanczos iterations may miss eigenvalues that are nearly equal to others. So those that are found are taken as 1, and
-    others are looked for, until there are none.
-    """
+    """The eigenvalues of R that are not near 1, with their eigenvectors, and bounds on all others."""
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
     values, vectors = np.empty(0), np.empty((d, 0))
@@ -121,6 +117,7 @@ def _ends(of_r: Product, d: int, rng: np.random.Generator) -> tuple[np.ndarray, 
         rest = of_r(x - along)
         return rest - vectors @ (vectors.T @ rest) + along
 
+    # Lanczos may miss one of several nearly equal eigenvalues, so those found are set to 1 and the search repeats.
     while True:
         operator = LinearOperator((d, d), matvec=lambda x: of_rest(np.ravel(x)), dtype=np.float64)
         given = {"k": min(RANK, d - 1), "tol": PRECISE, "maxiter": STEPS, "v0": rng.normal(size=d)}
@@ -141,10 +138,7 @@ def _whitening(scale: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> Wh
 
 
 def _sds(white: Whitening, product: Product, rng: np.random.Generator) -> np.ndarray:
-    """The roots of the diagonal of (-H)^-1 = A A^T + A (P^-1 - 1) A^T, with P = A^T (-H) A near 1.
-
-    The second part is from random signs z, for which P x = z is solved.
-    """
+    """The square roots of the diagonal of (-H)^-1 = A A^T + A (P^-1 - 1) A^T, with P = A^T (-H) A near 1."""
     from scipy.sparse.linalg import LinearOperator, cg
 
     d = white.root.size
@@ -152,7 +146,7 @@ def _sds(white: Whitening, product: Product, rng: np.random.Generator) -> np.nda
     assert white.vectors is not None
     assert white.stretch is not None
     variances = white.root**2 * (1 + white.vectors**2 @ ((1 + white.stretch) ** 2 - 1))
-    rest = np.zeros(d)
+    rest = np.zeros(d)  # the second term, estimated with random signs z by solving P x = z
     for _ in range(SOLVES):
         z = rng.choice([-1.0, 1.0], size=d)
         x, _ = cg(operator, z, rtol=SOLVED, maxiter=STEPS)
@@ -164,7 +158,7 @@ NOISE_PROBES, QUANTILES = 100, 500
 
 
 class Noise(NamedTuple):
-    """The variance of the noise for minibatches of one observation, in the coordinates of the chain."""
+    """The variance of the gradient noise of minibatches of one observation, in the coordinates of the chain."""
 
     elements: np.ndarray  # [D]
     directions: np.ndarray  # along the directions of the curvature, [K]
@@ -179,7 +173,7 @@ def noise_of_elements(
     seed: int,
     probabilities: np.ndarray | None = None,
 ) -> Noise:
-    """The noise at draws `sd` times as wide, of gradients or, if `centred`, differences to those at the centre."""
+    """The noise, at draws `sd` times as wide, of gradients or, if `centred`, of their differences from the centre's."""
     some, white, model = part_of(posterior, seed), curvature.whitening, posterior.model
 
     def signed(words: tf.Tensor, theta: tf.Tensor, centre: tf.Tensor, signs: tf.Tensor) -> list[tf.Tensor]:
@@ -216,10 +210,10 @@ def tuned_wide(
 ) -> Tuning:
     """The tuning of chains in the coordinates of this curvature.
 
-    The prediction is for the elements, and for the directions of the curvature. It treats each as an independent
-    direction, of the precision 1 in these coordinates; and it has the largest and the smallest of the other precisions.
-    A thermostat makes directions depend on each other, by a mean over all. So the elements are in the search for the
-    stepsize by quantiles of their noise.
+    The prediction is for the elements and for the directions of the curvature. It treats each as an independent
+    direction with precision 1 in these coordinates, and includes the largest and the smallest of the other precisions.
+    A thermostat couples the directions through a mean over all of them, so the search for the stepsize represents the
+    elements by quantiles of their noise.
     """
     shares = curvature.vectors**2
     slowing = None
@@ -237,7 +231,7 @@ def tuned_wide(
     of_all = drawn.share() * all_noise
     where = Directions(np.ones_like(of_all), of_all, np.empty((0, 0)))
     of_elements, of_directions = np.split(predicted(dynamics, where, chosen.stepsize).ratios, [len(noise.elements)])
-    # The variance of an element is that of its direction, but for its parts along the directions of the curvature.
+    # The variance of an element is that of its own direction, except for its parts along those of the curvature.
     of_posterior = 1 + shares @ (1 / curvature.values - 1)
     of_chain = of_elements**2 * (1 - shares.sum(axis=1)) + shares @ (of_directions**2 / curvature.values)
     found = np.sqrt(of_chain / of_posterior)
@@ -245,6 +239,6 @@ def tuned_wide(
 
 
 def _with_largest(noise: np.ndarray, largest: float | None = None) -> np.ndarray:
-    """Quantiles, and the largest three times."""
+    """Quantiles of the noise, and the largest value three times."""
     most = noise.max() if largest is None else largest
     return np.append(np.quantile(noise, np.linspace(0, 1, QUANTILES)), [most] * 3)

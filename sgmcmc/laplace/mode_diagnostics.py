@@ -12,10 +12,10 @@ from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.whitening import Whitening, whitening
 
 FAR, FAR_EACH = 0.1, 0.05  # posterior standard deviations from the mode: in all directions together; in each of many
-GREW = 1e6  # times: a curvature that has grown, or has become smaller, so much on the way has no end in sight
+GREW = 1e6  # a curvature that grows or shrinks by this factor on the way does not converge
 DOUBLINGS = 10  # of a step of one standard deviation, along which a log posterior without a mode never falls
-SLIGHT = 1e-4  # the curvature of the data over the squares of their gradients, which are about equal if all is regular
-SCORED = 10_000  # observations for these squares
+SLIGHT = 1e-4  # the data's curvature relative to their squared gradients: about 1 in a regular model
+SCORED = 10_000  # observations for the squared gradients
 
 
 def warn_if_far(
@@ -26,10 +26,10 @@ def warn_if_far(
     precision: np.ndarray,
     first: np.ndarray | None = None,
 ) -> None:
-    """Warn if theta is not at the mode, and say why if that can be seen.
+    """Warn if theta is not at the mode, and say why if that is apparent.
 
-    `precision` is the curvature at theta, and `first` that where an automatic search
-    began.
+    `precision` is the curvature at theta, and `first` that at the start of an automatic
+    search.
     """
     white = whitening(precision, posterior.model.dtype)
     far, too_far = distance(white, gradient), far_from(precision)
@@ -41,17 +41,17 @@ def warn_if_far(
     grown = posterior.names(here > GREW * before)
     if grown:
         warn_user(
-            f"the search for the mode of {of} did not arrive, and on its way the curvature in {grown} grew more than a "
-            "million times: the log posterior seems to rise without bound there, and to have no mode. The joint "
-            "density of a hierarchical model does so as a scale falls to 0. Use sgld or sghmc with a stepsize of your "
-            "own and gibbs= for the scales, or write the effects as scale times standard normal parameters."
+            f"the search for the mode of {of} did not converge, and on the way the curvature in {grown} grew more than "
+            "a million times: the log posterior seems to rise without bound there, and to have no mode. The joint "
+            "density of a hierarchical model does so as a scale approaches 0. Use sgld or sghmc with a number as "
+            "stepsize and gibbs= for the scales, or write the effects as scale times standard normal parameters."
         )
     elif (lost or not white.not_concave) and _rises(posterior, theta, white, gradient, far):
         along = _along(posterior, white, gradient)
         warn_user(
-            f"the search for the mode of {of} did not arrive: the log posterior rises still a thousand posterior "
-            f"standard deviations further on, mostly along {along}. So it has no mode there and is improper, as with a "
-            "flat prior where the data separate two classes. Give a prior."
+            f"the search for the mode of {of} did not converge: the log posterior is still rising a thousand posterior "
+            f"standard deviations further on, mostly along {along}. It therefore has no mode there and is improper, as "
+            "with a flat prior when the data separate two classes. Specify a proper prior."
         )
     elif far > too_far and not white.not_concave:
         warn_user(
@@ -61,17 +61,11 @@ def warn_if_far(
 
 
 def require_finite(of: str, posterior: Posterior, theta: np.ndarray, gradient: np.ndarray) -> None:
-    """Refuse the end of a search at which the gradient is NaN or infinite.
-
-    Raises
-    ------
-    ValueError
-        Saying at which observation.
-    """
+    """Refuse the end of a search at which the gradient is NaN or infinite."""
     if not np.isfinite(gradient).all():
         raise ValueError(
             f"the search for the mode of {of} ended where the log posterior or its gradient is not finite: "
-            f"{posterior.explained(theta) or 'its terms are larger than the number type holds.'}"
+            f"{posterior.explained(theta) or 'its terms are too large for the dtype.'}"
         )
 
 
@@ -80,44 +74,31 @@ def _why_not_further(posterior: Posterior) -> str:
     if refused is not None and (because := posterior.explained(refused)):
         return f", since the log posterior is not finite on the way: {because}"
     return (
-        "; search longer, with another optStepsize, or with optStepsize='auto'. If it already is 'auto', rounding or a "
-        "kink of the posterior may have stopped the search, or the observations that gave the curvature were not "
+        "; search longer, with another optStepsize, or with optStepsize='auto'. If it is already 'auto', rounding or a "
+        "kink in the posterior may have stopped the search, or the observations used for the curvature were not "
         "typical."
     )
 
 
 def far_from(precision: np.ndarray) -> float:
-    """How far from the mode is too far, in posterior standard deviations, if its curvature is [D, D] or a diagonal."""
+    """The distance from the mode that is too far, in posterior standard deviations."""
     return FAR if precision.ndim == 2 else max(FAR, FAR_EACH * len(precision) ** 0.5)
 
 
 def require_concave(of: str, curvature: Wide) -> None:
-    """Refuse a posterior with many elements that is no peak.
-
-    Raises
-    ------
-    ValueError
-        If it is flat or not concave in some direction.
-    """
+    """Refuse a posterior with many elements that is flat or not concave in some direction."""
     if np.isnan(curvature.sds).any():
         least = min([curvature.low, *curvature.values])
         raise ValueError(
-            f"stepsize of {of} must be a number, with preconditioner=None, if params have so many elements and the log "
-            "posterior is flat or not concave at the mode, as that of a neural network is; its curvature there, "
-            f"relative to its diagonal, is as small as {least:.2g}. checkTemperature finds a stepsize. For a "
-            "regression, give a prior."
+            f"stepsize of {of} must be a number, with preconditioner=None, if params have this many elements and the "
+            "log posterior is flat or not concave at the mode, as for a neural network; its curvature there, relative "
+            f"to its diagonal, is as small as {least:.2g}. checkTemperature finds a stepsize. For a regression, "
+            "specify a prior."
         )
 
 
 def require_curvature(of: str, posterior: Posterior, theta: np.ndarray, precision: np.ndarray, seed: int) -> None:
-    """Refuse a curvature, [D, D], that does not tell how wide the posterior is.
-
-    Raises
-    ------
-    ValueError
-        If it is 0, or comes from the prior alone though the gradients of observations
-        show that the data say more.
-    """
+    """Refuse a curvature, [D, D], that is 0, or only the prior's though the gradients show informative data."""
     if precision.ndim == 1:  # from squared gradients
         return
     of_prior = posterior.prior_curvature(theta)
@@ -131,10 +112,10 @@ def require_curvature(of: str, posterior: Posterior, theta: np.ndarray, precisio
         without = (np.abs(of_data) < SLIGHT * scores) & (scores > np.abs(of_prior))
     if without.any():
         raise ValueError(
-            f"logLik of {of} has no usable curvature at the mode in {posterior.names(without)}, from which 'auto' "
-            "would find a stepsize or a preconditioner: it is flat there, or has a kink, as an absolute value or a "
-            "quantile loss has. Give a number as stepsize, which tune can find, with preconditioner=None or one of "
-            "your own; or begin at other params, if it is flat only here; or use a smooth logLik."
+            f"logLik of {of} has no usable curvature at the mode in {posterior.names(without)}, so 'auto' cannot find "
+            "a stepsize or a preconditioner: it is flat there or has a kink, like an absolute value or a quantile "
+            "loss. Give a number as stepsize, which tune can find, with preconditioner=None or your own; or begin at "
+            "other params, if it is flat only here; or use a smooth logLik."
         )
 
 
@@ -150,7 +131,7 @@ def _rises(posterior: Posterior, theta: np.ndarray, white: Whitening, gradient: 
 
 
 def _along(posterior: Posterior, white: Whitening, gradient: np.ndarray) -> list[str]:
-    """The parameters that have most of the Newton step, in units of their own standard deviations."""
+    """The parameters with the largest parts of the Newton step, in units of their standard deviations."""
     sds = np.sqrt((white.root**2).sum(axis=1)) if white.root.ndim == 2 else white.root
     step = np.abs(white.to_theta(white.of_gradient(gradient))) / sds
     return posterior.names(step > step.max() / 2)

@@ -1,8 +1,8 @@
-"""The climb to the mode: SciPy's trust region from anywhere, Newton steps nearby.
+"""The climb to the mode: SciPy's trust region from any start, Newton steps near the mode.
 
-They need no further curvature and only one gradient each, so a curvature from a part of
-the observations, or from a point nearby, saves most passes over the data. What is not
-good enough shows in the gradient: it does not become shorter as it should.
+Newton steps reuse one curvature and need one gradient each, so a curvature from part of
+the observations, or from a nearby point, saves most passes over the data. If it is not
+accurate enough, the gradient does not shrink as it should.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.whitening import Whitening
 
-SHRINKS = 0.5  # a step must bring the point this many times as near to the mode, or nearer
+SHRINKS = 0.5  # a step must reduce the distance to the mode at least by this factor
 ROUNDING = 16  # machine epsilons of the log posterior that a step may lose
 
 
@@ -36,12 +36,12 @@ class Point(NamedTuple):
 
 
 def distance(white: Whitening, gradient: np.ndarray) -> float:
-    """The length of the Newton step where the gradient is this one, in posterior standard deviations."""
+    """The length of the Newton step for this gradient, in posterior standard deviations."""
     return float(np.linalg.norm(white.of_gradient(gradient)))
 
 
 def newton(posterior: Posterior, at: Point, white: Whitening, near: float, most: int) -> Point:
-    """The point after Newton steps, up to a distance of `near` or the first step that does not help."""
+    """The point after Newton steps, which end at a distance of `near` or before the first step that does not help."""
     for _ in range(most):
         if at.distance(white) <= near:
             break
@@ -53,7 +53,7 @@ def newton(posterior: Posterior, at: Point, white: Whitening, near: float, most:
     return at
 
 
-STEPS, STUCK = 200, 4  # the most steps; and rejected steps in a row that end it
+STEPS, STUCK = 200, 4  # the most steps; consecutive rejected steps that end the climb
 NUDGE = 1e-2
 
 
@@ -68,7 +68,7 @@ def climbed(posterior: Posterior, theta: np.ndarray, white: Whitening, near: flo
 
     def product(phi: np.ndarray, vector: np.ndarray) -> np.ndarray:
         along = posterior.hessian_product(theta + white.to_theta(phi), white.to_theta(vector))
-        # One that is not finite says nothing; then the curvature is taken as that at the start.
+        # Where the product is not finite, use the curvature at the start.
         return -white.of_gradient(along) if np.isfinite(along).all() else vector
 
     from scipy import optimize  # here, since the import is slow and not always needed
@@ -87,26 +87,20 @@ def climbed(posterior: Posterior, theta: np.ndarray, white: Whitening, near: flo
 
 
 def require_density(posterior: Posterior, theta: np.ndarray) -> None:
-    """Refuse a start without a finite log posterior and gradient.
-
-    Raises
-    ------
-    ValueError
-        Saying what it is there.
-    """
+    """Refuse a start at which the log posterior or its gradient is not finite."""
     value, gradient = posterior.value_and_gradient(theta)
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         what = f"it is {value}" if not np.isfinite(value) else "its gradient is not finite"
         nearby, because = _nearby(posterior, theta), posterior.explained(theta)
         detail = f"{'. In detail, ' if nearby else ': '}{because}" if because else "."
         raise ValueError(
-            "params must be a point with a finite log posterior, for an automatic search for the mode; there "
+            "params must be a point with a finite log posterior for an automatic search for the mode; there "
             f"{what}{nearby}{detail}"
         )
 
 
 def _nearby(posterior: Posterior, theta: np.ndarray) -> str:
-    """Which parameters are at an end of their domain: the log posterior is finite a bit further on."""
+    """Names the parameters at the edge of their domain: a little further on the log posterior is finite."""
     names = []
     for name, e in posterior.elements.items():
         for nudge in (NUDGE, -NUDGE):
@@ -118,11 +112,11 @@ def _nearby(posterior: Posterior, theta: np.ndarray) -> str:
                 break
     if not names:
         return ""
-    return f", but not nearby, with another {' or '.join(map(repr, names))}: begin inside of the domain"
+    return f", but it is finite nearby, at another {' or '.join(map(repr, names))}: begin inside the domain"
 
 
 class _Stuck:
-    """Ends a climb after rejected steps: rounding then hides its progress."""
+    """Ends a climb after several rejected steps, when rounding hides its progress."""
 
     def __init__(self, start: np.ndarray) -> None:
         self._last, self._count = start, 0

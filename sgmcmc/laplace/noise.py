@@ -1,20 +1,20 @@
-"""The noise of the gradient at draws from the Laplace approximation, and the sizes of the observations' terms.
+"""Gradient noise at draws from the Laplace approximation, and the sizes of the observations' terms.
 
 An estimate from n observations is N/n times the sum of their terms t_i: their
-gradients, or with control variates the differences to the gradients at the centre. With
-C the covariance of the terms over all observations, the noise has the covariance
+gradients, or with control variates their differences from the gradients at the centre.
+With C the covariance of the terms over all observations, the noise has covariance
 
     N^2/n C        drawn with replacement
     N^2/n C (N - n)/(N - 1)        without
 
     1/n (sum_i t_i t_i^T / p_i - s s^T)        drawn with replacement by probabilities p_i, with s the sum of all t_i
 
-averaged over the draws, in the whitened coordinates. Where few observations make most of the noise, its kurtosis
-matters too, at a draw E t_i^4 / (E t_i^2)^2 in each element with one observation. If there are many observations, each
-draw has a random subset of its own.
+averaged over the draws, in whitened coordinates. Where a few observations cause most of the noise, its kurtosis matters
+too; at a draw it is E t_i^4 / (E t_i^2)^2 in each element for one observation. With many observations, each draw uses
+another random subset.
 
-The expected covariance of the estimate's noise has the smallest trace if the
-probabilities are in proportion to the root mean square of the terms, at draws from the
+The expected covariance of the gradient noise has the smallest trace if the
+probabilities are proportional to the root mean square of the terms, at draws from the
 Laplace approximation and in the coordinates of the chain. For control variates, whose
 terms are H_i (theta - centre) to first order, this is the root of tr(H_i Sigma H_i^T)
 with the Hessians H_i (Putcha, Nemeth & Fearnhead 2023, eq. 16). For plain gradients
@@ -38,14 +38,15 @@ from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.laplace.whitening import Whitening
 
 DRAWS = 16
-WEIGHED = 500  # elements; for more of them, what weights would gain is not computed
+WEIGHED = 500  # elements; for more, the gain from weights is not computed
 FEWEST, MOST, SHARE = 2000, 10_000, 32  # observations of each draw: at least, at most, and in between N / SHARE
 
 
 class Noise(NamedTuple):
-    """Of minibatches of one observation: its covariance, and that with weights in proportion to |t_i|, [D, D] both.
+    """The gradient noise of minibatches of one observation.
 
-    The second is None for more than WEIGHED elements. `kurtosis` is that of its elements, [D].
+    `covariance` is [D, D], and so is `weighted`, that with weights proportional to |t_i|; it is None for more than
+    WEIGHED elements. `kurtosis` is that of the elements, [D].
     """
 
     covariance: np.ndarray
@@ -58,7 +59,7 @@ Terms = Callable[[Tree, Tree], Tree]
 
 
 UNEXPLAINED = (
-    "their squares are too large for the number type: rescale the parameters, use dtype='float64', or give a number as "
+    "their squares are too large for the dtype: rescale the parameters, use dtype='float64', or give a number as "
     "stepsize."
 )
 
@@ -75,9 +76,8 @@ def noise_of_one(
 ) -> Noise:
     """The noise of minibatches of one observation.
 
-    The draws are those of the approximation, `sd` times as far from its centre.
-
-    `probabilities` are those of the observations, [N], if they are not equal. With
+    The draws are from the approximation, `sd` times as far from its centre. The
+    observations have the `probabilities`, [N], unless all are equal. With
     `own_reference`, the mean of the terms counts as noise too.
     """
     d, n_data = posterior.size, posterior.model.data.size
@@ -117,7 +117,7 @@ def noise_of_one(
         posterior.passes.count("terms", some.size)
         if not np.isfinite(second).all():
             raise ValueError(
-                "stepsize='auto' needs gradients of single observations that are finite around the mode, at draws from "
+                "stepsize='auto' needs finite gradients of single observations around the mode, at draws from "
                 f"a normal approximation: {posterior.of(some).explained(theta) or UNEXPLAINED}"
             )
         mean = 0.0 if own_reference else np.outer(first, first) / some.size**2

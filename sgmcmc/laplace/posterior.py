@@ -1,4 +1,4 @@
-"""How much of the data the work before the first iteration has read."""
+"""The log posterior and its derivatives, summed over the data in blocks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sgmcmc.nonfinite import explained
 
 
 class Passes:
-    """The observations for which a derivative of the log likelihood was computed, with repeats.
+    """Counts the observations for which a derivative of the log likelihood was computed, including repeats.
 
     Parameters
     ----------
     n_data : int
-        N, the observations of one pass.
+        N, the number of observations in one pass.
     """
 
     def __init__(self, n_data: int) -> None:
@@ -44,7 +44,7 @@ class Passes:
 
 
 BLOCK = 2**22  # numbers in the largest array of a block
-MANY = 2000  # blocks, for which a program of its own for larger ones pays
+MANY = 2000  # blocks: with more of them, another program for larger blocks is faster
 FEWEST, OF_EACH, MOST = 1000, 20, 20_000  # observations that a search begins with: at least, for each element, at most
 
 
@@ -66,10 +66,10 @@ class Posterior:
     Attributes
     ----------
     block : int
-        The observations in a small block: for second derivatives, and for parts of the
-        data whose sizes are its multiples.
+        The number of observations in a small block, for second derivatives and for parts
+        of the data whose sizes are multiples of it.
     passes : Passes
-        What was computed so far, together with the posteriors that `of` gave.
+        What was computed so far, also by the posteriors that `of` returned.
     """
 
     def __init__(self, model: Model, shapes: Mapping[str, tuple[int, ...]], data: Data | None = None) -> None:
@@ -140,7 +140,7 @@ class Posterior:
     def prior_precision(self, theta: np.ndarray) -> np.ndarray:
         """Minus the Hessian of the log prior, [D, D].
 
-        By columns: the programs of the search are there, and the prior has no observations to map over.
+        By columns, with the programs of the search; there are no observations to map over.
         """
         at, along = self._tensor(theta), self._of_prior(_directed)
         return -np.stack([along(at, self._tensor(e))[0].numpy() for e in np.eye(self.size)])
@@ -161,7 +161,7 @@ class Posterior:
         return self.scores(theta) + np.maximum(-prior, 0.0)
 
     def log_lik_terms(self, thetas: np.ndarray, verbose: bool = False) -> np.ndarray:
-        """The log likelihood of each observation at each of some positions [S, D], [S, N]."""
+        """The log likelihood of each observation at each of the positions [S, D], as [S, N]."""
 
         def of_block(words: tf.Tensor, thetas: tf.Tensor) -> list[tf.Tensor]:
             data = self.data.layout.unpack(words)
@@ -186,7 +186,7 @@ class Posterior:
         return self._of_scores(products, theta, root)
 
     def _of_scores(self, made: Callable[..., tf.Tensor], theta: np.ndarray, *values: np.ndarray) -> np.ndarray:
-        """The sum of what is made of the gradients of the terms in a block, [n, D]."""
+        """The sum over blocks of `made`, a function of the gradients of a block's terms, [n, D]."""
 
         def of_block(words: tf.Tensor, theta: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
             terms = self.model.term_gradients(self.split(theta), self.data.layout.unpack(words))
@@ -233,12 +233,12 @@ class Posterior:
 
 
 def begins_with(size: int) -> int:
-    """The fewest observations that say where about D elements have their mode."""
+    """The fewest observations that roughly locate the mode of D elements."""
     return min(max(FEWEST, OF_EACH * size), MOST)
 
 
 def _block(n_data: int, size: int) -> int:
-    """The length of a small block, a divisor of N if there is one nearby: a shorter last block is another program."""
+    """The length of a small block, a divisor of N if one is near: a shorter last block needs another program."""
     few = min(begins_with(size), max(16, BLOCK // size))
     return next((n for n in range(few, 2 * few) if n_data % n == 0), few)
 
@@ -258,7 +258,7 @@ def _second(density: Callable, theta: tf.Tensor) -> list[tf.Tensor]:
     with tf.GradientTape(watch_accessed_variables=False) as outer, not_vectorizable() as found:
         outer.watch(theta)
         gradient = _gradient(density, theta)
-    if found():  # which the Jacobian could not map
+    if found():  # operations over which the Jacobian cannot be vectorized
         basis = tf.eye(theta.shape[0], dtype=theta.dtype)
         return tf.map_fn(lambda e: _directed(density, theta, e), basis, fn_output_signature=[tf.float64])
     return _double(outer.jacobian(gradient, theta, unconnected_gradients="zero"))

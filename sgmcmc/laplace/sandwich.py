@@ -1,24 +1,23 @@
 """Diagnostics of the Laplace approximation, and the sandwich covariance.
 
-The weights p(theta) / q(theta) of draws from that distribution q are equal if p is q. Otherwise their largest follow a
-generalised Pareto distribution, whose shape k says how far p is from q: below 0.5 they are close, beyond 0.7 averages
-with these weights are of no use (Yao, Vehtari, Simpson & Gelman 2018).
+The importance weights p(theta) / q(theta) of draws from the Laplace approximation q to the posterior p are equal if p
+is q. Otherwise the largest follow a generalised Pareto distribution, whose shape k measures how far p is from q: below
+0.5 they are close, above 0.7 averages with these weights are useless (Yao, Vehtari, Simpson & Gelman 2018).
 
-With J minus the Hessian of the log posterior at the mode and I = sum_i s_i s_i^T, of the gradients s_i of the
-observations' terms there, it is J^-1 I J^-1 (Huber 1967). In coordinates in which the posterior is white, J is the unit
+Let J be minus the Hessian of the log posterior at the mode, and I = sum_i s_i s_i^T, where s_i are the gradients of the
+observations' terms there. The sandwich covariance is J^-1 I J^-1 (Huber 1967). In whitened coordinates J is the unit
 matrix, and the sandwich is S = I.
 
-A chain in these coordinates whose injected noise has the covariance eps Q, and whose gradients have noise of the
-covariance V,
+A chain in these coordinates whose injected noise has covariance eps Q, and whose gradient noise has covariance V,
 
     phi' = phi + eps/2 grad + N(0, eps Q)
 
-has on a normal posterior the covariance S if eps S = eps^2/4 (S + V) + eps Q. So
+has covariance S on a normal posterior if eps S = eps^2/4 (S + V) + eps Q. So
 
     Q = S - eps/4 (S + V)
 
-makes any S. Mandt, Hoffman & Blei (2017, section 4) have Q = 0 and V = N/n S, the noise of gradients without control
-variates: then there is one stepsize with this covariance.
+gives any S. Mandt, Hoffman & Blei (2017, section 4) have Q = 0 and V = N/n S, the gradient noise without control
+variates: then one stepsize gives this covariance.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ DRAWS = 500
 def pareto_k(posterior: Posterior, mode: np.ndarray, white: Whitening, seed: int, verbose: bool) -> float:
     """The shape k for a posterior that is white in the coordinates of `white`.
 
-    It takes DRAWS values of the log posterior from all data, and is NaN if one of them is NaN.
+    It takes DRAWS values of the log posterior on all data, and is NaN if one of them is NaN.
     """
     from arviz_stats.base import array_stats
 
@@ -52,21 +51,18 @@ def pareto_k(posterior: Posterior, mode: np.ndarray, white: Whitening, seed: int
     log_ratio = _log_densities(posterior, mode, mode + white.to_theta(z), verbose) + (z**2).sum(axis=1) / 2
     if np.isnan(log_ratio).any():
         return np.nan
-    with np.errstate(all="ignore"), warnings.catch_warnings():  # of a tail of few draws, which k itself tells of
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # about a tail of few draws, which k itself shows
         warnings.simplefilter("ignore")
         return float(array_stats.psislw(log_ratio)[1])
 
 
 def _log_densities(posterior: Posterior, mode: np.ndarray, thetas: np.ndarray, verbose: bool) -> np.ndarray:
-    """The log posterior at these points less that at the mode.
-
-    The difference is taken in each small block, since that of the sums would be lost in rounding.
-    """
+    """The log posterior at these points minus that at the mode."""
     model, dtype = posterior.model, posterior.model.dtype
 
     def differences(words: tf.Tensor, mode: tf.Tensor, thetas: tf.Tensor) -> list[tf.Tensor]:
         data = model.data.layout.unpack(words)
-        at_mode = model.log_lik(posterior.split(mode), data)
+        at_mode = model.log_lik(posterior.split(mode), data)  # subtracted in each block, before rounding hides it
 
         def added(k: tf.Tensor, values: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             value = model.log_lik(posterior.split(thetas[k]), data) - at_mode
@@ -82,10 +78,10 @@ def _log_densities(posterior: Posterior, mode: np.ndarray, thetas: np.ndarray, v
     return likelihood + np.array(prior[1:]) - prior[0]
 
 
-UNKNOWN = 0.2  # of the gradients' noise: the error of what Q takes away for it
-MOST = 0.1  # tolerance that is used, so that Q stays positive definite
-SMALLEST = 1e-4  # eigenvalues of S below are 0: the observations say nothing of a direction
-HALF = 0.5  # of the precision: if the prior has more, the data do not say how wide the posterior is
+UNKNOWN = 0.2  # the relative error of the gradient noise that Q removes
+MOST = 0.1  # the largest tolerance used, so that Q stays positive definite
+SMALLEST = 1e-4  # smaller eigenvalues of S count as 0: the observations carry no information on a direction
+HALF = 0.5  # of the precision: if the prior has more, the data do not determine the posterior's width
 
 
 class Sandwich(NamedTuple):
@@ -112,31 +108,25 @@ def sandwich(posterior: Posterior, mode: np.ndarray, white: Whitening, seed: int
 
 
 def of_prior(posterior: Posterior, mode: np.ndarray, white: Whitening) -> tuple[float, np.ndarray]:
-    """The largest share of the precision that the prior has in a direction, and how far theta moves along it, [D]."""
+    """The prior's largest share of the precision in a direction, and how far theta moves along that direction, [D]."""
     values, vectors = np.linalg.eigh(white.root.T @ posterior.prior_precision(mode) @ white.root)
     return float(values[-1]), np.abs(white.to_theta(vectors[:, -1]))
 
 
 def require_informed(of: str, posterior: Posterior, mode: np.ndarray, white: Whitening, target: Sandwich) -> None:
-    """Refuse a sandwich without width, and warn of one that leaves out most of the precision.
-
-    Raises
-    ------
-    ValueError
-        If the observations say nothing of a direction.
-    """
+    """Refuse a singular sandwich, and warn of one that leaves out most of the precision."""
     if target.root.not_concave:
         least = np.abs(white.to_theta(np.linalg.eigh(target.half)[1][:, 0]))
         raise ValueError(
             f"target of {of} must be 'posterior' if the gradients of observations are 0 in a direction, mostly along "
-            f"{posterior.names(least > least.max() / 2)}: the sandwich has no width there."
+            f"{posterior.names(least > least.max() / 2)}: the sandwich has zero variance there."
         )
     share, along = of_prior(posterior, mode, white)
     if share > HALF:
         warn_user(
-            f"the prior of {of} has {min(share, 1.0):.0%} of the precision along "
-            f"{posterior.names(along > along.max() / 2)}. The sandwich has the spread of the mode over data sets, "
-            "which a prior makes small: its intervals may be too short there."
+            f"the prior of {of} contributes {min(share, 1.0):.0%} of the precision along "
+            f"{posterior.names(along > along.max() / 2)}. The sandwich is the spread of the mode over data sets, "
+            "which a prior reduces: its intervals may be too short there."
         )
 
 
@@ -152,8 +142,9 @@ def tuned_to(
 ) -> tuple[Tuning, np.ndarray]:
     """The tuning of chains in white coordinates whose covariance is the sandwich, and the root of Q, [D, D].
 
-    The stepsize is the largest at which sds stay within the tolerance if Q takes the noise of the gradients away up to
-    a part that is UNKNOWN, and nothing for the length of the steps, which is exact only for a normal posterior.
+    The stepsize is the largest at which sds stay within the tolerance if Q removes the gradient noise up to the
+    fraction UNKNOWN, and corrects nothing for the length of the steps: that correction is exact only for a normal
+    posterior.
     """
     of_one = noise_of_one(posterior, terms, mode, target.root, 1.0, seed, drawn.probabilities).covariance
     inverse = target.inverse_half
@@ -174,7 +165,7 @@ def _half(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compared(posterior: Posterior, mode: np.ndarray, seed: int, verbose: bool) -> Compared:
-    """The comparison at this mode, [D]; nothing for so many elements that there are no matrices of them."""
+    """The comparison at this mode, [D]; empty if there are too many elements for dense matrices."""
     if posterior.size > MOST_DENSE:
         return Compared()
     white = whitening(curvature(posterior, mode, seed), posterior.model.dtype)

@@ -1,10 +1,10 @@
-"""The search for the mode without settings, in few passes over the observations.
+"""The automatic search for the mode, in few passes over the observations.
 
-The first stage climbs on about a thousand observations. Each further one has ten times
-as many, up to a tenth of all or a million, and needs only some Newton steps, since the
-stage before ended within the sampling error of its observations. The last stage has all N: Newton
-steps with the curvature of the stage before bring it within a fraction of a posterior
-standard deviation, and then steps with its own curvature to the end.
+The first stage climbs on about a thousand observations. Each further stage has ten times
+as many, up to a tenth of all or a million, and needs only a few Newton steps, since the
+previous stage ended within the sampling error of its observations. The last stage uses
+all N: Newton steps with the curvature of the previous stage bring it within a fraction
+of a posterior standard deviation of the mode, and steps with its own curvature finish.
 
 Every step is checked, and where Newton steps do not help, a stage climbs.
 """
@@ -23,8 +23,8 @@ from sgmcmc.laplace.posterior import Posterior, begins_with
 from sgmcmc.laplace.whitening import ROUGH, Whitening, curvature, whitening
 
 GROWTH = 10  # the factor from each stage to the next
-MOST = 10**6  # of a stage: with these the curvature is right within sqrt(D) 0.1%
-PAYS = 3  # a stage on part of the observations pays if there are this many times as many
+MOST = 10**6  # observations of a stage: they give the curvature within sqrt(D) 0.1%
+PAYS = 3  # a stage on part of the observations saves time if there are more than this many times as many
 ENOUGH = 0.2  # of the sampling error of a stage's observations
 CLOSE, NEAR = 0.5, 0.02  # sds from the mode: in each direction, for the last curvature; in all together, at the end
 ROUNDS = 4  # climbs, each with the curvature where the one before ended
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool) -> Found:
-    """The mode, and what is known of the posterior there.
+    """The mode, with the gradient and the curvature there.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool)
     expected = expected + OF_CLIMB * sizes[0] / posterior.data.size if sizes else float(OF_CLIMB)
     with (
         Progress(expected, "Finding the mode", "pass", verbose) as progress,
-        np.errstate(over="ignore", invalid="ignore", divide="ignore"),  # of steps too far, which are rejected
+        np.errstate(over="ignore", invalid="ignore", divide="ignore"),  # from steps that go too far, which are rejected
     ):
         posterior.passes.watch = lambda done: progress.reached(round(min(done, 0.99 * expected), 1))
         precision = first = white = None
@@ -135,11 +135,7 @@ def _with_scale(posterior: Posterior, theta: np.ndarray, precision: np.ndarray) 
 
 
 def _polished(posterior: Posterior, at: Point, seed: int) -> tuple[Found, Whitening]:
-    """The point after Newton steps with the curvature at their start.
-
-    They need only the gradient: the rounding of the log posterior hides the last
-    hundredths of a standard deviation.
-    """
+    """The point after Newton steps with the curvature at their start."""
     precision = curvature(posterior, at.theta, seed)
     white = whitening(precision, posterior.model.dtype)
     if not white.not_concave and precision.ndim == 2:

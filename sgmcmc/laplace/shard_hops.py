@@ -1,18 +1,18 @@
 """The bias of a chain that stays on each shard of the data for m iterations.
 
-On a Gaussian posterior with its mode at 0 the chain is an autoregression. With a matrix
-M that says how far it moves in an iteration, an iteration on shard k is
+On a Gaussian posterior with its mode at 0 the chain is an autoregression. Let the matrix
+M determine how far it moves in an iteration. An iteration on shard k is
 
     x <- (I - M H_k) x + M b_k + noise
 
 with H_k the curvature of the prior and of N/N_k times the shard's observations, and b_k
-their gradient at the mode, or 0 with control variates. Shard k comes with probability
+their gradient at the mode, or 0 with control variates. Shard k has probability
 f_k = N_k / N, so that the mean of the H_k is the curvature H of the posterior. The noise
-is such that the chain would have the covariance V = H^-1 if all shards were alike.
+is such that the chain would have covariance V = H^-1 if all shards were alike.
 
-In coordinates in which M is the unit matrix, H_k is symmetric, and its eigenvectors make
-a stay one of independent directions. The second moments W at the beginning of a stay
-are the solution of a linear equation,
+In coordinates in which M is the unit matrix, H_k is symmetric, and a stay separates into
+independent directions along its eigenvectors. The second moments W at the beginning of a
+stay solve a linear equation,
 
     W = sum_k f_k E[x_m x_m' | stay on shard k, E[x_0 x_0'] = W],
 
@@ -28,13 +28,13 @@ import numpy as np
 
 from sgmcmc.dynamics import Dynamics
 
-STEPS, CLOSE = 1000, 1e-6  # to the solution, at most; and the relative size of the last
-PLACES = 64  # in a stay, over which means are taken
+STEPS, CLOSE = 1000, 1e-6  # the most steps to the solution; the relative size of the last
+PLACES = 64  # iterations of a stay over which means are taken
 LARGE = 1e6  # times the posterior's variance: a chain that does not settle
 
 
 class Shard(NamedTuple):
-    """What a shard says of the posterior at its mode, scaled to all N observations."""
+    """The contribution of a shard at the posterior mode, scaled to all N observations."""
 
     share: float  # N_k / N
     precision: np.ndarray  # [D, D]
@@ -42,7 +42,7 @@ class Shard(NamedTuple):
 
 
 def mobility(dynamics: Dynamics, stepsize: float, precision: np.ndarray) -> np.ndarray:
-    """How far a chain moves in an iteration for a unit of the gradient, in directions with these precisions, [D].
+    """How far a chain moves in an iteration per unit of the gradient, in directions with these precisions, [D].
 
     It follows from the autocorrelation time of the dynamics, and is stepsize/2 for SGLD.
     """
@@ -52,9 +52,9 @@ def mobility(dynamics: Dynamics, stepsize: float, precision: np.ndarray) -> np.n
 
 
 def sd_ratios(shards: Sequence[Shard], root: np.ndarray, hop: int) -> np.ndarray:
-    """The standard deviations of the chain's elements over those of the posterior, [D]; all infinite if one has none.
+    """The standard deviations of the chain's elements over those of the posterior, [D].
 
-    `root` is a root of M, [D, D].
+    All are infinite if the chain does not settle. `root` is a root of M, [D, D].
     """
     precision = sum(shard.share * (root.T @ shard.precision @ root) for shard in shards)
     noise, posterior = 2 * np.eye(len(root)) - precision, np.linalg.inv(precision)
@@ -78,7 +78,7 @@ def _start(stays: Sequence[_Stay], hop: int, posterior: np.ndarray) -> tuple[np.
     mean, moments = vectors @ ((vectors.T @ shift) / (1 - values)), posterior
     for _ in range(STEPS):
         after = sum(stay.share * stay.moments(mean, moments, end)[1] for stay in stays)
-        # The step that would be the last if all stays had the mean decay.
+        # This step would be the last if all stays had the mean decay.
         step = vectors @ ((vectors.T @ (after - moments) @ vectors) / (1 - np.outer(values, values))) @ vectors.T
         moments = moments + step
         if not np.abs(moments).max() < LARGE * np.abs(posterior).max():
@@ -100,13 +100,13 @@ class _Stay:
         self._noise = self._axes.T @ noise @ self._axes
 
     def decay(self, iterations: int) -> np.ndarray:
-        """What is left of x after so many iterations, [D, D]."""
+        """The matrix that x decays by in this many iterations, [D, D]."""
         return (self._axes * (1 - self._values) ** iterations) @ self._axes.T
 
     def moments(self, mean: np.ndarray, moments: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the second moments after so many iterations, averaged over these numbers of them."""
+        """The mean and the second moments after `places` iterations, averaged over `places`."""
         axes, values = self._axes, self._values
-        # By expm1, since the directions that hardly move in a stay are those of interest.
+        # By expm1, since the directions that hardly move in a stay matter most.
         small = np.where(np.abs(values) < 0.5, values, 0.0)
         gone = np.where(
             np.abs(values) < 0.5,

@@ -19,7 +19,7 @@ Along = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """See `Dynamics.along`."""
 
 SMALLEST, LARGEST = 1e-8, 4.0  # stepsizes relative to the fastest direction
-JUMPS = np.pi / 2  # times the size, how much noise counts for zig-zag if it is rare and large; for Barker's it is 1
+JUMPS = np.pi / 2  # the weight of rare, large noise for zig-zag, relative to its size; for Barker's it is 1
 GRID, BISECTIONS = 120, 20
 AIM = 0.8  # of the tolerance: the rest allows for the error of the normal approximation
 
@@ -29,9 +29,8 @@ class Directions(NamedTuple):
 
     The directions are the columns of `vectors`, [D, D]. If the dynamics mixes them, each
     may have the error of the worst. `slowing` is the noise on which the autocorrelation
-    depends, if that is another. `jumps` are the squares of the size that the noise has
-    where there is much of it, if the variance depends on that too: it falls as the square
-    of the size of minibatches.
+    depends, if it differs. `jumps` are the squared sizes of large noise, if the variance
+    depends on them too: they fall as the square of the minibatch size.
     """
 
     precision: np.ndarray
@@ -42,7 +41,7 @@ class Directions(NamedTuple):
     jumps: np.ndarray | None = None
 
     def scaled(self, factor: float) -> Directions:
-        """With noise so many times as large."""
+        """The directions with the noise multiplied by a factor."""
         return self._replace(
             noise=factor * self.noise,
             slowing=None if self.slowing is None else factor * self.slowing,
@@ -77,9 +76,9 @@ def directions(
     the noise V is replaced by the smallest c H that is at least V in all directions, so
     that the prediction is a bound.
 
-    With `along` of the dynamics the prediction is to the first order in the stepsize, with
-    noise that counts `heat` times, and with jumps by the `kurtosis` of the elements in
-    white coordinates. Where the posterior is not white, the directions have the largest
+    With `along` of the dynamics the prediction is to first order in the stepsize, the
+    noise counts `heat` times, and the `kurtosis` of the elements in white coordinates
+    gives the jumps. Where the posterior is not white, every direction has the largest
     noise of all.
     """
     values, vectors = np.linalg.eigh(precision)
@@ -104,7 +103,7 @@ def directions(
 
 
 def _along(matrix: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """Its values along these axes, [D]."""
+    """The quadratic form of the matrix along each of these axes, [D]."""
     return np.einsum("ji,jk,ki->i", axes, matrix, axes)
 
 
@@ -124,7 +123,7 @@ def predicted(dynamics: Dynamics, where: Directions, stepsize: float) -> Predict
 def largest(dynamics: Dynamics, where: Directions, tolerance: float) -> Predicted:
     """The prediction for the largest stepsize with an error of at most AIM * tolerance.
 
-    The error may not vanish with the stepsize, nor grow with it: few leaps of SGHMC
+    The error need not vanish with the stepsize, nor grow with it: few leaps of SGHMC
     make sds too large, and large steps make them too small. If no stepsize is good
     enough, the result is the largest whose error is at most the smallest error plus
     half the tolerance.
@@ -137,7 +136,7 @@ def largest(dynamics: Dynamics, where: Directions, tolerance: float) -> Predicte
     least = errors[:settling].min()
     if not np.isfinite(least):
         raise ValueError(
-            "stepsize='auto' finds no stepsize at which the chain settles: the gradients' noise or the curvature is "
+            "stepsize='auto' finds no stepsize at which the chain settles: the gradient noise or the curvature is "
             "not finite around the mode. Give a number as stepsize, which tune can find."
         )
     allowed = AIM * tolerance if least <= AIM * tolerance else least + tolerance / 2
@@ -151,17 +150,17 @@ def largest(dynamics: Dynamics, where: Directions, tolerance: float) -> Predicte
     return predicted(dynamics, where, low)
 
 
-FRICTION, LEAPS = 0.01, 20  # of the SGHMC that is compared
-FIXED = 20  # what an iteration costs beside its gradients, in gradients; measured for four chains
-MOVED = 3  # and more, for each time that a step moves more elements than an observation's gradient has
-STEPS = 2  # sizes that are tried between one and its double
+FRICTION, LEAPS = 0.01, 20  # of the SGHMC used for comparison
+FIXED = 20  # the cost of an iteration besides its gradients, in gradients; measured with four chains
+MOVED = 3  # added for each further multiple of the elements in an observation's gradient that a step moves
+STEPS = 2  # sizes tried for each doubling
 
 Sizes = Callable[[int], Directions]
 """From the size of a minibatch to the precision and the noise of its gradients."""
 
 
 def beside_gradients(size: int, touched: float) -> float:
-    """What an iteration costs beside its gradients, if each of them has `touched` of the elements."""
+    """The cost of an iteration besides its gradients, each of which has `touched` of the elements."""
     return FIXED + MOVED * max(size / max(touched, 1.0) - 1, 0.0)
 
 
@@ -177,10 +176,10 @@ def cheapest(dynamics: Dynamics, at: Sizes, n_data: int, fixed: float, tolerance
 def gains(
     dynamics: Dynamics, chosen: Predicted, where: Directions, weighted: Directions, tolerance: float
 ) -> dict[str, float]:
-    """By what factor an independent draw would cost fewer gradients; above 1 it would gain.
+    """The factors by which alternatives would reduce the gradients for an independent draw; above 1 is a gain.
 
-    `preferential`: with gradients of the noise in `weighted`. `momentum` or `noMomentum`: with SGHMC in place of SGLD,
-    or SGLD in place of a sampler with momentum. 0 if it does not keep the tolerance.
+    `preferential`: with the noise in `weighted`. `momentum` or `noMomentum`: with SGHMC in place of SGLD, or SGLD in
+    place of a sampler with momentum. 0 if an alternative does not keep the tolerance.
     """
 
     def of(other: Dynamics, there: Directions) -> float:
@@ -194,16 +193,16 @@ def gains(
     return {"preferential": preferential, "momentum": of(sghmc(FRICTION, LEAPS), where)}
 
 
-PAYS = 1.8  # a doubled minibatch pays if an independent draw takes this many times fewer iterations
+PAYS = 1.8  # a doubled minibatch is efficient if an independent draw takes this many times fewer iterations
 
 
 class Tuning(NamedTuple):
-    """The stepsize and what is expected of it."""
+    """The stepsize and its predicted properties."""
 
     stepsize: float
-    error: float  # the largest expected relative error of an sd, over all directions
+    error: float  # the largest predicted relative error of an sd, over all directions
     iterations: float  # per independent draw, in the slowest direction
-    minibatch_size: int  # the size that pays: see `_that_pays` and `cheapest`
+    minibatch_size: int  # the efficient size: see `_that_pays` and `cheapest`
     sds: np.ndarray  # [D]: of each element in the chain, if the posterior is normal
     ratios: np.ndarray  # [D]: these over those of the posterior
     gains: dict[str, float]  # see `gains`
@@ -225,16 +224,16 @@ class Drawn(NamedTuple):
     without_replacement: bool
     probabilities: np.ndarray | None = None  # of the observations, [N], if they are not equal
     any_size: bool = False  # whether the size is to be found
-    fixed: float = FIXED  # what an iteration costs beside its gradients, in gradients
+    fixed: float = FIXED  # the cost of an iteration besides its gradients, in gradients
 
     def share(self, size: int | None = None) -> float:
-        """The noise of minibatches of this size, over that for one observation with replacement."""
+        """The noise of minibatches of this size, relative to one observation with replacement."""
         n = size or self.size
         left = (self.n_data - n) / max(self.n_data - 1, 1) if self.without_replacement else 1.0
         return left / n
 
     def chosen(self, dynamics: Dynamics, alone: Directions, tolerance: float) -> tuple[Drawn, Predicted, int]:
-        """Those of the size that is used, what is predicted for them, and the size that pays."""
+        """The same with the size that is used, the prediction for it, and the efficient size."""
 
         def at(size: int) -> Directions:
             return alone.scaled(self.share(size))
@@ -287,7 +286,7 @@ def tuned(
 
 
 def _that_pays(dynamics: Dynamics, at: Sizes, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
-    """The size that pays: n, halved as long as twice as many do not, or doubled as long as they do."""
+    """The efficient size: n, halved while doubling would not be efficient, or doubled while it is."""
     size, iterations = n, chosen.iterations
     while size > 1:
         smaller = size // 2

@@ -4,9 +4,9 @@ M = A A^T is near (-H)^-1.
 
 H is the Hessian of the log posterior at the centre, possibly from a subset of the
 observations. With S = diag(-H)^(-1/2) the matrix R = S (-H) S has a unit diagonal
-for all units of the parameters, and A = S R^(-1/2).
+whatever the units of the parameters, and A = S R^(-1/2).
 
-For many elements of the parameters, R is the unit matrix but for some eigenvectors, and A = S (I + U f U^T).
+For many elements, R is taken as the unit matrix except along some eigenvectors U, and A = S (I + U f U^T).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sgmcmc.laplace.posterior import Posterior
 
 MOST_DENSE = 2000  # the most elements of the parameters for which the whole matrix is computed
 FLOPS = 1e11  # a Hessian from N observations costs N D^2; a subset is used beyond this
-ROUGH = 1e8  # the same if the coordinates need to be right only up to a factor
-FLATTEST = 4.0  # machine epsilons: eigenvalues of R below count as 0
+ROUGH = 1e8  # the same where the coordinates need to be right only up to a factor
+FLATTEST = 4.0  # machine epsilons: smaller eigenvalues of R count as 0
 
 
 class Whitening(NamedTuple):
@@ -50,7 +50,7 @@ class Whitening(NamedTuple):
 
 
 NOT_SMOOTH = (
-    "declare a parameter that must be positive, such as a scale, in transforms, or begin further inside of its domain."
+    "declare a parameter that must be positive, such as a scale, in transforms, or begin further inside its domain."
 )
 
 
@@ -77,7 +77,7 @@ def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float =
 
 
 def for_matrices(posterior: Posterior, seed: int, flops: float = FLOPS) -> Posterior:
-    """The posterior from as many observations as sums of N matrices [D, D] may cost, or from all."""
+    """The posterior from as many observations as a sum of [D, D] matrices can afford, or from all."""
     rows = n_rows(posterior.size, flops)
     if rows < posterior.data.size:
         rows = min(rows, most_of(posterior.data))
@@ -85,7 +85,7 @@ def for_matrices(posterior: Posterior, seed: int, flops: float = FLOPS) -> Poste
 
 
 def n_rows(d: int, flops: float) -> int:
-    """The number of observations for a Hessian of this cost, but not too few."""
+    """The number of observations for a Hessian of this cost, with a lower bound."""
     return int(max(1000, 10 * min(d, MOST_DENSE), flops / min(d, MOST_DENSE) ** 2))
 
 

@@ -1,7 +1,7 @@
 """Minibatches that grow with the distance from the centre (Putcha, Nemeth & Fearnhead 2023, eq. 19).
 
 If the gradients of the observations have the Lipschitz constants L_i, and p_i are their
-probabilities, the variance of the noise of an estimate from n observations is at most
+probabilities, the noise variance of an estimate from n observations is at most
 |theta - centre|^2 / n sum_i L_i^2 / p_i. This bound equals V_0 with
 
     n = |theta - centre|^2 (sum_i L_i^2 / p_i) / V_0
@@ -19,7 +19,7 @@ from sgmcmc.core.trees import Tree
 from sgmcmc.minibatch import Minibatch
 from sgmcmc.model import Mode
 
-PART = 32  # most observations of a part: enough that the loop over the parts costs little
+PART = 32  # the most observations in a part: enough that the loop over the parts costs little
 CENTRE, PER_SQUARE = "centre", "per square"
 
 

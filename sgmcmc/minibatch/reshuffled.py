@@ -25,7 +25,7 @@ def reshuffled(n_data: int, size: int) -> Minibatch:
 
 
 def of_permutations(n_data: int, size: int, length: int, place: Callable[[tf.Tensor], tf.Tensor]) -> Minibatch:
-    """So many minibatches of one permutation after the other, the k-th of them (int32) that at `place(k)` in it."""
+    """`length` minibatches from each permutation in turn; the k-th (int32) is the one at `place(k)` in it."""
 
     def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, None]:
         every = tf.constant(length, tf.uint32)

@@ -22,7 +22,7 @@ from sgmcmc.core.trees import Tree
 from sgmcmc.minibatch import Minibatch, Part
 
 WORD = 2.0**32
-NEVER, LIFTED = 1e-4, 0.1  # of the mean importance: what is below the first would hardly be drawn, and gets the second
+NEVER, LIFTED = 1e-4, 0.1  # of the mean importance: observations below the first are hardly drawn, and get the second
 
 
 def weighted(
@@ -59,14 +59,14 @@ def weighted(
 
 
 def _lifted(importance: np.ndarray) -> np.ndarray:
-    """The importance without observations that would never be drawn, on which the posterior may depend elsewhere."""
+    """The importance, raised for observations that would never be drawn but may matter elsewhere in the posterior."""
     mean = importance.mean()
     low = importance < NEVER * mean
     if low.any():
         warn_user(
             f"preferential(floor=0) would never draw {int(low.sum())} of {len(low)} observations, since their terms "
-            f"vanish at the mode. Without them the posterior is another one, so they get {LIFTED} of the mean weight; "
-            "a floor, such as the default of 0.1, does that for all."
+            f"vanish at the mode. Without them the posterior would be different, so they get {LIFTED} of the mean "
+            "weight; a floor, such as the default of 0.1, ensures this for all."
         )
     return np.where(low, LIFTED * mean, importance)
 

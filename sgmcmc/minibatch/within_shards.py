@@ -2,7 +2,7 @@
 
 A stay is on shard k with probability N_k / N, so that each observation is equally
 likely, and n observations of the shard have the weight N/n. Over many hops the estimate
-of a sum over all data is unbiased; within a stay it is that of the shard's sum, times
+of a sum over all data is unbiased; within a stay it estimates the shard's sum times
 N / N_k.
 """
 

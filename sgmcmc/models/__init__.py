@@ -1,4 +1,4 @@
-"""Models for which everything but the data is there."""
+"""Complete models, which need only data."""
 
 from sgmcmc.models.dp.mixture import Mixture
 from sgmcmc.models.lda.topics import Topics

@@ -19,14 +19,14 @@ import tensorflow as tf
 from sgmcmc.parallel.serialization import Parcel, Written
 
 THREADS = "TF_NUM_INTRAOP_THREADS"
-KEPT, KEPT_WITH_FILES = 64, 4  # parcels that may come again; files are removed only when none needs them
+KEPT, KEPT_WITH_FILES = 64, 4  # parcels that may come again; files are removed only when no parcel needs them
 
 Job = Callable[[Any, Any], Any]
-"""A function of what is in a parcel, and of an item."""
+"""A function of the contents of a parcel and of an item."""
 
 
 class _Kept(threading.local):
-    """What was in the last parcels, for each thread, since what is in them is used by one at a time."""
+    """The contents of the last parcels, for each thread, since only one thread at a time may use them."""
 
     def __init__(self) -> None:
         self.things: dict[tuple[Any, ...], Any] = {}
@@ -37,17 +37,17 @@ _kept = _Kept()
 
 
 def call(function: Job, parcel: Parcel, item: Any, parent: int) -> Any:
-    """The function of what is in the parcel and an item; `parent` is the process that waits for it."""
-    if os.getpid() == parent:  # in a thread, whose filters of warnings are those of all threads
+    """Call the function of the parcel's contents and an item; `parent` is the process that waits for the result."""
+    if os.getpid() == parent:  # in a thread, which shares its warning filters with all threads
         return function(parcel.opened(), item)
     settle()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # who waits has given them
+        warnings.simplefilter("ignore")  # the parent has given them
         return function(parcel.opened(), item)
 
 
 def call_again(function: Job, parcel: Parcel, item: Any, parent: int) -> Any:
-    """The same, for a parcel that comes with many items: it is opened once, and what is compiled for it is kept."""
+    """As `call`, for a parcel that comes with many items: it is opened once, and its compiled programs are kept."""
     return call(function, _Again(*parcel), item, parent)
 
 
@@ -55,7 +55,7 @@ class _Again(Parcel):
     """A parcel that is opened once in each thread."""
 
     def opened(self) -> Any:
-        """What is in it."""
+        """The contents of the parcel."""
         things, most = (_kept.with_files, KEPT_WITH_FILES) if self.files else (_kept.things, KEPT)
         key = (self.contents, *self.files)
         if key not in things:
@@ -66,7 +66,7 @@ class _Again(Parcel):
 
 
 def settle() -> None:
-    """Make this process a worker among others: with one thread, unless said, and deaf to Ctrl-C, which comes to all."""
+    """Make this process a worker among others: one thread by default, and ignoring Ctrl-C, which reaches all."""
     if THREADS not in os.environ:
         with suppress(RuntimeError):  # TensorFlow was used before
             tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -78,27 +78,27 @@ class Future(Protocol):
     """What an executor returns for a job."""
 
     def done(self) -> bool:
-        """Whether it has ended in any way."""
+        """Whether the job has ended in any way."""
 
     def cancel(self) -> bool:
-        """Give it up if it has not begun."""
+        """Cancel the job if it has not begun."""
 
     def result(self) -> Any:
-        """What the job returned, or the exception that it raised."""
+        """Return what the job returned, or raise its exception."""
 
 
 class Executor(Protocol):
-    """Who makes the jobs."""
+    """An executor of jobs."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
         """Have a worker call the function."""
 
 
 class Workers:
-    """The workers of an executor, to which things are handed over once, however many jobs they are for.
+    """The workers of an executor, which receive an object once, however many jobs use it.
 
-    A context: large arrays are handed over as files, which are removed at its end. Workers that may not see the files
-    of this machine, `apart`, are handed everything with their jobs.
+    A context: large arrays are passed as files, which are removed at its end. Workers that may not see the files of
+    this machine, `apart`, receive everything with their jobs.
     """
 
     def __init__(self, executor: Executor, apart: bool = False) -> None:
@@ -123,7 +123,7 @@ class Workers:
 
     @contextmanager
     def begun(self, function: Job, thing: Any, items: Sequence[Any]) -> Iterator[list[Future]]:
-        """The futures of ``function(thing, item)`` of each item; those that have not begun are given up at the end."""
+        """The futures of ``function(thing, item)`` of each item; those that have not begun are cancelled at the end."""
         futures: list[Future] = []
         try:
             parcel = self._parcel(thing)
@@ -140,13 +140,13 @@ class Workers:
 
 
 def tell(executor: Executor, function: Callable[..., Any], *arguments: Any) -> None:
-    """Have a worker call the function some time, if there still are some."""
+    """Have a worker call the function at some time, if there are still workers."""
     with suppress(Exception):  # of an executor that was shut down
         executor.submit(function, *arguments)
 
 
 def workers_of(executor: Executor | None) -> AbstractContextManager[Workers | None]:
-    """Those of an executor, or None without one."""
+    """The workers of an executor, or None without one."""
     return nullcontext() if executor is None else Workers(executor)
 
 

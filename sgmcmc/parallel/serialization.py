@@ -25,7 +25,7 @@ from sgmcmc.core.errors import reason
 def place(array: np.memmap) -> int | None:
     """The byte of its file at which the array begins.
 
-    None if it has no file, changes of its own, or a file that is no longer the one at its path.
+    None if it has no file, private changes, or a file that is no longer the one at its path.
     """
     if array.filename is None or array.mode == "c":
         return None
@@ -50,7 +50,7 @@ def map_of(array: np.ndarray) -> mmap.mmap | None:
 
 
 def extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-    """The bytes of an array from its first element on: of the lowest, and after the highest."""
+    """The bytes of an array, counted from its first element: the lowest, and the one after the highest."""
     steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
     return sum(min(0, step) for step in steps), sum(max(0, step) for step in steps) + itemsize
 
@@ -78,11 +78,11 @@ def _is_file_at(path: Path, address: int) -> bool:
 
 
 BufferCallback = Callable[[pickle.PickleBuffer], bool]
-"""Takes an array, and returns False if it is to travel beside the pickle."""
+"""Takes an array, and returns False if it is to travel outside the pickle."""
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Pickles functions by value, and arrays on disk and compiled functions by what they were made of."""
+    """Pickles functions by value, and arrays on disk and compiled functions by how they were made."""
 
     def reducer_override(self, obj: Any) -> Any:
         """How an object is pickled; NotImplemented leaves it to pickle."""
@@ -107,7 +107,7 @@ def pickled(thing: Any, buffer_callback: BufferCallback | None) -> bytes:
 
 
 def by_value(thing: Any, attributes: Mapping[str, Any]) -> tuple:
-    """What `__reduce__` returns for an object that holds functions of the user's, such as lambdas."""
+    """What `__reduce__` returns for an object that holds a user's functions, such as lambdas."""
     items = dict(thing) if isinstance(thing, dict) else {}
     return _from_value, (type(thing), pickled((items, dict(attributes)), None))
 
@@ -136,7 +136,7 @@ def _opened_hdf5(file: str, name: str) -> Any:
 
 
 def _culprit(thing: Any) -> list[str]:
-    """The names that lead to what cannot be pickled, from the outside to the inside."""
+    """The names that lead to the object that cannot be pickled, from the outside in."""
     for name, part in _parts(thing):
         try:
             pickled(part, lambda buffer: False)
@@ -185,7 +185,7 @@ def unpicklable(thing: Any, error: Exception) -> TypeError:
 SMALL = 2**20  # bytes up to which an array travels in the pickle
 
 Written = dict[tuple[int, int], tuple[memoryview, str]]
-"""Arrays by their addresses and sizes, held so that no other comes to their place, and the files that have them."""
+"""Arrays by address and size, held so that their memory is not reused, and the files that hold them."""
 
 
 class Parcel(NamedTuple):
@@ -197,9 +197,9 @@ class Parcel(NamedTuple):
 
     @classmethod
     def of(cls, thing: Any, folder: Path | None, written: Written | None = None) -> Parcel:
-        """Pack an object; files are written to `folder`, which others must be able to read, if there is one.
+        """Pack an object; files are written to `folder`, if given, which the workers must be able to read.
 
-        `written` has the arrays that are in the folder already; it is added to.
+        `written` holds the arrays that are already in the folder, and is extended.
 
         Raises
         ------
@@ -225,7 +225,7 @@ class Parcel(NamedTuple):
             return cls(pickled(thing, is_small), files, _versions())
         except OSError:
             raise
-        except Exception as error:  # of any type: it is that of a library whose object cannot be pickled
+        except Exception as error:  # of any type: it comes from the library whose object cannot be pickled
             raise unpicklable(thing, error) from error
 
     def opened(self) -> Any:

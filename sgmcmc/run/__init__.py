@@ -1,4 +1,4 @@
-"""A chain before it runs, and the plan of its iterations: what every file of this room is handed."""
+"""Chains before they run, and the plan of their iterations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TUNING = "tuning"  # the key of the tuning among the constants that are computed
 
 @dataclass(frozen=True)
 class Prepared:
-    """A chain, or several, about to begin; whole runs and sessions start from it.
+    """One or several chains about to begin; runs and sessions start from them.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Plan:
         return Stretch(begin, end, due, self.rows_by(end) - before, self.thin)
 
     def rows_by(self, iteration: int) -> int:
-        """How many rows are recorded in the first so many iterations."""
+        """How many rows are recorded in the first `iteration` iterations."""
         return 0 if self.thin is None else max(iteration - self.burn_in, 0) // self.thin
 
 
@@ -126,5 +126,5 @@ class Pace:
             self.length = max(made // 2, self._shortest)
         elif (
             elapsed < STRETCH_SECONDS / 2 and 2 * made > self.length
-        ):  # stretches at the end of a block are shorter and tell nothing
+        ):  # stretches cut short by the end of a block are uninformative
             self.length = min(2 * self.length, self._longest)

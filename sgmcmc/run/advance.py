@@ -15,11 +15,11 @@ from sgmcmc.run import Pace, Plan, Stretch
 from sgmcmc.run.loop import Loop, Outcome
 
 Failure = Callable[[int, int, str, bool, Sequence[Tree]], DivergenceError]
-"""From the iteration, the chain, the parameter, whether the density alone is not finite, and the positions around."""
+"""From the iteration, the chain, the parameter, whether the density alone is not finite, and the positions nearby."""
 
 
 def divergence(iteration: int, chain: int, parameter: str, of_density: bool, near: Sequence[Tree]) -> DivergenceError:
-    """The error of a chain of which no more is known."""
+    """The error of a divergent chain, without an explanation."""
     return DivergenceError(iteration, chain, parameter, of_density)
 
 
@@ -51,7 +51,7 @@ class Storage(Protocol):
 
 
 class Watcher(Protocol):
-    """Who is told how far a run is."""
+    """Receives the progress of a run."""
 
     def __enter__(self) -> Any:
         """Begin."""
@@ -60,7 +60,7 @@ class Watcher(Protocol):
         """End."""
 
     def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
-        """So many iterations are done; KeyboardInterrupt asks the run to end here."""
+        """Take note of the iterations done; a KeyboardInterrupt from here ends the run."""
 
 
 class Made(NamedTuple):
@@ -83,7 +83,7 @@ def stretches(
     Raises
     ------
     DivergenceError
-        As `failure`, after the iterations before the divergence have been yielded; without one, chains go on.
+        From `failure`, after the iterations before the divergence have been yielded; if it is None, chains go on.
     """
     while done < plan.n_iterations:
         started = time.perf_counter()
@@ -116,7 +116,7 @@ def run(
     Raises
     ------
     DivergenceError
-        As `failure`; the rows before the divergence are in `storage`.
+        From `failure`; the rows before the divergence are in `storage`.
     """
     try:
         for stretch, outcome in stretches(loop, leaves, plan, Pace(loop.feed.length, loop.shortest), done, failure):
@@ -131,11 +131,8 @@ def run(
 
 
 def _divergence(loop: Loop, before: list[tf.Tensor], stretch: Stretch, failure: Failure) -> tuple[int, DivergenceError]:
-    """The first iteration after which a number is NaN or infinite, and its error.
-
-    The loop reports it only at the end of a stretch. Since runs repeat exactly,
-    bisection finds the iteration, at no cost to chains that do not diverge.
-    """
+    """The first iteration after which a number is NaN or infinite, and its error."""
+    # The loop reports it only at the end of a stretch. Runs repeat exactly, so bisection finds the iteration.
 
     def until(end: int) -> Outcome:
         return loop.advance(before, stretch._replace(end=end, n_rows=0))
@@ -156,7 +153,7 @@ def _is_finite(outcome: Outcome) -> bool:
 
 
 def _culprit(loop: Loop, outcome: Outcome) -> tuple[int, str, bool]:
-    """The chain and the parameter to name, and whether only the density is bad."""
+    """The chain and the parameter to name, and whether only the density is not finite."""
     for name, of_chains in loop.finite(outcome.leaves).items():
         if not of_chains.all():
             return int(np.argmin(of_chains)), name, False

@@ -1,10 +1,10 @@
-"""A chain as bytes, and back: all that continues it exactly, and what identifies it.
+"""Serialization of chains: the state that continues one exactly, and what identifies it.
 
 A function is described in two ways. Its graph contains everything that it does, but the
 same function may be written differently, or traced by another version of TensorFlow.
 Its values at some points, the probes, differ by rounding between machines. So different
-values mean another function, which is an error; a different graph with the same values
-is a warning.
+values mean a different function, which is an error; a different graph with the same
+values causes a warning.
 
 The beginning never changes. It is separate from the state, so that it is written only
 once.
@@ -28,7 +28,7 @@ from sgmcmc.kernel.iterations import FOUND
 from sgmcmc.model import Mode
 from sgmcmc.run import TUNING, Prepared
 
-OTHER = 1e-3  # the relative difference from which on two functions are different
+OTHER = 1e-3  # the relative difference above which two functions are different
 ROUNDING = {"float32": 1e-5, "float64": 1e-10}  # the relative difference that rounding may cause
 
 
@@ -38,7 +38,7 @@ def function_identity(values: Sequence[Any], function: Callable[..., Any], *spec
 
 
 def traced_identity(values: Sequence[Any], traced: Any) -> dict[str, Any]:
-    """The same of a function that is traced already."""
+    """The same for a function that is already traced."""
     return {"probes": [float(value) for value in values], "graph": _graph(traced)}
 
 
@@ -59,10 +59,7 @@ def summed(tree: Any) -> list[float]:
 
 
 def _graph(traced: Any) -> str | None:
-    """A fingerprint of the graph.
-
-    None if it calls Python, which a graph does not show.
-    """
+    """A fingerprint of the graph; None if it calls Python, which a graph does not show."""
     definition = traced.graph.as_graph_def()
     bodies = [definition.node, *(one.node_def for one in definition.library.function)]
     if any("PyFunc" in node.op for nodes in bodies for node in nodes):
@@ -232,10 +229,7 @@ class Beginning(NamedTuple):
 
 
 def _packed(arrays: list[np.ndarray]) -> bytes:
-    """The arrays in NumPy's format, joined.
-
-    The length of an archive would depend on Python's version.
-    """
+    """The arrays in NumPy's format, joined; the length of an archive would depend on the Python version."""
     buffer = io.BytesIO()
     for array in arrays:
         np.lib.format.write_array(buffer, np.asarray(array), version=(1, 0), allow_pickle=False)

@@ -1,4 +1,4 @@
-"""What the curvature at the mode determines: preconditioner, weights and stepsize."""
+"""Preconditioner, weights and stepsize from the curvature at the mode."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tree:
-    """{name: [rows]} of the parameters that move by rows, by one pass over all data in blocks.
+    """How often each row is gathered, {name: [rows]}, of parameters that move by rows, in one pass over all data.
 
-    The gathered rows must depend only on the data, such as by indices in the dataset.
+    The gathered rows must depend only on the data, for example through indices in the dataset.
     """
     names, data = sorted(model.by_rows), model.data
     if not names:
@@ -59,8 +59,8 @@ def counted(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tre
     return {name: tf.constant(np.maximum(count, 1), model.dtype) for name, count in counts.items()}
 
 
-FARTHER = 3.0  # E z^4 of a standard normal: how much more noise counts, at most, if it grows with the distance
-CLOSE, STEPS = 0.1, 8  # posterior sds from the mode, in all directions together, and Newton steps to there
+FARTHER = 3.0  # E z^4 of a standard normal: the largest factor for noise that grows with the distance
+CLOSE, STEPS = 0.1, 8  # posterior sds from the mode, in all directions together; Newton steps to get there
 
 
 class Found(NamedTuple):
@@ -156,7 +156,7 @@ class Curvature:
         return Found(preconditioner, of_minibatch, self._told(sampler, posterior, mode, white, tuning))
 
     def _found_wide(self, sampler: ProductSampler, posterior: Posterior, mode: Mode, seed: int) -> Found:
-        """The same for many elements, without matrices of all of them."""
+        """The same for many elements, without dense matrices."""
         model, at, there = sampler.model, posterior.flat(mode.params), mode.precision
         assert isinstance(there, Wide)
         white = there.whitening
@@ -176,7 +176,7 @@ class Curvature:
     def _told(
         self, sampler: ProductSampler, posterior: Posterior, mode: Mode, white: Whitening, tuning: Tuning
     ) -> Tree:
-        """The tuning as arrays, with warnings if it is not good."""
+        """The tuning as arrays, after warnings about it."""
         assert self.tolerance is not None
         n = sampler.minibatch.size if sampler.of_size is None else tuning.minibatch_size
         _warn_of_tuning(sampler.name, tuning, self.tolerance, n)
@@ -202,7 +202,7 @@ class Curvature:
 
 
 def with_wide(sampler: ProductSampler, mode: Mode, verbose: bool) -> Mode:
-    """The mode with its curvature, and nearer to it: the search before had only a rough diagonal."""
+    """The mode with its curvature, and closer to it: the search had only a rough diagonal."""
     posterior, seed = Posterior(sampler.model, sampler.shapes), random.child_seed(sampler.seed, Purpose.CURVATURE)
     at, precision = posterior.flat(mode.params), mode.precision
     rough = curvature(posterior, at, seed) if precision is None else precision
@@ -226,16 +226,16 @@ def _drawn(sampler: ProductSampler, posterior: Posterior, of_minibatch: Tree) ->
 
 
 def _moved(sampler: ProductSampler) -> tuple[Dynamics, float]:
-    """The dynamics, which are of all parameters, and how much more than at the mode the noise may count."""
+    """The dynamics, shared by all parameters, and the factor by which the noise may exceed that at the mode."""
     return next(iter(sampler.dynamics.values())), FARTHER if sampler.gradient.centred else 1.0
 
 
 def _warn_of_tuning(of: str, tuning: Tuning, tolerance: float, minibatch_size: int) -> None:
     if tuning.error > tolerance:
         warn_user(
-            f"no stepsize of {of} keeps tolerance={tolerance}: with its other settings the expected error of "
-            f"an sd is up to {tuning.error:.0%}, and hardly smaller with a smaller stepsize. For sghmc use more "
-            "leaps, such as L=20, for sgnht and ccadl a smaller a."
+            f"no stepsize of {of} keeps tolerance={tolerance}: with its other settings the predicted error of "
+            f"an sd is up to {tuning.error:.0%}, and hardly less with a smaller stepsize. For sghmc use more leaps, "
+            "such as L=20; for sgnht and ccadl use a smaller a."
         )
     if (enough := sufficient_size(minibatch_size, tuning.minibatch_size)) is not None:
         warn_user(
@@ -248,7 +248,7 @@ def _warn_unless_concave(of: str, posterior: Posterior, white: Whitening) -> Non
     if white.not_concave:
         warn_user(
             f"the log posterior is not concave at the mode that {of} found, or is flat, in {white.not_concave} of "
-            f"{posterior.size} directions; there the absolute value of the curvature is used. The search may have "
+            f"{posterior.size} directions; the absolute value of the curvature is used there. The search may have "
             "stopped early, or the posterior may be improper or have several modes: a preconditioner or a stepsize "
-            "from one point may then not fit it."
+            "from one point may then be unsuitable."
         )

@@ -1,4 +1,4 @@
-"""Inputs of iterations that depend only on their numbers, computed in blocks.
+"""The inputs of iterations that depend only on the iteration number, computed in blocks.
 
 Blocks always begin at multiples of their length K, so that the bits of a draw do not
 depend on how a chain is run. One compiled program draws the indices, weights and noise
@@ -25,10 +25,10 @@ from sgmcmc.dataset.memory import InMemory
 from sgmcmc.kernel import Supply
 from sgmcmc.run import Prepared
 
-# A block costs half a millisecond beyond its iterations, in which what it calls comes back into the caches: long blocks
-# are faster, even if they are larger than a cache. Of data on disk, the first block of a run should not take long.
+# A block costs half a millisecond besides its iterations, to refill the caches: long blocks are faster, even if they
+# are larger than a cache. With data on disk, the first block of a run should not take long.
 BLOCK_BYTES, BLOCK_BYTES_ELSEWHERE = 2**24, 2**22
-SHORT_BLOCK = 8  # iterations; a block of data on disk may be larger if it has fewer
+SHORT_BLOCK = 8  # iterations; a block of data on disk may be larger if it would have fewer
 LONGEST_BLOCK = 4096
 SHORTEST_BLOCK = 2  # a block of one is not sliced, so XLA would fuse, and round, the next operations differently
 AHEAD = 2  # blocks
@@ -43,7 +43,7 @@ class Fetch(enum.Enum):
 
 
 def choose(data: Data) -> Fetch:
-    """The fastest possible way."""
+    """The fastest way for these data."""
     if isinstance(data, InMemory) and on_gpu():
         return Fetch.IN_PROGRAM
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -58,8 +58,8 @@ class Feed:
     prepared : Prepared
     fetch : Fetch, optional
     length : int, optional
-        Iterations in a block. By default a block takes about 16 MB, of data on disk 4 MB, or half the size of the
-        state, which each call of the loop copies.
+        Iterations in a block. By default a block takes about 16 MB, 4 MB with data on disk, or half the size of the
+        state if that is larger, since each call of the loop copies the state.
     """
 
     def __init__(self, prepared: Prepared, fetch: Fetch | None = None, length: int | None = None) -> None:

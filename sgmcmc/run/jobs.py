@@ -1,4 +1,4 @@
-"""The chains of a run in groups, each a job of an executor, and their draws side by side."""
+"""Groups of chains as jobs of an executor, and their draws joined."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Sampled(NamedTuple):
     seconds: float
     interrupted: bool = False
     diverged: DivergenceError | None = None
-    checkpoints: Mapping[int, Checkpoint] = {}  # where they can go on, by the first chain of each job, if they are to
+    checkpoints: Mapping[int, Checkpoint] = {}  # where they resume, by the first chain of each job, if they do
 
     def then(self, later: Sampled) -> Sampled:
-        """The same chains after they went on, and left what is `later`."""
+        """The same chains after they continued, with what they added in `later`."""
         rows = {
             group: {name: np.concatenate([x, later.rows[group][name]], axis=1) for name, x in members.items()}
             for group, members in self.rows.items()
@@ -54,7 +54,7 @@ class Sampled(NamedTuple):
         return later._replace(rows=rows, stored=self.stored + later.stored)
 
     def of_chains(self, chains: range) -> Sampled:
-        """What some of the chains have left."""
+        """The part of some of the chains."""
         here = slice(self.chains.index(chains.start), self.chains.index(chains.start) + len(chains))
         rows, reduced = tf.nest.map_structure(lambda x: x[here], (self.rows, self.accumulated.reduced))
         return self._replace(chains=list(chains), rows=rows, accumulated=self.accumulated._replace(reduced=reduced))
@@ -66,7 +66,7 @@ class Sampled(NamedTuple):
 
 
 def joined(parts: Sequence[Sampled]) -> Sampled:
-    """The chains of all parts, whose rows are equally many."""
+    """The chains of all parts, which have equally many rows."""
     from sgmcmc.storage.side_by_side import side_by_side  # `import sgmcmc` needs no xarray
 
     averages = parts[0].accumulated.averages
@@ -104,7 +104,7 @@ STOP = "stop"
 
 
 def sample(parcel: Parcel, chains: range, folder: str, parent: int) -> Sampled:
-    """Make these chains of the run in the parcel."""
+    """Run these chains of the run in the parcel."""
     report = Report(Path(folder), chains)
     if report.is_stopped():
         raise CancelledError
@@ -112,9 +112,9 @@ def sample(parcel: Parcel, chains: range, folder: str, parent: int) -> Sampled:
 
 
 class Report:
-    """The progress of a job, in a file that is read by who waits for it, and where that asks it to end.
+    """The progress of a job, in a folder where the waiting process reads it and can ask the job to end.
 
-    A worker on another machine may not see the folder; then it runs to its end.
+    A worker on another machine may not see the folder; its job then runs to the end.
     """
 
     def __init__(self, folder: Path, chains: range) -> None:
@@ -132,7 +132,7 @@ class Report:
         return self._is_seen and ((self._folder / STOP).exists() or not self._folder.exists())
 
     def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
-        """Write how far the job is, or raise KeyboardInterrupt if it should end."""
+        """Write the progress of the job, or raise KeyboardInterrupt if it should end."""
         if self.is_stopped():
             raise KeyboardInterrupt
         with suppress(OSError):
@@ -144,7 +144,7 @@ SHOW_SECONDS = 5.0
 
 
 class Outcome(NamedTuple):
-    """What has become of the jobs of a run."""
+    """The outcome of the jobs of a run."""
 
     parts: list[Sampled]  # of those that returned something, in the order of their chains
     failures: dict[range, BaseException]  # of those that raised an exception
@@ -158,30 +158,30 @@ class Outcome(NamedTuple):
 
     @property
     def has_failed(self) -> bool:
-        """Whether a job failed by itself: after Ctrl-C a worker may have ended for that reason."""
+        """Whether a job failed on its own; after Ctrl-C a worker may have ended because of it."""
         return any(part.diverged for part in self.parts) or bool(self.failures and not self.interrupted)
 
     def sampled(self) -> Sampled:
-        """All chains; after Ctrl-C as many as have together the most draws."""
+        """All chains; after Ctrl-C, those that together have the most draws."""
         begun = [part for part in self.parts if part.stored]
         if not begun:
             raise KeyboardInterrupt
-        chosen = most(begun) if any(part.rows for part in begun) else begun  # sums of any length stand side by side
+        chosen = most(begun) if any(part.rows for part in begun) else begun  # sums may have different lengths
         return joined(chosen)._replace(interrupted=self.interrupted, seconds=self.seconds)
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """Who makes the chains, and in which groups.
+    """The executor that runs the chains, and their groups.
 
     Parameters
     ----------
     executor : Executor or None
-        None makes one job after the other in this process.
+        None runs one job after the other in this process.
     groups : sequence of range
         The numbers of the chains of each job.
     earlier : Sampled or None
-        What all chains have left in memory before they go on.
+        The result of all chains so far, in memory, before they go on.
     """
 
     executor: Executor | None
@@ -189,9 +189,9 @@ class Jobs:
     earlier: Sampled | None = None
 
     def made(self, run: Run, progress: Watcher, show: Callable[[], None] | None = None) -> Outcome:
-        """Have all chains of a run made, until they are done, one fails or Ctrl-C comes.
+        """Run all chains until they are done, one fails or Ctrl-C is pressed.
 
-        `show` is called at times on the way, and at the end.
+        `show` is called now and then, and at the end.
         """
         started = time.perf_counter()
         parts: list[Sampled] = []
@@ -222,7 +222,7 @@ class Jobs:
         if show is not None:
             show()
         if not (interrupted or failures or any(part.diverged for part in parts)):
-            failures = given_up  # by others than this process
+            failures = given_up  # by something other than this process
             interrupted = any(part.interrupted for part in parts)
         return Outcome(parts, failures, interrupted, time.perf_counter() - started)
 
@@ -241,7 +241,7 @@ def _nothing() -> None:
 
 
 def _wait(futures: Sequence[Future], folder: Path, progress: Watcher, show: Callable[[], None]) -> bool:
-    """Wait for all jobs or, after one failed or Ctrl-C, for those that have begun; whether Ctrl-C came."""
+    """Wait for all jobs or, after one failed or Ctrl-C, for those that have begun; whether Ctrl-C was pressed."""
     interrupted, shown = False, time.monotonic()
     while True:
         try:
@@ -271,7 +271,7 @@ def _has_failed(future: Future) -> bool:
 
 
 def _stop(futures: Sequence[Future], folder: Path) -> None:
-    """End all jobs: those that run at their next stretch, the others before they begin."""
+    """End all jobs: running ones at their next stretch, the others before they begin."""
     (folder / STOP).touch()
     for future in futures:
         future.cancel()
@@ -325,9 +325,9 @@ def _failure(run: Run, prepared: Prepared, outcome: Outcome, n_jobs: int) -> Bas
         error = diverged.diverged.with_draws(run.drawn(prepared, diverged, {}), diverged.stored)
     else:
         chains, error = next(iter(outcome.failures.items()))
-    kept = f"`partial` of this error has the draws of the {len(draws)} of {n_jobs} jobs that returned some."
+    kept = f"`partial` of this error has the draws of the {len(draws)} of {n_jobs} jobs that returned any."
     if run.path is not None:
-        kept += f" {str(run.path)!r} has all that were written; resume=True goes on with it."
-    error.add_note(f"This is of the job of chains {chains[0]} to {chains[-1]} of {run.sampler.name}. {kept}")
+        kept += f" {str(run.path)!r} has all draws that were written; resume=True continues it."
+    error.add_note(f"This comes from the job of chains {chains[0]} to {chains[-1]} of {run.sampler.name}. {kept}")
     error.partial = list(draws.values())
     return error

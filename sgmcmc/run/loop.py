@@ -1,8 +1,8 @@
 """The one compiled loop of the package.
 
 A run in one call makes long stretches of it, and a session makes a few iterations at a
-time. Both use the same compiled program and the same blocks of supplies, so both give
-the same bits.
+time. Both use the same compiled program and the same blocks of supplies, so their draws
+are identical bit by bit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sgmcmc.run import Prepared, Stretch
 from sgmcmc.run.feed import Feed, Fetch
 from sgmcmc.run.recorder import Recorder
 
-SMALL_LEAF = 1024  # elements of all chains: writing an array takes 0.2 us, as long as copying so many
+SMALL_LEAF = 1024  # elements of all chains: writing an array takes 0.2 us, as long as copying this many
 
 
 class Packing:
@@ -138,7 +138,7 @@ class Loop:
         return tf.nest.pack_sequence_as(self._example, leaves)
 
     def of_chains(self, keys: tf.Tensor) -> None:
-        """Go on with as many other chains, by the keys of their random numbers, [purposes, C, 2]."""
+        """Go on with other chains, as many as before, given the keys of their random numbers, [purposes, C, 2]."""
         self._constants = self._constants | {"keys": keys}
         self._flat_constants = tf.nest.flatten(self._constants)
         self.feed.of_chains(self._constants)
@@ -254,7 +254,7 @@ class Loop:
 class Supplies(NamedTuple):
     """The inputs of one iteration, sliced from a block when they are used."""
 
-    k: tf.Tensor  # where the iteration stands in the block
+    k: tf.Tensor  # the place of the iteration in the block
     iteration: tf.Tensor
     supply: Supply
     rows: dict[str, tf.Tensor]

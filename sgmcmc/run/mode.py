@@ -31,7 +31,7 @@ from sgmcmc.storage.memory import Memory
 
 
 class ModeSearch(NamedTuple):
-    """A search by a dynamics that climbs, for a number of minibatches."""
+    """A search by climbing dynamics, for a number of minibatches."""
 
     climb: Dynamics
     stepsize: float
@@ -40,7 +40,7 @@ class ModeSearch(NamedTuple):
 
 
 class AutomaticSearch(NamedTuple):
-    """A search without settings, and whether to show progress."""
+    """The automatic search, and whether to show progress."""
 
     verbose: bool = True
 
@@ -105,7 +105,7 @@ def full_gradient(
 ) -> tuple[tf.Tensor, Tree]:
     """The exact log posterior and its gradient at params, by one pass over all data in blocks.
 
-    `posterior` is that of the model, if there is one, whose programs are used again.
+    `posterior` is that of the model, if there is one; its programs are reused.
     """
     posterior = posterior or _posterior(model, params)
     value, gradient = posterior.value_and_gradient(posterior.flat(params), "Full pass", verbose)

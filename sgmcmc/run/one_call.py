@@ -38,7 +38,7 @@ from sgmcmc.storage.zarr import ZarrStore, create, read_checkpoint
 
 
 def warn_of_positions(name: str, transforms: Transforms, prepared: Prepared, draws: Draws) -> None:
-    """Warn if the chain is not as was expected."""
+    """Warn if the chain differs from what was predicted."""
     moved = _positions(draws[-temperature.LONG :], transforms) if transforms else draws
     if rounded := [each for each in sorted(transforms.each) if not np.isfinite(moved[each]).all()]:
         warn_user(
@@ -53,7 +53,7 @@ def warn_of_positions(name: str, transforms: Transforms, prepared: Prepared, dra
 
 
 def _positions(draws: Draws, transforms: Transforms) -> Draws:
-    """The draws as the real numbers that the chain moved."""
+    """The draws on the unconstrained scale."""
     posterior = draws.groups["posterior"]
     moved = {}
     for name, transform in transforms.each.items():
@@ -73,10 +73,10 @@ OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the 
 
 @dataclass
 class Kept:
-    """What a sampler keeps of a run for the next one."""
+    """What a sampler keeps from one run to the next."""
 
     prepared: Prepared | None = None
-    loops: list[tuple[Keep, Loop]] = field(default_factory=list)  # that of the last run, if none is using it
+    loops: list[tuple[Keep, Loop]] = field(default_factory=list)  # that of the last run, if it is not in use
 
     def chains(self, sampler: Sampler, verbose: bool) -> Prepared:
         """The chains of the sampler about to begin, prepared once."""
@@ -85,7 +85,7 @@ class Kept:
         return self.prepared
 
     def take(self, keep: Keep) -> Loop | None:
-        """The loop of the last run, if it kept the same and none is using it."""
+        """The loop of the last run, if it kept the same and is not in use."""
         try:
             kept, loop = self.loops.pop()
         except IndexError:
@@ -113,15 +113,15 @@ class Run:
     beginning : Beginning or None
         What was computed before the first iteration, if it is known.
     checkpoints : mapping of int to Checkpoint
-        Where chains go on, by the number of the first of them; those of a new run have none.
+        Where chains resume, by the number of the first of them; empty for a new run.
     kept : Kept
-        Of earlier runs of the sampler. A new run with the same `keep` then traces and prepares nothing.
+        What earlier runs of the sampler left. A new run with the same `keep` need not trace or prepare anything.
     largest : int or None
-        Of one of several parts of a store, how many chains the largest has.
+        For one of several parts of a store, the number of chains in the largest.
     jobs : Jobs or None
-        How the chains are made elsewhere; None makes them here.
+        How the chains run elsewhere; None runs them here.
     enough : Enough or None
-        When the run ends; None after `n_iterations`, which are else those that it has made.
+        The stopping rule; `n_iterations` is then the number made so far. None ends the run after `n_iterations`.
     """
 
     sampler: Sampler
@@ -143,7 +143,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the user chose, by R's names and as JSON."""
+        """The user's choices, under their names in R and as JSON."""
         known = dict(self.sampler.settings) | self.sampler.facts | self.keep.settings | {"nIters": self.n_iterations}
         known |= self.enough.settings if self.enough else {}
         return known | ({"fingerprint": self._fingerprint} if self.sampler.is_part else {})
@@ -185,7 +185,7 @@ class Run:
         return draws
 
     def _finished(self, prepared: Prepared, sampled: Sampled, timings: dict[str, float], began: float) -> Draws:
-        """The draws, with the warnings that they deserve."""
+        """The draws, after warnings about them."""
         timings = timings | {"sampling": sampled.seconds, "total": time.monotonic() - began}
         draws = self.drawn(prepared, sampled, timings)
         if sampled.diverged:
@@ -245,12 +245,12 @@ class Run:
         return made._replace(checkpoints={self.sampler.first_chain: end})
 
     def of_chains(self, chains: range) -> Run:
-        """The same run of some of its chains, by their numbers, with a store of its own in that of all."""
+        """The run of some of its chains, by their numbers, with its own part of the store."""
         path = self.path and path_of_part(self.path, chains)
         return replace(self, sampler=self.sampler.of_chains(chains), path=path, jobs=None, kept=Kept())
 
     def part(self, chains: range, progress: Report) -> Sampled:
-        """What these chains leave, in this process: from their last checkpoint on, if their store is there."""
+        """Run these chains in this process, from their last checkpoint if their store exists."""
         run = self.of_chains(chains)
         if run.path is None:
             return run.sampled(run._prepared(), progress)
@@ -278,7 +278,7 @@ class Run:
         return batch_means.of_second_half(averages) if averages else {}
 
     def drawn(self, prepared: Prepared, sampled: Sampled, timings: dict[str, float]) -> Draws:
-        """These rows as the user gets them."""
+        """The draws that the user gets, with these rows."""
         settings, diverged = self.settings | prepared.settings, sampled.diverged
         if sampled.chains != list(self.sampler.chains):
             settings |= settings_of_chains(len(sampled.chains), sampled.chains, self.sampler.starts)
@@ -294,7 +294,7 @@ class Run:
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """Where these chains go on; None if they are new."""
+        """Where these chains resume; None if they are new."""
         return self.checkpoints.get(self.sampler.first_chain)
 
     @property
@@ -302,13 +302,13 @@ class Run:
         return self.checkpoint.iteration if self.checkpoint else 0
 
     def settled(self, tuning: Tree) -> Run:
-        """The run with the `thin` that follows from what is expected of the chains."""
+        """The run with the `thin` that follows from the predicted autocorrelation time."""
         if self.enough is None or not self.enough.thins:
             return self
         return replace(self, keep=replace(self.keep, thin=self.enough.thin(tuning)))
 
     def _begun(self) -> tuple[Run, Prepared]:
-        """The run as it is once all before its first iteration is known, and its chains, or those of its first job."""
+        """The run with all that precedes its first iteration computed, and its chains, or those of its first job."""
         if self.jobs is None:
             prepared = self._prepared()
             run = self.settled(prepared.tuning)
@@ -322,7 +322,7 @@ class Run:
         return run, run.of_chains(self.jobs.groups[0])._prepared()
 
     def _found(self, jobs: Jobs) -> Beginning:
-        """What is found here, with passes over many data made by the workers."""
+        """The beginning, computed here; workers make the passes over large data."""
         with workers_of(jobs.executor) as workers:
             return Beginning({}, *self.sampler.find(self.verbose, workers))
 
@@ -374,7 +374,7 @@ class Run:
                 with unheard_warnings():
                     warn_user(
                         f"the result of reduce[{label!r}] of {self.sampler.name} must be a dict of arrays; it raised "
-                        f"{reason(error)}. Its accumulator is returned in its place."
+                        f"{reason(error)}. The accumulator is returned instead."
                     )
         return reduced
 

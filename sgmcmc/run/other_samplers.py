@@ -1,4 +1,4 @@
-"""Samplers that are no product: by a user's transition, and on the simplex."""
+"""Samplers other than products: by a user's transition, and on the simplex."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sgmcmc.simplex.scale import Scale
 
 @dataclass(frozen=True, kw_only=True)
 class OwnSampler(Sampler):
-    """A transition, and what it is given.
+    """A sampler that runs a user's transition.
 
     Parameters
     ----------
@@ -39,17 +39,13 @@ class OwnSampler(Sampler):
 
     @property
     def n_stats(self) -> int:
-        """How many numbers are recorded beside each draw of a chain."""
+        """How many numbers are recorded with each draw of a chain."""
         start = {name: tf.constant(theta) for name, theta in self.start.items()}
         own = self.transition.stats(self.first_memory(start)) if self.transition.stats else {}
         return super().n_stats + sum(int(tf.size(x)) for x in own.values())
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin: nothing has to be worked out."""
-        if monitored:
-            raise ValueError(
-                f"gradients of {self.name} must be False with a transition, which estimates none; got True."
-            )
         kernel = build_transition(self.transition, self.minibatch, self.iterations)
         given = self.constants({"minibatch": self.minibatch.prepare(None)})
         state = kernel.init(given, self.chain_starts({name: tf.constant(x) for name, x in self.start.items()}))
@@ -92,7 +88,7 @@ PROBE_ROWS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class SimplexSampler(Sampler):
-    """A rule, and what it is given.
+    """A sampler on the simplex.
 
     Parameters
     ----------
@@ -101,7 +97,7 @@ class SimplexSampler(Sampler):
     alpha : mapping of str to numpy.ndarray
         The prior's parameters, in the shape of each parameter.
     scale : Scale
-        What parameters are.
+        The scale of the parameters.
     """
 
     counts: Counts

@@ -1,4 +1,4 @@
-"""Samplers by stochastic gradients: the product of a model, minibatches, a gradient estimator and dynamics."""
+"""Stochastic gradient samplers: the product of a model, minibatches, a gradient estimator and dynamics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ QUANTILE = 0.95
 
 
 class Sizing(NamedTuple):
-    """What is known of the sizes before the mode is known.
+    """What determines the minibatch sizes, before the mode is known.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree
 
     A pilot chain sets the threshold to the bound on its noise at the 95% quantile of
     its squared distances. The constants of the bound then cancel: at that distance the
-    minibatch has the size of the pilot's. It is one chain from the mode, whichever chains
-    the sampler has.
+    minibatch has the size of the pilot's. The pilot is one chain from the mode, whatever
+    chains the sampler has.
     """
     if sizing.threshold is not None:
         assert sizing.lipschitz is not None
@@ -102,7 +102,7 @@ PROBE_ROWS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class ProductSampler(Sampler):
-    """A product of choices.
+    """A sampler that is a product of choices.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ class ProductSampler(Sampler):
     dynamics : mapping of str to Dynamics
         One for each parameter.
     search : ModeSearch, AutomaticSearch or None
-        How to find the mode, if the gradient estimator or the curvature wants it; `start` is then where it begins.
+        How to find the mode, if the gradient estimator or the curvature needs it; the search begins at `start`.
     curvature : Curvature
         What the curvature there is used for.
     sizing : Sizing or None
         How the size of the minibatches adapts, if it is not fixed.
     of_size : callable or None
-        The minibatches of any size, if it is to be found.
+        The minibatches of a given size, if the size is to be found.
     touched : float
         The elements of the parameters on which the log likelihood of one observation depends.
     gibbs : GibbsStep or None
@@ -154,7 +154,7 @@ class ProductSampler(Sampler):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The right temperature of each parameter, and how its variance follows from its temperature."""
+        """The correct temperature of each parameter, and how its variance follows from its temperature."""
         variances = {name: list(one.variance) for name, one in self.dynamics.items() if one.variance}
         return {
             temperature.TEMPERATURE: {name: one.temperature for name, one in self.dynamics.items()},
@@ -168,13 +168,13 @@ class ProductSampler(Sampler):
 
     @property
     def n_stats(self) -> int:
-        """How many numbers are recorded beside each draw of a chain."""
+        """How many numbers are recorded with each draw of a chain."""
         return statistics.count(self.iterations, self.dynamics, adaptive=self.minibatch.parts is not None)
 
     def find(self, verbose: bool, workers: Workers | None = None) -> tuple[Tree, Mode | None]:
-        """The mode if it is needed, at or around which chains then begin, and what is computed there.
+        """What is computed before the first iteration, and the mode if needed, at or around which chains then begin.
 
-        Workers make passes over many data.
+        Workers make the passes over large data.
         """
         if workers is not None:
             return replace(self, model=self.model.over(by_workers(self.model.data, workers))).find(verbose)
@@ -206,7 +206,7 @@ class ProductSampler(Sampler):
         return found, mode
 
     def loop(self, prepared: Prepared, recorder: Recorder, keep: Keep | None = None) -> Loop:
-        """The loop of these chains; those of remote shards go from worker to worker."""
+        """The loop of these chains; those of remote shards travel from worker to worker."""
         if isinstance(prepared.data, Remotes):
             return Tour(prepared, recorder, self, keep)
         return super().loop(prepared, recorder, keep)
@@ -230,7 +230,7 @@ class ProductSampler(Sampler):
         return prepared
 
     def _warn_of_lost_noise(self, prepared: Prepared) -> None:
-        """Warn at the mode, or with a preconditioner; in other cases the set-up has warned."""
+        """Warn at the mode, or with a preconditioner; in other cases the set-up warns."""
         root = prepared.constants["preconditioner"]
         if prepared.mode is None and not root:
             return
@@ -267,7 +267,7 @@ class ProductSampler(Sampler):
         }
 
     def _estimator(self) -> dict[str, Any]:
-        """The user's estimator as JSON: what it gives at the start, and the graph of all its functions."""
+        """The user's estimator as JSON: its values at some points, and the graph of all its functions."""
         start = {name: tf.constant(theta) for name, theta in self.start.items()}
         nothing, gradient = {name: tf.zeros_like(theta) for name, theta in start.items()}, self.gradient
         given = gradient.prepare(Mode(start, nothing), False)

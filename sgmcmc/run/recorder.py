@@ -1,7 +1,7 @@
 """What the loop keeps of the states: rows to be stored, and sums in constant memory.
 
-There are at most SLOTS stretches. When all are full, pairs of neighbours are merged,
-and stretches are twice as long from then on.
+There are sums over at most SLOTS stretches. When all are full, neighbouring pairs are
+merged, and stretches are twice as long from then on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FEWEST = 16  # stretches that are enough to estimate their spread
 
 
 def begin(sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The empty averages, for statistics {name: how many numbers it has}."""
+    """The empty averages, for statistics {name: size}."""
     sums = {name: tf.zeros([SLOTS, size], tf.float64) for name, size in sizes.items()}
     return {"count": tf.constant(0, tf.int64), "length": tf.constant(1, tf.int64), "sums": sums}
 
@@ -126,7 +126,7 @@ class Keep:
     def settings(self) -> dict[str, Any]:
         """These settings by users' names, as JSON.
 
-        Functions by the shapes of their results.
+        Functions are represented by the shapes of their results.
         """
         return {
             "thin": self.thin,
@@ -137,9 +137,9 @@ class Keep:
         }
 
     def identity(self, probes: list[Tree]) -> dict[str, Any]:
-        """What identifies what a run keeps, as JSON.
+        """The identity of what a run keeps, as JSON.
 
-        Functions by their values at these positions.
+        Functions are represented by their values at these positions.
         """
         probes = [self.transforms.forward(point) for point in probes]
         position = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in probes[0].items()}
@@ -170,10 +170,9 @@ class Keep:
         return self.collect(params) if self.collect else params
 
     def recorder(self, kernel: Kernel, n_chains: int, watched: Mapping[str, int] | None = None) -> Recorder:
-        """What the loop does with the states of this kernel.
+        """The recorder for the states of this kernel.
 
-        `watched` are statistics, {name: how many numbers it has}, whose averages
-        accumulate with the reducers.
+        `watched` are statistics, {name: size}, whose averages accumulate with the reducers.
         """
         observe = over_chains(self._observed, n_chains) if self.collect or self.transforms else dict
 

@@ -65,14 +65,14 @@ class Sampler(ABC):
     first_chain : int
         The number of the first of them.
     is_part : bool
-        Whether these are some of the chains of a run, whose draws then say which run.
+        Whether these are some of the chains of a run; their draws then identify the run.
     starts : float, mapping of str to numpy.ndarray, or None
         Where the chains begin if not all at `start` or at the mode: at normal points around it with this standard
         deviation, or at these positions, {name: [C, ...]}.
     shared_minibatch : bool
         Whether all chains use the same observations.
     settings : mapping of str to Any
-        All of this as the user knows it, as JSON.
+        All of this in the user's terms, as JSON.
     transforms : Transforms
         How draws follow from positions.
     """
@@ -93,24 +93,24 @@ class Sampler(ABC):
     transforms: Transforms = field(default_factory=Transforms)
 
     def find(self, verbose: bool, workers: Workers | None = None) -> tuple[Tree, Mode | None]:
-        """What has to be computed before the first iteration, whichever chains run, and the mode."""
+        """What is computed before the first iteration, whichever chains run, and the mode."""
         return {}, None
 
     @abstractmethod
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """Chains about to begin, from what `find` has found; `monitored` ones can estimate the gradient at a draw."""
+        """Chains about to begin, from the result of `find`; `monitored` ones can estimate the gradient at a draw."""
 
     def prepare(self, verbose: bool, monitored: bool = False, workers: Workers | None = None) -> Prepared:
-        """Both in one."""
+        """Find and prepare in one call."""
         return self.prepared(*self.find(verbose, workers), monitored)
 
     def loop(self, prepared: Prepared, recorder: Recorder, keep: Keep | None = None) -> Loop:
-        """The loop of these chains, which keeps what the recorder says; `keep` is what it was made of, if anything."""
+        """The loop of these chains; `keep` is what the recorder was made from, if anything."""
         return Loop(prepared, recorder)
 
     @property
     def n_stats(self) -> int:
-        """How many numbers are recorded beside each draw of a chain."""
+        """How many numbers are recorded with each draw of a chain."""
         return 1 + (len(self.start) if self.schedules else 0)
 
     @property
@@ -140,11 +140,11 @@ class Sampler(ABC):
 
     @property
     def iterations(self) -> Iterations:
-        """What the parts of a kernel know of an iteration."""
+        """What the parts of a kernel know about an iteration."""
         return Iterations(self.shapes, self.dtype, self.schedules, len(self.chains), self.shared_minibatch, self.leaps)
 
     def constants(self, found: Tree, stepsize: Mapping[str, float | Schedule] | None = None) -> Tree:
-        """The constants of the kernel, with those that were computed before, and its own stepsizes or these."""
+        """The constants of the kernel, with those in `found`, and with `stepsize` or the sampler's own."""
         return constants(self.seed, stepsize or self.stepsize, found, self.dtype, self.chains, self.shared_minibatch)
 
     @property
@@ -159,7 +159,7 @@ class Sampler(ABC):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What its dynamics say of themselves, as JSON, for the judgement of draws; it does not identify a chain."""
+        """Properties of its dynamics for checks of the draws, as JSON; they do not identify a chain."""
         return {}
 
     @property
@@ -197,7 +197,7 @@ class Sampler(ABC):
     def failure(
         self, iteration: int, chain: int, parameter: str, of_density: bool, near: Sequence[Tree]
     ) -> DivergenceError:
-        """The error for a state in which a parameter, or the density alone, is not finite, of the c-th chain here.
+        """The error for a state of the c-th chain here in which a parameter, or the density alone, is not finite.
 
         `near` are its positions before and after.
         """
@@ -208,7 +208,7 @@ class Sampler(ABC):
         return ""
 
     def of_chains(self, chains: range) -> Self:
-        """The same sampler of some of its chains, by their numbers."""
+        """The same sampler restricted to some of its chains, by their numbers."""
         starts = self.starts
         if isinstance(starts, Mapping):
             starts = {name: theta[chains.start - self.first_chain :][: len(chains)] for name, theta in starts.items()}
@@ -235,7 +235,9 @@ class Sampler(ABC):
                 name: tf.constant(theta + theta.dtype.type(scale) * directions[name])
                 for name, theta in self.start.items()
             }
-            for scale in (PROBE_SCALES[:-1] if self.transforms else PROBE_SCALES)  # exp of 10 normals hides the others
+            for scale in (
+                PROBE_SCALES[:-1] if self.transforms else PROBE_SCALES
+            )  # exp of ten times a normal would swamp the others
         ]
 
     @cached_property

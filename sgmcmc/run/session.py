@@ -47,7 +47,7 @@ class Seen:
         return positions | self._shown
 
     def positions(self, params: Tree, before: Tree) -> Tree:
-        """The positions of these parameters: those `before` of what is as it was shown.
+        """The positions of these parameters; those unchanged since they were shown keep the positions `before`.
 
         Raises
         ------
@@ -178,10 +178,7 @@ class Session:
             return {name: variable.numpy() for name, variable in self.variables.items()}
 
     def _write(self) -> None:
-        """Write the position to the variables, unless they have it.
-
-        An interrupt may come between a step and this.
-        """
+        """Write the position to the variables, unless they have it: an interrupt may come between a step and this."""
         leaves, iteration, written = self._at
         if not written:
             positions = {name: leaves[k] for name, k in self._loop.positions.items()}

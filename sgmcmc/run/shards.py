@@ -1,7 +1,7 @@
 """Chains that hop between shards of the data, or travel to the workers that hold them.
 
-A chain's next stay follows from its number, so the state of a chain is all that travels:
-a job is its iterations on one shard, from one state to another.
+The shard of a stay follows from the number of the stay, so only the state of a chain
+travels. A job is its iterations on one shard, from one state to another.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 
 
 MOST = 500  # elements of the parameters, for matrices of each shard
-PER_ELEMENT = 100  # observations of a shard, at least, if not all: its curvature is then right within a tenth
+PER_ELEMENT = 100  # observations of a shard, at least, if not all: its curvature is then accurate to a tenth
 TOLERANCE = 0.05  # of an sd, if the run has none
 
 
 def with_shards(sampler: ProductSampler, mode: Mode, preconditioner: Tree, tuning: Tree) -> Tree:
     """The tuning, if there is one, with the standard deviations of a chain that hops between shards.
 
-    With a warning if one of them differs by more than the tolerance from that of the posterior.
+    It warns if one of them differs from that of the posterior by more than the tolerance.
     """
     data, posterior = sampler.model.data, Posterior(sampler.model, sampler.shapes)
     assert data.shards is not None
     hop, shards = data.shards.hop, _at_mode(sampler, posterior, mode)
     precision = sum((one.share * one.precision for one in shards), np.zeros([posterior.size, posterior.size]))
-    if not np.linalg.eigvalsh(precision)[0] > 0:  # unknown, or not concave, which other warnings are about
+    if not np.linalg.eigvalsh(precision)[0] > 0:  # unknown, or not concave, which has its own warnings
         return tuning
     root = _root(sampler, posterior, precision, preconditioner, float(tuning["stepsize"]) if tuning else None)
     ratios = sd_ratios(shards, root, hop)
@@ -66,7 +66,7 @@ def with_shards(sampler: ProductSampler, mode: Mode, preconditioner: Tree, tunin
 
 
 def _at_mode(sampler: ProductSampler, posterior: Posterior, mode: Mode) -> list[Shard]:
-    """What each shard says of the posterior there; nothing if that is not known, or too expensive."""
+    """The contribution of each shard at the mode; empty if it is unknown or too expensive."""
     size, data = posterior.size, list(shards_of(sampler.model.data))
     rows = n_rows(size, FLOPS) // len(data)
     moves = all(one.stationary is not None for one in sampler.dynamics.values())
@@ -98,17 +98,17 @@ def _root(
 
 
 def _warn(sampler: ProductSampler, posterior: Posterior, ratios: np.ndarray, if_one: np.ndarray | None) -> None:
-    """Warn of these ratios; `if_one` are those of hops in each iteration, if hops are less often."""
+    """Warn of these ratios; `if_one` are those with a hop in each iteration, if hops are less frequent."""
     most = ratios.max()
     name = posterior.names(ratios == most)[0]
-    large = f"up to {most - 1:.0%} too large" if np.isfinite(most) else "without bound"
-    cures = ["decrease stepsize", "deal the observations to shards at random"]
+    large = f"up to {most - 1:.0%} too large" if np.isfinite(most) else "unbounded"
+    cures = ["decrease stepsize", "assign the observations to shards at random"]
     if if_one is not None:
         cures.insert(0, f"hop more often (with hop=1 it would be {if_one.max() - 1:.0%})")
     if not sampler.gradient.centred:
         cures.append("use control variates")
     warn_user(
-        f"the shards of {sampler.name} differ so much that standard deviations of its draws are expected to be "
+        f"the shards of {sampler.name} differ so much that standard deviations of its draws are predicted to be "
         f"{large}, in {name!r}: {', or '.join(cures)}."
     )
 
@@ -177,7 +177,7 @@ class Tour(Loop):
         try:
             return future.result()
         except Exception as error:
-            error.add_note(f"This is of the job of chain {self._chains[chain]} on shard {shard}.")
+            error.add_note(f"This comes from the job of chain {self._chains[chain]} on shard {shard}.")
             raise
 
     def _where(self, stay: int) -> np.ndarray:
@@ -200,7 +200,7 @@ class Leg(NamedTuple):
 
 @dataclass
 class Visit:
-    """What the worker of a shard needs to know of all chains, and what it compiles for them once."""
+    """What the worker of a shard needs to know about all chains, and the loop that it compiles for them once."""
 
     sampler: ProductSampler
     found: Tree

@@ -1,7 +1,7 @@
 """The stopping rule of `nIters="auto"`: runs of growing lengths, until one is long enough.
 
-The lengths are multiples of one that is fixed before the run. Which of them come depends on the draws alone. So the
-same seed ends at the same length on every machine, also after an interruption.
+The lengths are multiples of a unit that is fixed before the run. Which of them are used depends only on the draws. So
+the same seed ends at the same length on every machine, even after an interruption.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from sgmcmc.run.one_call import Run
 
 
-PER_DRAW = 4  # stored draws for each independent one; in an autoregression this loses 2% of what all would tell
-UNITS = 20  # of the expected length
-AT_FIRST, UNIT = 10_000, 1000  # iterations, if nothing is expected
-PATIENCE, MOST = 20, 10**6  # times what is expected, or iterations, after which a run ends
-AGREED = 400  # independent draws that R-hat takes in any case, if there are thousands of elements several times as many
-MARGIN, LARGEST = 1.1, 2.0  # beyond what the last look says; from one length to the next
+PER_DRAW = 4  # stored draws for each independent one; in an autoregression this loses 2% of the information in all
+UNITS = 20  # in the predicted length
+AT_FIRST, UNIT = 10_000, 1000  # iterations, if there is no prediction
+PATIENCE, MOST = 20, 10**6  # multiples of the prediction, or iterations, after which a run ends
+AGREED = 400  # independent draws that R-hat needs in any case; several times as many with thousands of elements
+MARGIN, LARGEST = 1.1, 2.0  # on what the last look estimates; from one length to the next
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Enough:
     wanted : float
         Effective draws of all chains together.
     of_means : bool
-        Whether these are draws for the mean, sd^2 / mcse^2; else those of the bulk and the tails, whichever are fewer.
+        Whether these are draws for the mean, sd^2 / mcse^2; otherwise for the bulk or the tails, whichever are fewer.
     max_iterations : int or None
-        By default PATIENCE times as many as are expected, or MOST.
+        By default PATIENCE times as many as predicted, or MOST.
     max_seconds : float or None
     thins : bool
-        Whether `thin` follows from what is expected.
+        Whether `thin` follows from the prediction.
     """
 
     wanted: float
@@ -59,7 +59,7 @@ class Enough:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As users gave it."""
+        """The rule as users gave it."""
         return {"mcse": self.wanted**-0.5} if self.of_means else {"ess": self.wanted}
 
     def thin(self, tuning: Tree) -> int:
@@ -77,7 +77,7 @@ class Enough:
         return Lengths(burn_in, unit, first, self.max_iterations or max(most, burn_in + unit))
 
     def factor(self, found: Found) -> float:
-        """How many times as many draws are needed as there are."""
+        """The number of draws needed, relative to the number there are."""
         draws = self.wanted / found.ess if found.ess else np.inf
         between = (found.rhat**2 - 1) / (RHAT**2 - 1)  # falls as the number of draws grows, if chains mix
         return max(draws, between, found.shift / SHIFT)
@@ -85,7 +85,7 @@ class Enough:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Multiples of `unit` iterations after `burn_in`, and at last `most`."""
+    """Multiples of `unit` iterations after `burn_in`, and finally `most`."""
 
     burn_in: int
     unit: int
@@ -97,7 +97,7 @@ class Lengths:
         return self._at(self.first)
 
     def after(self, length: int, factor: float) -> int:
-        """The next, if so many times as many draws are needed."""
+        """The next length, if `factor` times as many draws are needed."""
         kept = length - self.burn_in
         return self._at(max(kept // self.unit + 1, ceil(kept * min(factor * MARGIN, LARGEST) / self.unit)))
 
@@ -106,7 +106,7 @@ class Lengths:
 
 
 class Ended(NamedTuple):
-    """The last of the runs, what all together have left, and what ended it before it was long enough, if anything."""
+    """The last of the runs, the draws of all together, and what ended it before it was long enough, if anything."""
 
     run: Run
     sampled: Sampled
@@ -128,12 +128,12 @@ class Ended(NamedTuple):
             apart = ", so its chains are in different places" if APART < found.rhat < np.inf else ""
             missing.append(f"{found.rhat_of!r} has R-hat {found.rhat:.4g}, not below {RHAT}{apart}")
         if found.shift >= SHIFT:
-            missing.append(f"the mean of {found.shift_of!r} still has an effect of where the chains began: give burnIn")
+            missing.append(f"the mean of {found.shift_of!r} still depends on where the chains began: give burnIn")
         warn_user(f"{run.sampler.name} ended at {self.budget} before it was long enough: {'; '.join(missing)}.")
 
 
 class Watch:
-    """Shows how many of the wanted draws there are, and ends the run when its time is over."""
+    """Shows how many of the wanted draws there are, and ends the run when its time is up."""
 
     def __init__(self, progress: Progress, wanted: float, expected: int, deadline: float) -> None:
         self._progress, self._wanted, self._deadline = progress, wanted, deadline
@@ -147,7 +147,7 @@ class Watch:
         """Leave the progress, which further runs go on with."""
 
     def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
-        """So many iterations are done."""
+        """Show the progress after `done` iterations."""
         self._progress.reached(round(self._wanted * min(done / self.expected, 1.0)), log_density)
         if done and not self.late and time.monotonic() > self._deadline:
             self.late = True
@@ -184,11 +184,11 @@ def until_enough(run: Run, prepared: Prepared, began: float) -> Ended:
                 return Ended(run, sampled._replace(interrupted=False), looks, found, "" if suffices else budget)
             length = watch.expected = lengths.after(length, enough.factor(found))
             if (missing := _missing_bytes(run, sampled, length)) > 0:
-                return Ended(run, sampled, looks, found, f"the end of memory, of which it needs {missing / 1e9:.1f} GB")
+                return Ended(run, sampled, looks, found, f"the memory limit ({missing / 1e9:.1f} GB more needed)")
 
 
 def _longer(run: Run, prepared: Prepared, watch: Watch, before: Sampled | None) -> Sampled:
-    """What the chains of this run have left in all; so much of them has been made `before`."""
+    """The result of all iterations of this run, of which those in `before` are already made."""
     if before is None:
         return run.made(prepared, watch)
     run = replace(run, checkpoints=before.checkpoints)

@@ -10,8 +10,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import PerParameter, Stepsize
 from sgmcmc.arguments.gradient import Estimator
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics.badodab import badodab as badodab_dynamics
@@ -36,10 +35,10 @@ def badodab(
 ) -> Draws:
     """The adaptive Langevin thermostat, by the splitting BADODAB.
 
-    The dynamics of SGNHT, split so that the variance of a normal posterior is right for
-    every `a`. Each parameter has a momentum u, which starts as N(0, eps) with eps the
-    `stepsize`, and a thermostat xi, which starts at `a`. Each iteration makes the
-    update::
+    These are the dynamics of SGNHT, split so that the variance of a normal posterior is
+    right for every `a`. Each parameter has a momentum u, which starts as N(0, eps) with
+    eps the `stepsize`, and a thermostat xi, which starts at `a`. Each iteration makes
+    the update::
 
         u = u + eps * gradient
         theta = theta + u/2
@@ -50,7 +49,7 @@ def badodab(
 
     where the gradient of the log posterior is estimated from a minibatch (Leimkuhler
     and Shang [1]_; the last half kick of a step and the first of the next use the same
-    gradient, and are made together). In the paper's stepsize h and friction A,
+    gradient, and are made together). In terms of the paper's stepsize h and friction A,
     ``stepsize = h**2`` and ``a = A * h``.
 
     References

@@ -10,8 +10,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import PerParameter, Stepsize
 from sgmcmc.arguments.gradient import Estimator
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics.baoab import baoab as baoab_dynamics
@@ -47,10 +46,10 @@ def baoab(
     and Matthews [1]_; the last half kick of a step and the first of the next use the
     same gradient, and are made together). For a normal posterior, the size of the steps
     causes no error in the variance as long as eps is below 4 times the smallest
-    variance. The noise of the gradients does cause one.
+    variance. Gradient noise does cause one.
 
-    In the paper's stepsize h and friction gamma, ``stepsize = h**2`` and ``alpha = 1 - exp(-gamma * h)``. alpha = 1 is
-    SGLD with each noise used in two updates, half in each [2]_.
+    In terms of the paper's stepsize h and friction gamma, ``stepsize = h**2`` and ``alpha = 1 - exp(-gamma * h)``.
+    alpha = 1 is SGLD with each noise used in two updates, half in each [2]_.
 
     References
     ----------

@@ -9,8 +9,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import Stepsize
 from sgmcmc.arguments.gradient import Estimator
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.draws.draws import Draws
@@ -43,16 +42,16 @@ def barker(
         theta' = theta + z with the probability 1 / (1 + exp(-z gradient)), else theta - z
 
     where the gradient of the log posterior is estimated from a minibatch (Mauri and Zanella 2024). For small stepsizes
-    this is `sgld`. A large gradient decides the direction of a step, but not its length. So with a stepsize that is too
-    large, or with rare huge gradients, the draws are too wide, where `sgld` diverges. The price is that the variance is
-    too large by ``3/4 eps (1/V + v)`` of it, where it is V and v is the variance of the gradient's noise: three times
-    the error of `sgld`, as long as both are small. And where the gradient's noise is skewed, with rare large values on
-    one side, the mean is off to the other; "auto" does not see this.
+    this is `sgld`. A large gradient determines the direction of a step, but not its length. So with too large a
+    stepsize, or with rare huge gradients, the draws are too dispersed, whereas `sgld` diverges. In return, the variance
+    is too large, with the relative error ``3/4 eps (1/V + v)``, where V is the variance and v the variance of the
+    gradient noise: three times the error of `sgld`, as long as both are small. If the gradient noise is skewed, with
+    rare large values on one side, the mean is biased to the other side; "auto" does not detect this.
 
-    With ``covariance="diag"`` the probability makes up for this noise, by the corrected algorithm of the paper: z
-    gradient is divided by ``sqrt(1 - z^2 v/1.702^2)``, with v estimated from each minibatch, as for `ccadl`; where that
-    is not real, the step has the sign of the gradient. This removes two thirds of what noise adds to the variance if
-    eps v is small, and less if it is above 1.
+    With ``covariance="diag"`` the probability corrects for this noise, by the corrected algorithm of the paper: z
+    gradient is divided by ``sqrt(1 - z^2 v/1.702^2)``, with v estimated from each minibatch, as for `ccadl`; where the
+    root is not real, the step has the sign of the gradient. This removes two thirds of the excess variance due to noise
+    if eps v is small, and less if it is above 1.
 
     References
     ----------
@@ -85,8 +84,8 @@ def barkerSetup(
     if covariance and choices.automatic:
         raise choices.refuse(
             "stepsize",
-            f"be a number with covariance={covariance!r}, since what the noise does between elements is not corrected, "
-            "and not predicted",
+            f"be a number with covariance={covariance!r}, since the correlation of the noise between elements is "
+            "neither corrected nor predicted",
             "'auto'",
         )
     return set_up(choices, barker_dynamics(corrected=covariance is not None), gradient, {"covariance": covariance})

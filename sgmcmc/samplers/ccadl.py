@@ -9,8 +9,7 @@ from sgmcmc.arguments import DIFFUSION
 from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import PerParameter, Stepsize
 from sgmcmc.arguments.gradient import Estimator
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.draws.draws import Draws
@@ -39,16 +38,16 @@ def ccadl(
 ) -> Draws:
     """The covariance-controlled adaptive Langevin thermostat.
 
-    SGNHT with an additional friction that removes the energy that the noise of the
-    gradients adds, also if the noise differs between directions. With eps the
-    `stepsize` and u ~ N(0, eps) at the start, each iteration makes the update::
+    This is SGNHT with an additional friction that removes the energy that gradient
+    noise adds, even if the noise differs between directions. With eps the `stepsize`
+    and u ~ N(0, eps) at the start, each iteration makes the update::
 
         u' = u + eps * gradient - eps/2 V u - xi u + N(0, 2 a eps)
         theta' = theta + u'
         xi' = xi + mean(u'^2) - eps
 
     with a thermostat xi for each parameter, which starts at `a`. V is the mean over all
-    iterations so far of the estimated covariance of the gradient's noise (Shang et al.,
+    iterations so far of the estimated covariance of the gradient noise (Shang et al.,
     algorithm 1). The estimate is N^2/n times the covariance of the minibatch's terms,
     which are the gradients of its observations, or the differences that the `gradient`
     estimator sums. Without replacement it is multiplied by 1 - n/N, so that a minibatch
@@ -56,10 +55,10 @@ def ccadl(
     ``eps V`` above 4 the chain is unstable: decrease the stepsize, or increase
     `minibatchSize`.
 
-    In the paper's stepsize h and friction A, ``stepsize = h**2`` and ``a = A * h``.
-    ``covariance="full"`` allows correlated noise between the elements of one parameter
-    array. The noise of different arrays is taken to be independent, and the thermostats
-    correct the remainder.
+    In terms of the paper's stepsize h and friction A, ``stepsize = h**2`` and
+    ``a = A * h``. ``covariance="full"`` allows correlated noise between the elements of
+    one parameter array. The noise of different arrays is assumed to be independent, and
+    the thermostats correct the remainder.
 
     References
     ----------

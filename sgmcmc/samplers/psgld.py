@@ -10,8 +10,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import Stepsize
 from sgmcmc.arguments.gradient import Estimator
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.core.checks import require_count
 from sgmcmc.draws.draws import Draws
@@ -39,8 +38,8 @@ def psgld(
 ) -> Draws:
     """Preconditioned stochastic gradient Langevin dynamics.
 
-    SGLD with a stepsize for each element that adapts to the size of its gradients, as
-    in RMSprop. With eps the `stepsize`, each iteration makes the update::
+    This is SGLD with a stepsize for each element that adapts to the size of its
+    gradients, as in RMSprop. With eps the `stepsize`, each iteration makes the update::
 
         V = beta V + (1 - beta) (gradient/N)^2
         G = 1 / (delta + sqrt(V))

@@ -1,4 +1,4 @@
-"""Underdamped Langevin dynamics with time steps that adapt: samadams and samadamsSetup."""
+"""Underdamped Langevin dynamics with adaptive time steps: samadams and samadamsSetup."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import PerParameter, Stepsize
 from sgmcmc.arguments.gradient import Estimator
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics.samadams import samadams as samadams_dynamics
@@ -45,20 +44,21 @@ def samadams(
 ) -> Draws:
     """Underdamped Langevin dynamics whose time steps adapt to the size of the gradients (SamAdams).
 
-    With h^2 the `stepsize`, an iteration is one of `baoab` of the length psi h and the
+    With h^2 the `stepsize`, an iteration is one of `baoab` with step length psi h and
     friction 1 - (1 - alpha)^psi, where psi is small while gradients are large::
 
         zeta = beta zeta + (1 - beta) (|gradient| / scale)^s
         psi = m (zeta^r + M) / (zeta^r + m)
 
-    with the norm over all parameters (Leimkuhler, Lohmann and Whalley [1]_). For
-    posteriors that are steep in some places and flat in others, where a fixed step is
-    too large for the one or too small for the other. Noise of the gradients adds to the norm.
+    with the norm over all parameters (Leimkuhler, Lohmann and Whalley [1]_). It is
+    meant for posteriors that are steep in some places and flat in others, where a fixed
+    step is too large for the former or too small for the latter. Gradient noise adds to
+    the norm.
 
-    **The draws have weights**, the time psi h that each of them stands for:
-    ``out.sampleStats["time"]``. ``out.summary()`` uses them. Averages of your own need
+    **The draws have weights**, the time psi h that each of them represents:
+    ``out.sampleStats["time"]``. ``out.summary()`` uses them. Your own averages need
     them too, such as ``numpy.average(x, weights=time)``; `reduce`, `predict`, `check`,
-    ``nIters="auto"`` and the pictures do not use them.
+    ``nIters="auto"`` and the plots do not use them.
 
     References
     ----------
@@ -88,7 +88,7 @@ def samadamsSetup(
     gradient: Estimator | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
-    """Set up Langevin dynamics with time steps that adapt, to run step by step; see `samadams`."""
+    """Set up Langevin dynamics with adaptive time steps, to run step by step; see `samadams`."""
     choices = Choices(
         "samadams", dataset, params, stepsize, minibatchSize, seed, logLik=logLik, logPrior=logPrior, **options
     )

@@ -1,4 +1,4 @@
-"""Samplers with the user's own update rule, or whole transition: sample and sampleSetup."""
+"""Samplers with the user's own update rule or transition: sample and sampleSetup."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from sgmcmc.arguments.dynamics import TransitionChoices, checked_dynamics, probe
 from sgmcmc.arguments.dynamics import set_up as set_up_transition
 from sgmcmc.arguments.gradient import Estimator
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics import Dynamics
@@ -37,10 +36,10 @@ def sample(
     transition: Callable[[Model | None], Transition] | None = None,
     **options: Unpack[Options],
 ) -> Draws:
-    """Sample with an update rule of your own, or with a whole transition.
+    """Sample with your own update rule or transition.
 
     With `dynamics`, minibatches, gradients, chains, storage and sessions are those of the other samplers; only the
-    update rule is yours. With `transition` there need be no gradient.
+    update rule is yours. With `transition` no gradient is needed.
 
     See Also
     --------
@@ -50,8 +49,8 @@ def sample(
 
     Examples
     --------
-    The method of Leimkuhler and Matthews (2013): SGLD, but each noise is used twice, half now and half in the next
-    update.
+    The method of Leimkuhler and Matthews (2013): SGLD, except that each noise is used twice, half now and half in the
+    next update.
 
     >>> import numpy as np
     >>> import tensorflow as tf
@@ -91,14 +90,14 @@ def sampleSetup(
     transition: Callable[[Model | None], Transition] | None = None,
     **options: Unpack[SetupOptions],
 ) -> Sgmcmc:
-    """Set up a sampler with an update rule of your own, to run step by step.
+    """Set up a sampler with your own update rule, to run step by step.
 
     Examples
     --------
     See `sample`.
     """
     if (dynamics is None) == (transition is None):
-        got = "none" if dynamics is None else "both"
+        got = "neither" if dynamics is None else "both"
         raise ValueError(f"dynamics of sample must be a Dynamics, or transition a function; got {got} of the two.")
     if transition is not None:
         own = TransitionChoices(

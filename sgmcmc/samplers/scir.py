@@ -40,14 +40,14 @@ def scir(
 
     This is the exact transition of a Cox-Ingersoll-Ross process over a time h (Baker et al.
     [1]_, algorithm 1). So there is no discretisation error, even for probabilities close
-    to 0. What remains is the noise of the minibatches: it adds ``tanh(h/2)`` times the
-    variance of a to the variance of theta. Where each observation counts one category, the
-    variance of omega is multiplied by ``1 + tanh(h/2) (N/n - 1)``. So choose h small beside
-    n/N: for variances within 10%, at most ``0.2 n/N``.
+    to 0. What remains is minibatch noise: it adds ``tanh(h/2)`` times the variance of a to
+    the variance of theta. If each observation counts one category, the variance of omega is
+    multiplied by ``1 + tanh(h/2) (N/n - 1)``. So choose h small relative to n/N: for
+    variances within 10%, at most ``0.2 n/N``.
 
-    Where `suffStats` draws latent categories and a parameter has several rows, the sums of
-    theta follow the numbers of counts in the rows with a delay of a time of about 1. This
-    changes the distribution by about one observation in each row.
+    If `suffStats` draws latent categories and a parameter has several rows, the sums of
+    theta lag behind the total counts of the rows by a time of about 1. This changes the
+    distribution by about one observation in each row.
 
     See Also
     --------

@@ -10,8 +10,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import PerParameter, Stepsize
 from sgmcmc.arguments.gradient import Estimator, controlVariates
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.core.checks import require_count
 from sgmcmc.draws.draws import Draws
@@ -19,7 +18,7 @@ from sgmcmc.dynamics.sghmc import sghmc as sghmc_dynamics
 from sgmcmc.model import LogLik, LogPrior
 
 BETA_HAT = ("zero", "fisher")
-ONE_LEAP = ", since the momentum is drawn anew in each iteration and in a single leap no gradient moves the position"
+ONE_LEAP = ", since each iteration draws a new momentum and in a single leap no gradient moves the position"
 
 
 @public
@@ -53,8 +52,8 @@ def sghmc(
     For small eps and gradients without noise it is T = (1 - alpha/2 (1 - alpha)^(2L)) /
     (1 - alpha/2) after L leaps, which tends to 1 / (1 - alpha/2). A run warns if the
     average over the second half of its draws differs from T by more than T/10, or with
-    ``stepsize="auto"`` by more than max(0.1, 4 * tolerance) T, and clearly so for its
-    Monte Carlo error; noisy gradients and large steps make it larger. If the
+    ``stepsize="auto"`` by more than max(0.1, 4 * tolerance) T, and clearly so given its
+    Monte Carlo error. Noisy gradients and large steps increase the temperature. If the
     temperature is right, the run also warns if the chain's variance, as computed from
     the temperature, is clearly below 0.9 or above 1.4 times that of a normal posterior.
 

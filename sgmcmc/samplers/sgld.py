@@ -9,8 +9,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import Stepsize
 from sgmcmc.arguments.gradient import Estimator, controlVariates
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics.sgld import sgld as sgld_dynamics

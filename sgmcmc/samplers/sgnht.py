@@ -12,8 +12,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import PerParameter, Stepsize
 from sgmcmc.arguments.gradient import Estimator, controlVariates
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.core.errors import warn_user
 from sgmcmc.draws.draws import Draws
@@ -42,8 +41,8 @@ def sgnht(
     """The stochastic gradient Nosé-Hoover thermostat.
 
     Each parameter has a thermostat xi, which starts at `a` and adapts the friction to
-    the noise of the gradient. With eps the `stepsize` and u ~ N(0, eps) at the start,
-    each iteration makes the update::
+    the gradient noise. With eps the `stepsize` and u ~ N(0, eps) at the start, each
+    iteration makes the update::
 
         u' = u + eps * gradient - xi u + N(0, 2 a eps)
         theta' = theta + u'
@@ -54,8 +53,8 @@ def sgnht(
     In equilibrium mean(u^2) is eps for every `a`. But for a normal posterior the
     variance of the chain is 1 - xi/2 times the posterior's, and xi tends to 1 - sqrt(1
     - 2 a) as eps tends to 0: the variance is 0.5% too small with the default `a` of
-    0.01, and 5% with 0.1. The noise of the gradients increases xi. A run warns if 1 -
-    xi/2, with the mean of xi over the second half of its draws, is clearly below 0.9.
+    0.01, and 5% with 0.1. Gradient noise increases xi. A run warns if 1 - xi/2, with
+    the mean of xi over the second half of its draws, is clearly below 0.9.
 
     References
     ----------

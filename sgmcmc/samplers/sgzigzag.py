@@ -1,11 +1,12 @@
 """The stochastic gradient zig-zag process, also with an atom at 0: sgzigzag and sgzigzagSetup.
 
-If the elements of a parameter are independent, the log density is a sum of f_i(theta_i). So its gradient where all
-elements are x has every f_i'(x), and
+If the elements of a parameter are independent, the log density is a sum of f_i(theta_i). So its gradient at the point
+where all elements are x has every f_i'(x), and
 
     F(x) = int_0^x f'(y) dy,    1/p(0) = int exp(F(x)) dx
 
-with x = e^u and x = -e^u, in small steps of u, is right for any scale, and for log densities without their constants.
+The integrals are over x = e^u and x = -e^u, in small steps of u. They are right for any scale, and for log densities
+without their constants.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import Stepsize
 from sgmcmc.arguments.gradient import Estimator
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.core.chains import mapped
 from sgmcmc.core.tracing import trace
@@ -37,27 +37,21 @@ AT_ONCE = 10**7  # numbers
 FLAT = 0.01  # the change of f with u at its first value
 LEFT_OUT = 1e-4  # of the integral, for each unit of u at its last value
 NOWHERE = -20.0  # of the logarithm of the density, where its gradient may overflow
-TRIALS = 8  # of independence, each of which misses a pair of dependent elements with the probability 1/2
-CLOSE = 1e-3  # slopes that rounding makes different
+TRIALS = 8  # of independence, each of which misses a pair of dependent elements with probability 1/2
+CLOSE = 1e-3  # differences of slopes that may come from rounding
 
 Slopes = Callable[[np.ndarray, Tree], np.ndarray]
 
 
 def _density_at_zero(choices: Choices, name: str) -> np.ndarray:
-    """[*shape], of the parameter `name`.
-
-    Raises
-    ------
-    ValueError
-        If `logPrior` has no such density, or it depends on other elements or parameters.
-    """
+    """The density of `logPrior` at 0 for each element of the parameter `name`, [*shape]."""
     shape, others = choices.start[name].shape, {key: x for key, x in choices.start.items() if key != name}
     slopes = _slopes(choices.model, name, shape, others)
     left = _integrals(lambda x: -slopes(-x, others), shape)
     right = _integrals(lambda x: slopes(x, others), shape)
     total, moment = np.add(left, right)
     if not np.isfinite(total).all():
-        must = f"be a log density of {name!r}, which inclusion names, that is finite at 0 and has an integral"
+        must = f"be a log density of {name!r}, which inclusion names, that is finite at 0 and integrable"
         raise choices.refuse("logPrior", must, "None" if choices.logPrior is None else "another function")
     if not _independent(slopes, moment / total, others):
         must = f"be a log density of {name!r}, which inclusion names, with independent elements"
@@ -83,7 +77,7 @@ def _slopes(model: Model, name: str, shape: tuple[int, ...], others: Tree) -> Sl
 
 @np.errstate(over="ignore", invalid="ignore")
 def _integrals(slope: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Those of exp(F(x)) and of x exp(F(x)) from 0 on, of each element; NaN where there is none."""
+    """The integrals of exp(F(x)) and of x exp(F(x)) from 0 on, for each element; NaN where there is none."""
 
     def by_u(x: np.ndarray) -> np.ndarray:
         return slope(np.broadcast_to(x, (len(x), *shape))) * x
@@ -106,7 +100,7 @@ def _integrals(slope: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]
 
 
 def _independent(slopes: Slopes, scale: np.ndarray, others: Tree) -> bool:
-    """Whether slopes stay as they are where other elements and parameters change."""
+    """Whether slopes do not depend on other elements and parameters."""
     rng = np.random.default_rng(0)
     for _ in range(TRIALS):
         first, second = scale * rng.normal(size=(2, *scale.shape))
@@ -120,28 +114,22 @@ def _independent(slopes: Slopes, scale: np.ndarray, others: Tree) -> bool:
 
 
 class Spike(NamedTuple):
-    """The prior probabilities that elements are not 0, and the densities at 0 of the slab, {name: [*shape]}."""
+    """The prior probabilities that elements are not 0, and the slab's densities at 0, {name: [*shape]}."""
 
     inclusion: Mapping[str, np.ndarray]
     slab: Mapping[str, np.ndarray]
 
     def rates(self) -> dict[str, np.ndarray]:
-        """At which elements leave 0, per unit of the way that they would go."""
+        """The rates at which elements leave 0, per unit of the distance that they would travel."""
         return {name: w / (1 - w) * self.slab[name] for name, w in self.inclusion.items()}
 
     def told(self) -> dict[str, Any]:
-        """As a setting."""
+        """The settings to record."""
         return {"inclusion": {name: w.tolist() for name, w in self.inclusion.items()}}
 
 
 def _checked_spike(choices: Choices, inclusion: Any) -> Spike | None:
-    """The argument `inclusion` with the slab that `logPrior` says, or None without it.
-
-    Raises
-    ------
-    ValueError
-        If it does not fit the parameters, the prior or the other arguments.
-    """
+    """The argument `inclusion`, checked, with the slab from `logPrior`; None without it."""
     if inclusion is None:
         return None
     names = sorted(choices.start)
@@ -153,28 +141,28 @@ def _checked_spike(choices: Choices, inclusion: Any) -> Spike | None:
 
 
 def _require_plain(choices: Choices, names: set[str]) -> None:
-    """Refuse what moves 0, or the density there."""
+    """Reject arguments that move 0, or change the density there."""
     if choices.automatic:
-        raise choices.refuse("stepsize", "be a number with inclusion, for which 'auto' knows no mode", "'auto'")
+        raise choices.refuse("stepsize", "be a number with inclusion, for which 'auto' finds no mode", "'auto'")
     if choices.curvature.preconditioner is not None:
         raise choices.refuse("preconditioner", "be None with inclusion, whose elements must not be mixed", "another")
     if choices.temperature != 1:
         raise choices.refuse("temperature", "be 1 with inclusion, whose atoms are not tempered", choices.temperature)
     if moved := names & set(choices.constraints.each):
-        raise choices.refuse("transforms", f"leave {sorted(moved)} alone, which inclusion names", sorted(moved))
+        raise choices.refuse("transforms", f"leave out {sorted(moved)}, which inclusion names", sorted(moved))
     if moved := names & choices.moved_by_gibbs:
-        raise choices.refuse("gibbs", f"leave {sorted(moved)} alone, which inclusion names", sorted(moved))
+        raise choices.refuse("gibbs", f"leave out {sorted(moved)}, which inclusion names", sorted(moved))
 
 
 def _of_elements(choices: Choices, name: str, value: Any) -> np.ndarray:
-    """A probability for all elements or an array for each, in the shape of the parameter."""
+    """One probability for all elements, or an array of them, in the shape of the parameter."""
     label, shape = f"inclusion[{name!r}]", choices.start[name].shape
     array = numeric(label, choices.sampler, value).astype(np.float64)
     if array.shape not in ((), shape):
         raise choices.refuse(label, f"be a number or have the shape of the parameter, {shape}", f"shape {array.shape}")
     allowed, must = FRACTION
     if bad := [x for x in array.flat if not (np.isfinite(x) and allowed(x))]:
-        raise choices.refuse(label, f"be {must}, or an array of such", bad[0])
+        raise choices.refuse(label, f"be {must}, or an array of such numbers", bad[0])
     return np.broadcast_to(array, shape).copy()
 
 
@@ -196,25 +184,25 @@ def sgzigzag(
 ) -> Draws:
     """The stochastic gradient zig-zag process.
 
-    Each element of the parameters moves with a velocity v of 1 or -1, in steps of the length h, the root of the
+    Each element of the parameters moves with a velocity v of 1 or -1, in steps of length h, the square root of the
     `stepsize`. In each iteration the gradient of the log posterior is estimated from a minibatch, in the middle of the
-    step. The velocity turns after a time tau, if that is within the step::
+    step. The velocity changes sign after a time tau, if that is within the step::
 
         tau ~ Exp(max(0, -v gradient))
         theta' = theta + v h, v' = v                        if tau > h
         theta' = theta + v tau - v (h - tau), v' = -v       else
 
-    (Fearnhead et al. [1]_, who take the gradient at the beginning of the step). The process moves on in one direction
-    until the density falls, so with `gradient=controlVariates()` it needs few iterations for an independent draw. With
-    noise of variance v that is large, the variance of the draws is too large by ``sqrt(stepsize v / (2 pi))`` of it.
-    Noise that is skewed moves the mean.
+    (Fearnhead et al. [1]_, who take the gradient at the beginning of the step). The process keeps its direction until
+    the density falls, so with `gradient=controlVariates()` it needs few iterations for an independent draw. If the
+    variance v of the gradient noise is large, the variance of the draws is too large, with the relative error
+    ``sqrt(stepsize v / (2 pi))``. Skewed noise biases the mean.
 
     **Variable selection.** With `inclusion` the elements of some parameters have a prior with an atom at 0: each is 0
-    with the probability ``1 - inclusion``, and else has the distribution of `logPrior`, the slab. An element that
+    with probability ``1 - inclusion``, and otherwise has the distribution of `logPrior`, the slab. An element that
     reaches 0 stays there for a random time (Bierkens et al. [2]_), with draws that are exactly 0. So
     ``(out["beta"] != 0).mean(axis=0)`` are the posterior probabilities of inclusion. The time depends on the density of
-    the slab at 0, which is found from `logPrior` by integration, and must be the same whatever the other elements and
-    parameters are.
+    the slab at 0, which is computed from `logPrior` by integration and must not depend on the other elements and
+    parameters.
 
     References
     ----------

@@ -1,6 +1,6 @@
-"""R's three functions for the user's own loop, initSess, sgmcmcStep and getParams.
+"""The three functions of the R package for the user's own loop: initSess, sgmcmcStep and getParams.
 
-And two to save and restore it.
+saveSess and restoreSess save and continue a chain.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def initSess(sgmcmc: Sgmcmc, verbose: bool = True) -> Session:
     Parameters
     ----------
     sgmcmc : Sgmcmc
-        What a Setup function returned. Its `params` are set to the start of the chain.
+        The result of a Setup function. Its `params` are set to the start of the chain.
     verbose : bool, default True
         Show the progress of the search for the mode, unless the Setup function has
         ``verbose=False``.
@@ -54,9 +54,9 @@ def sgmcmcStep(sgmcmc: Sgmcmc, sess: Session, nSteps: int = 1) -> None:
     Parameters
     ----------
     sgmcmc : Sgmcmc
-        What a Setup function returned.
+        The result of a Setup function.
     sess : Session
-        What `initSess` returned for `sgmcmc`.
+        The result of `initSess` for `sgmcmc`.
     nSteps : int, default 1
         Number of iterations. One call gives the same draws as `nSteps` calls with one
         iteration each, in less time.
@@ -83,9 +83,9 @@ def getParams(sgmcmc: Sgmcmc, sess: Session) -> dict[str, np.ndarray]:
     Parameters
     ----------
     sgmcmc : Sgmcmc
-        What a Setup function returned.
+        The result of a Setup function.
     sess : Session
-        What `initSess` returned for `sgmcmc`.
+        The result of `initSess` for `sgmcmc`.
 
     Returns
     -------
@@ -106,9 +106,9 @@ def saveSess(sgmcmc: Sgmcmc, sess: Session, path: str | Path) -> None:
     Parameters
     ----------
     sgmcmc : Sgmcmc
-        What a Setup function returned.
+        The result of a Setup function.
     sess : Session
-        What `initSess` returned for `sgmcmc`.
+        The result of `initSess` for `sgmcmc`.
     path : str or Path
         The name of the file. If the file exists it is replaced atomically, so that
         there is a complete file at any time.
@@ -149,14 +149,13 @@ def saveSess(sgmcmc: Sgmcmc, sess: Session, path: str | Path) -> None:
 def restoreSess(sgmcmc: Sgmcmc, path: str | Path) -> Session:
     """Continue a chain from the state that `saveSess` saved, also in another process.
 
-    The further steps are those that the saved chain would have made. With control
-    variates, the mode and the gradient there are read from the file, not computed
-    again.
+    Further steps are those that the saved chain would have made. With control variates,
+    the mode and the gradient there are read from the file, not computed again.
 
     Parameters
     ----------
     sgmcmc : Sgmcmc
-        What the same Setup function returned for the same arguments. Without a `seed`,
+        The result of the same Setup function for the same arguments. Without a `seed`,
         the seed of the file is used.
     path : str or Path
         The name of the file.

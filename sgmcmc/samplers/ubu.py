@@ -10,8 +10,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import PerParameter, Stepsize
 from sgmcmc.arguments.gradient import Estimator
 from sgmcmc.arguments.minibatch import adaptive
-from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
 from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics.ubu import ubu as ubu_dynamics
@@ -42,14 +41,14 @@ def ubu(
         u = u + eps * gradient
 
     and moves them for the other half (Sanz-Serna and Zygalakis [1]_). U, the motion
-    without force, ends with (1 - alpha)^(1/2) of u, and with correlated noises of theta
+    without force, multiplies u by (1 - alpha)^(1/2) and adds correlated noise to theta
     and u. The gradient of the log posterior is estimated from a minibatch. The size of
     the steps causes an error of O(eps) in the draws, about -eps/6 times the precision
     for the variance of a normal posterior, and so do the minibatches with
     ``subsampling="symmetric"`` (Paulin, Whalley, Chada and Leimkuhler [2]_). Fresh
     minibatches cause one of O(sqrt(eps)) at the same friction gamma.
 
-    In the papers' stepsize h and friction gamma, ``stepsize = h**2`` and ``alpha = 1 - exp(-gamma * h)``.
+    In terms of the papers' stepsize h and friction gamma, ``stepsize = h**2`` and ``alpha = 1 - exp(-gamma * h)``.
 
     References
     ----------

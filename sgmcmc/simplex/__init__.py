@@ -19,7 +19,7 @@ class Numbers(NamedTuple):
 
     stream: Stream
     counter: tf.Tensor  # uint32, a scalar
-    elements: tf.Tensor  # int32 [m], each with numbers of its own
+    elements: tf.Tensor  # int32 [m], each with its own random numbers
 
     def log_gamma(self, shape: tf.Tensor) -> tf.Tensor:
         """Logarithms of Gamma(shape, 1) draws, [C, ...] with m elements a chain."""
@@ -48,8 +48,8 @@ class Rule(NamedTuple):
         are those of a minibatch times N/n. `expected` is their sum times omega, or 0 for the Gamma distribution. The
         result is a logarithm because theta may be too small for a float.
     total : callable
-        ``total(alpha, n_counts)``: the initial sum of theta over the last axis, close to its stationary mean, for so
-        many counts of each row in all observations.
+        ``total(alpha, n_counts)``: the initial sum of theta over the last axis, close to its stationary mean, for
+        this many counts of each row in all observations.
     """
 
     step: Callable[[Numbers, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]

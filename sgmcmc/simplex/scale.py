@@ -1,4 +1,4 @@
-"""What the parameters of a sampler on the simplex are: theta > 0 or omega = theta / sum(theta), or their logarithms."""
+"""The scale of a simplex sampler's parameters: theta > 0 or omega = theta / sum(theta), or their logarithms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class Scale(NamedTuple):
-    """How parameters follow from theta.
+    """The parameters as a function of theta.
 
     Parameters
     ----------

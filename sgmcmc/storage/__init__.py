@@ -1,4 +1,4 @@
-"""What becomes of the draws: kept in memory, written to a Zarr store, or summarised as they come.
+"""Storage of draws: kept in memory, written to a Zarr store, or summarised as they are made.
 
 Stored arrays have the axes (chain, draw, ...), in ArviZ's groups.
 """
@@ -33,7 +33,7 @@ def reserved_names(names: Collection[str]) -> list[str]:
 
 
 def path_of_part(path: Path, chains: range) -> Path:
-    """Where the store of these chains is, in a store of all chains."""
+    """The path of the store of these chains, in a store of all chains."""
     return path / "parts" / f"{chains.start}-{chains.stop - 1}.zarr"
 
 

@@ -38,7 +38,7 @@ class Memory:
         self.stored += count
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
-        """Take note of the state."""
+        """Record the state."""
         self.leaves = leaves
 
     def close(self) -> None:

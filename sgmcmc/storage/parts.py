@@ -1,8 +1,8 @@
 """A run on disk in parts: a store for each job, and one that shows them side by side.
 
-The whole store has the arrays of all chains. Where their chunks should be it has links to
+The whole store has the arrays of all chains. In place of their chunks it has links to
 those of the parts, so that Zarr, xarray and ArviZ read it like any other. It shows as many
-draws as every part has. The parts have the checkpoints, and each is a store of its own.
+draws as every part has. The parts have the checkpoints, and each is a complete store.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def show_parts(path: Path) -> None:
     arrays = [name for name, of in metadata["consolidated_metadata"]["metadata"].items() if of["node_type"] == "array"]
     arrays = [name for name in arrays if not name.startswith("checkpoint/")]
     if not all((path / name / "c" / "0").is_symlink() for name in arrays):
-        return  # Zarr would take what is not there for NaN, and a copy that followed the links does not grow
+        return  # Zarr would read missing chunks as NaN, and a copy that followed the links does not grow
     parts = [path_of_part(path, chains) for chains in groups]
     n_draws = min(WholeStore(part).manifest.n_draws if part.exists() else 0 for part in parts)
     if metadata["attributes"]["draws"] == n_draws:

@@ -53,8 +53,8 @@ def _joined_arrays(parts: list[Any], order: Sequence[int] | None) -> Any:
 
 
 def most_draws(lengths: Sequence[int], n_chains: Sequence[int]) -> tuple[list[int], int]:
-    """Which parts have together the most draws if they are cut to equally many, and how many that is."""
+    """The parts that together have the most draws when cut to the same number, and this number."""
     longest_first = sorted(range(len(lengths)), key=lambda k: -lengths[k])
     totals = np.cumsum([n_chains[k] for k in longest_first]) * [lengths[k] for k in longest_first]
-    last = len(totals) - 1 - int(np.argmax(totals[::-1]))  # of equally many draws, those of more chains
+    last = len(totals) - 1 - int(np.argmax(totals[::-1]))  # in a tie, more chains
     return sorted(longest_first[: last + 1]), lengths[longest_first[last]]

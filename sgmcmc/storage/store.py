@@ -1,7 +1,7 @@
 """Reading a store of draws on disk: its manifest, and which draws are complete.
 
 The manifest is in the metadata of the root, the one file that shows draws to readers,
-and is replaced with it. A chunk has a checksum of its own, but that tells only that it
+and is replaced with it. A chunk also contains a checksum, but that shows only that it
 is as it was written, not where and when. If it was moved, or put back from a backup,
 its checksum is not the one in the manifest.
 
@@ -73,7 +73,7 @@ class Manifest:
         self.checksums[array] = self.checksums.get(array, b"")[: CHECKSUM_BYTES * number] + last
 
     def follow(self, state: np.ndarray) -> None:
-        """Let the last state be followed by this one.
+        """Record this state after the last one.
 
         It is written after the draws before it have been shown. So the state is the last
         one of the manifest or, after a kill, the one before.
@@ -83,7 +83,7 @@ class Manifest:
 
 FORMAT = 2
 ROOT = "zarr.json"
-"""The metadata of all arrays, and the manifest: what readers are shown."""
+"""The metadata of all arrays, and the manifest: what readers see."""
 
 NAME = "checkpoint/name/c/0"
 """A file with bytes that are unique to the store.
@@ -122,10 +122,10 @@ class WholeStore(LocalStore):
         return self._checked(key, super().get_sync(key, prototype=prototype, byte_range=byte_range))
 
     def require_chunks(self, array: str, shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> None:
-        """Refuse an array if a chunk is missing, incomplete or another one.
+        """Refuse an array if a chunk is missing, incomplete or not that of the manifest.
 
-        What is in the chunks is not read, so they may still be damaged; and the last one,
-        if it is not full, may be another one.
+        The contents of chunks are not read, so they may still be damaged; and the last
+        one, if it is not full, may still be another one.
 
         Parameters
         ----------
@@ -203,8 +203,8 @@ def _missing(store: Path, file: Path) -> FileNotFoundError:
 
 def _another(file: Path) -> OSError:
     return OSError(
-        f"{str(file)!r} is another file than the run wrote there, or an older one: its checksum is not the one in "
-        f"{ROOT!r}."
+        f"{str(file)!r} is not the file that the run wrote there, or it is an older one: its checksum is not the one "
+        f"in {ROOT!r}."
     )
 
 

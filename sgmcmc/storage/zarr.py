@@ -3,9 +3,9 @@
 The store has ArviZ's layout: groups `posterior` and `sample_stats` (and `gradients`) of
 arrays (chain, draw, ...). Readers use the consolidated metadata of the root. This one
 file is replaced atomically, after all draws that it describes have been written. So
-readers always see a complete store, even if the writer is killed. It has the manifest
-too. The state of the checkpoint is written last, and so never of draws that are not
-shown.
+readers always see a complete store, even if the writer is killed. It also holds the
+manifest. The state of the checkpoint is written last, so it never belongs to draws that
+are not shown.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ZarrStore:
         except Exception as error:
             raise ValueError(f"storage must be an intact store; got {str(path)!r} ({reason(error)}).") from error
         self._show(stored)  # after a divergence or a kill, readers may have seen rows that are cut off here
-        self._resize(stored)  # deletes their chunks, which no reader is shown any more
+        self._resize(stored)  # deletes their chunks, which readers no longer see
 
     def _opened(self, path: Path, stored: int) -> WholeStore:
         """Open the root and the arrays, checked for missing and swapped parts."""
@@ -223,7 +223,7 @@ class ZarrStore:
         replace_root(self.path, self._metadata)
 
     def _new_buffers(self) -> list[np.ndarray]:
-        """Rows of a chunk, which may have room for more chains, as Zarr fills it."""
+        """Buffers for the rows of a chunk, which may have room for more chains, filled as by Zarr."""
         return [
             np.full((self._n_chains, self._chunk, *spec.shape[1:]), _fill(spec), spec.dtype.as_numpy_dtype)
             for *_, spec in self._specs
@@ -272,13 +272,13 @@ def create(
     checkpoint : mapping of str to bytes
         The first state, if this store is to have rows, and the beginning.
     settings : dict
-        Those of the run.
+        The settings of the run.
     n_chains : int, optional
         The number of chains in a chunk, C or more; by default C.
     attributes : mapping, optional
-        What else the root has.
+        Further attributes of the root.
     finish : callable, optional
-        Is given the store before it appears.
+        Called with the path of the store before it appears.
     """
     _hush()
     building = path.with_name(f".{path.name}.{os.getpid()}")
@@ -355,7 +355,7 @@ def read_rows(path: Path, specs: Tree) -> Tree:
 
 
 def _chunk_rows(specs: Tree, n_chains: int | None = None) -> int:
-    """How many rows a chunk has, of its own chains or of so many."""
+    """The number of rows of a chunk of `n_chains` chains, by default those of `specs`."""
     sizes = [
         s.shape.num_elements() // s.shape[0] * (n_chains or s.shape[0]) * s.dtype.size
         for members in specs.values()
@@ -381,6 +381,6 @@ def replace_root(path: Path, metadata: dict[str, Any]) -> None:
 def _hush() -> None:
     """Silence the warning that consolidated metadata are not in Zarr's specification.
 
-    This is for the whole process, since threads share the filters of warnings.
+    This applies to the whole process, since threads share warning filters.
     """
     warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")

@@ -1,4 +1,4 @@
-"""The candidates of a search: their settings, and chains of one program that differ in their stepsizes."""
+"""Candidates of a search: their settings, and chains of one program with different stepsizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sgmcmc.run.recorder import Recorder
 
 
 def setup_of(of: str, sampler: Any) -> Callable:
-    """The Setup function of one of the samplers that go by gradients and run in one call."""
+    """The Setup function of a gradient-based sampler that runs in one call."""
     setups = {name: PUBLIC.get(f"{name}Setup") for name, one in PUBLIC.items() if "logLik" in signature(one).parameters}
     name = getattr(sampler, "__name__", "")
     setup = setups.get(name)
@@ -36,19 +36,19 @@ def setup_of(of: str, sampler: Any) -> Callable:
     return setup
 
 
-UNKNOWN = 1e-6  # the stepsize of the set-up, if the candidates depend on it
+UNKNOWN = 1e-6  # for the set-up, where the candidates depend on its result
 AROUND = 10.0 ** np.arange(-2, 2.01, 0.5)
-SHORT = "its noise depends on the history of the chain, so short chains say little about it"
+SHORT = "its noise depends on the history of the chain, which short chains do not represent"
 OF_CHAINS = ("nChains", "starts", "sharedMinibatch")
 OF_RUNS = ("nIters", *RUN_DEFAULTS)
 
 
 def require_known(of: str, setup: Callable, sampler: str, arguments: Mapping[str, Any], length: str) -> None:
-    """Refuse arguments that do not set up a sampler; `length` is the argument of `of` for how long candidates run."""
+    """Reject arguments that do not set up a sampler; `length` names the argument that sets the run length."""
     known = [p for p in signature(setup).parameters if p not in ("logLik", "dataset", "params", "stepsize")]
     for argument, value in arguments.items():
         if argument in OF_RUNS or argument in OF_CHAINS:
-            why = "each candidate is a chain" if argument in OF_CHAINS else f"{length} says how long candidates run"
+            why = "each candidate is a chain" if argument in OF_CHAINS else f"{length} sets how long candidates run"
             raise ValueError(f"{argument} of {of} must be left out, since {why}; got {described(value)}.")
         if isinstance(value, saga | svrg | adaptive):
             raise ValueError(f"{argument} of {of} must not be {type(value).__name__}, since {SHORT}; got {value!r}.")
@@ -59,13 +59,13 @@ def require_known(of: str, setup: Callable, sampler: str, arguments: Mapping[str
 
 
 def require_no_memory(of: str, made: ProductSampler) -> None:
-    """Refuse an estimator whose noise depends on the history of the chain."""
+    """Reject an estimator whose noise depends on the history of the chain."""
     if made.gradient.has_history:
-        raise ValueError(f"gradient of {of} must have no memory, since {SHORT}; got one of your own with a memory.")
+        raise ValueError(f"gradient of {of} must have no memory, since {SHORT}; got a custom estimator with a memory.")
 
 
 def listed(of: str, argument: str, value: Any) -> list[Any]:
-    """The values of an argument that may be a list of them."""
+    """The values of an argument that may be a single value or a list."""
     if not isinstance(value, list | tuple | range) and not (isinstance(value, np.ndarray) and value.ndim == 1):
         return [value]
     values = [x.item() if isinstance(x, np.generic) else x for x in value]
@@ -75,7 +75,7 @@ def listed(of: str, argument: str, value: Any) -> list[Any]:
 
 
 def listed_stepsizes(of: str, stepsize: Any) -> list[Any]:
-    """The stepsizes to try, as they were given."""
+    """The stepsizes to try, as given."""
     values = listed(of, "stepsize", stepsize)
     for eps in values:
         if any(callable(x) or isinstance(x, str) for x in (eps.values() if isinstance(eps, Mapping) else [eps])):
@@ -93,7 +93,7 @@ def of_each(of: str, sampler: ProductSampler, stepsize: Any) -> dict[str, Any]:
 
 
 def around_rule(sampler: ProductSampler) -> list[float]:
-    """Stepsizes around the one that the guide advises to begin with.
+    """Stepsizes around the initial one that the guide recommends.
 
     It assumes a posterior variance of 1/N in the narrowest direction, or of 1 with a preconditioner.
     """
@@ -116,9 +116,9 @@ def with_stepsizes(
     state: State | None = None,
     monitored: bool = False,
 ) -> tuple[ProductSampler, Prepared]:
-    """Chains with these stepsizes, from the state or from where the sampler's chains begin; and their sampler.
+    """Chains with these stepsizes, from `state` or from the sampler's starts, and their sampler.
 
-    They use the same observations, which is faster and favours none.
+    They share their minibatches, which is faster and favours none of them.
     """
     first = sampler.first_chain
     common = replace(sampler, starts=None, shared_minibatch=True)
@@ -132,7 +132,7 @@ def with_stepsizes(
 
 
 class Followed(NamedTuple):
-    """What came of chains that went on."""
+    """The outcome of `followed`."""
 
     state: State
     accumulated: Any
@@ -143,7 +143,7 @@ class Followed(NamedTuple):
 def followed(
     prepared: Prepared, recorder: Recorder, plan: Plan, progress: Callable[[int], None] = lambda done: None
 ) -> Followed:
-    """The outcome of a plan. Unlike a normal run it goes on if a chain diverges, since others do not depend on it."""
+    """Run a plan. Unlike a normal run, it continues if a chain diverges, since the others do not depend on it."""
     loop = Loop(prepared, recorder)
     leaves, rows = loop.flatten(prepared.state), []
     finite = np.ones(prepared.chains, bool)

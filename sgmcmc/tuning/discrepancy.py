@@ -1,4 +1,4 @@
-"""How well positions represent the posterior, by the kernel Stein discrepancy."""
+"""The kernel Stein discrepancies of candidate chains."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def widths(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
     For a normal posterior, the covariance of position and gradient divided by the
     variance of the position is -1 over the variance of the posterior, even for a chain
-    that has not settled or is too hot. The result is the median over the chains. In
+    that has not converged or is too hot. The result is the median over the chains. In
     coordinates where most covariances are positive, it is the median of the chains' own
     standard deviations.
     """
@@ -87,7 +87,7 @@ def widths(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 def discrepancies(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[float]:
     """The kernel Stein discrepancy of each chain.
 
-    Infinite if a number of it is NaN or infinite.
+    Infinite for a chain with NaN or infinite numbers.
 
     Coordinates are divided by the standard deviation of the posterior times the root of
     D, the same for all chains, so that typical distances between draws are about 1.

@@ -1,10 +1,10 @@
-"""Successive halving: many settings for a short time, and the best for longer.
+"""Successive halving: run many settings briefly, and the best of them for longer.
 
-In each rung all remaining candidates get equally many gradients. The best 1/eta of them
-continue from their states with eta times as many. This is as in MAMBA (Coullon, South &
-Nemeth 2023), except that MAMBA counts seconds. Here the count is that of gradients of
-single observations, so that the same seed gives the same choice. Half of the gradients
-move a chain; the other half judge it.
+In each rung all remaining candidates get the same number of gradients. The best 1/eta
+of them continue from their states with eta times as many. This follows MAMBA (Coullon,
+South & Nemeth 2023), except that MAMBA counts seconds. Here gradients of single
+observations are counted, so that the same seed gives the same choice. Half of the
+gradients move a chain; the other half judge it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sgmcmc.tuning.candidates import followed, with_stepsizes
 from sgmcmc.tuning.discrepancy import discrepancies, flattened, gradients_at
 from sgmcmc.tuning.tuned import Judged
 
-POSITIONS = 200  # of a chain, in the second half of a rung, at which it is judged
+POSITIONS = 200  # in the second half of a rung, at which a chain is judged
 FEWEST_POSITIONS, MOST_POSITIONS = 20, 1000
 
 
@@ -60,15 +60,15 @@ Chain = tuple[np.ndarray, np.ndarray]
 
 
 class Rung(NamedTuple):
-    """What each candidate gets in a rung."""
+    """The resources of each candidate in a rung."""
 
     gradients: int  # to move it
     positions: int  # at which it is judged
-    size: int  # observations that judge it at each of them
+    size: int  # observations used at each position
 
 
 def sizes_of_rungs(n_candidates: int, eta: int) -> list[int]:
-    """How many candidates each rung has; the last remaining one does not run again."""
+    """The number of candidates in each rung; the last remaining one does not run again."""
     sizes = [n_candidates]
     while sizes[-1] // eta > 1:
         sizes.append(sizes[-1] // eta)
@@ -76,7 +76,7 @@ def sizes_of_rungs(n_candidates: int, eta: int) -> list[int]:
 
 
 def rungs_of(groups: Sequence[Group], n_gradients: int, eta: int) -> list[Rung]:
-    """The rungs, for this number of gradients of all candidates together."""
+    """The rungs, given the total number of gradients of all candidates."""
     sizes = sizes_of_rungs(sum(len(group.stepsizes) for group in groups), eta)
     unit = n_gradients / sum(size * eta**r for r, size in enumerate(sizes))
     rungs, largest = [], min(groups[0].sampler.data.size, block_size(groups[0].sampler.data))
@@ -84,7 +84,7 @@ def rungs_of(groups: Sequence[Group], n_gradients: int, eta: int) -> list[Rung]:
         gradients = int(unit * eta**r / 2)
         wanted = int(
             np.clip(gradients // largest, POSITIONS, MOST_POSITIONS)
-        )  # more, if each of them is judged by all data
+        )  # more, if each position is judged on all data
         positions = min(wanted, *(gradients // group.cost // 2 for group in groups))
         rungs.append(Rung(gradients, positions, int(np.clip(gradients // max(positions, 1), 1, largest))))
     return rungs
@@ -108,9 +108,10 @@ def search(
 ) -> list[Judged]:
     """The judgement of every candidate in every rung.
 
-    Candidates are numbered through the groups. Workers run them, so many in a job.
+    Candidates are numbered consecutively over the groups. Each job of a worker runs
+    `per_job` of them.
     """
-    prepared = groups[0].sampler.prepare(verbose, workers=workers)  # searches for the mode once, if it is needed
+    prepared = groups[0].sampler.prepare(verbose, workers=workers)  # searches for the mode once, if needed
     beginnings = _beginnings(groups, prepared)
     left = [Remaining(list(range(len(group.stepsizes)))) for group in groups]
     firsts = np.cumsum([0, *(len(group.stepsizes) for group in groups)])
@@ -152,7 +153,7 @@ def search(
 
 
 def _beginnings(groups: Sequence[Group], prepared: Prepared) -> list[Beginning]:
-    """What was computed for the first group, with the constants of minibatches of each group's size."""
+    """The first group's results, with the minibatch constants for each group's size."""
     found = {key: prepared.constants[key] for key in FOUND}
     of_size = {groups[0].sampler.minibatch.size: found["minibatch"]}
     for group in groups:
@@ -171,7 +172,7 @@ def _kept(remaining: Remaining, kept: set[int], first: int) -> Remaining:
 
 
 class Given(NamedTuple):
-    """What all candidates of a rung have in common."""
+    """What all candidates of a rung share."""
 
     groups: Sequence[Group]
     beginnings: list[Beginning]
@@ -183,13 +184,13 @@ class Piece(NamedTuple):
     """Candidates of a group that run in one program."""
 
     group: int
-    first: int  # the place of the first among those that remain, from which its random numbers follow
+    first: int  # the place of the first among the remaining candidates; it determines their random numbers
     members: list[int]
     state: State | None
 
 
 def _pieces(group: int, remaining: Remaining, per_job: int | None) -> list[Piece]:
-    """The remaining candidates of a group, so many together."""
+    """The remaining candidates of a group, `per_job` at a time."""
     n, pieces = per_job or len(remaining.members), []
     for first in range(0, len(remaining.members), n):
         members, state = remaining.members[first : first + n], remaining.state
@@ -202,7 +203,7 @@ def _pieces(group: int, remaining: Remaining, per_job: int | None) -> list[Piece
 def after_rung(given: Given, piece: Piece) -> tuple[State, list[Chain]]:
     """The state of these candidates after a rung, and the positions and gradients of each.
 
-    NaN if it diverged.
+    Positions are NaN if a candidate diverged.
     """
     group, beginning = given.groups[piece.group], given.beginnings[piece.group]
     stepsizes = [group.stepsizes[member] for member in piece.members]

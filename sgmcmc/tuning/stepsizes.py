@@ -43,7 +43,7 @@ def changes(at_stepsize: Draws, at_half: Draws) -> pd.DataFrame:
         error = np.hypot(one[f"mcse_{moment}"], half[f"mcse_{moment}"])
         columns[f"{moment}_change"] = (half[moment] - one[moment]) / error
     result = pd.DataFrame(columns)[["mean", "mean_half", "mean_change", "sd", "sd_half", "sd_change"]]
-    found = result[[f"{moment}_change" for moment in MOMENTS]].abs().fillna(0.0)  # 0 for what does not move
+    found = result[[f"{moment}_change" for moment in MOMENTS]].abs().fillna(0.0)  # 0 for elements that do not move
     label, column = found.stack().idxmax()
     size, moment = float(found.loc[label, column]), column.removesuffix("_change")
     bound = NormalDist().inv_cdf(1 - FALSE_ALARMS / 2 / found.size)  # Bonferroni's
@@ -72,13 +72,13 @@ def checkStepsize(
     seed: int | None = None,
     **arguments: Any,
 ) -> pd.DataFrame:
-    """Run at a stepsize and at half of it, and compare the results.
+    """Run a sampler at a stepsize and at half of it, and compare the results.
 
     The second run has twice the iterations, so that both runs cover the same time of
-    the diffusion. A schedule eps(k) becomes eps(k / 2) / 2. The error that the stepsize
-    causes is halved with it, so the change is about as large as the error that remains
-    at half the stepsize. It is given in Monte Carlo standard errors: without an error
-    from the stepsize, it would be a standard normal number.
+    the diffusion. A schedule eps(k) becomes eps(k / 2) / 2. Halving the stepsize halves
+    the error that it causes, so the change is about as large as the error that remains
+    at half the stepsize. The change is given in Monte Carlo standard errors: if the
+    stepsize caused no error, it would be standard normal.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def checkStepsize(
         Number of iterations at this stepsize; the run at half of it makes twice as
         many.
     burnIn : int, optional
-        How many of these iterations are left out at the beginning. By default half.
+        Number of these iterations to discard at the beginning. By default half.
     seed : int, optional
         The same seed gives the same table.
     arguments : any
@@ -108,10 +108,10 @@ def checkStepsize(
     pandas.DataFrame
         A row for each element of each parameter: `mean` and `sd` at the stepsize,
         `mean_half` and `sd_half` at half of it, and `mean_change` and `sd_change`, the
-        changes in Monte Carlo standard errors. ``table.attrs["worst"]`` is a sentence
-        on the largest change. ``table.attrs["changed"]`` is True if that change is
-        larger than what chance alone exceeds in 1% of such checks, given the number of
-        changes in the table.
+        changes in Monte Carlo standard errors. ``table.attrs["worst"]`` describes the
+        largest change in a sentence. ``table.attrs["changed"]`` is True if that change
+        exceeds the level that chance alone exceeds in 1% of such checks, given the
+        number of changes in the table.
 
     Raises
     ------
@@ -126,11 +126,11 @@ def checkStepsize(
 
     Notes
     -----
-    The settings other than the stepsize are the same in both runs, so errors that come
-    from them, such as that of `a` in SGNHT, do not appear. The standard errors are
-    ArviZ's. They are too small if effective sample sizes are below about one hundred; a
-    change then means that the run is too short. No change means that the error is below
-    about two standard errors; more iterations show smaller errors.
+    All settings other than the stepsize are the same in both runs, so errors that they
+    cause, such as that of `a` in SGNHT, do not show. The standard errors are ArviZ's.
+    They are too small if effective sample sizes are below about one hundred; a change
+    then means that the run is too short. No change means that the error is below about
+    two standard errors; more iterations reveal smaller errors.
 
     Examples
     --------
@@ -162,8 +162,8 @@ def checkStepsize(
     schedules = stepsize.values() if isinstance(stepsize, Mapping) else [stepsize]
     if any(explores(eps) for eps in schedules):
         raise ValueError(
-            "stepsize of checkStepsize must have explorationFraction=0, since draws while it explores are not from the "
-            f"posterior; got {stepsize!r}."
+            "stepsize of checkStepsize must have explorationFraction=0, since draws made during exploration are not "
+            f"from the posterior; got {stepsize!r}."
         )
     n = require_count("nIters", "checkStepsize", nIters, 2)
     skip = n // 2 if burnIn is None else require_count("burnIn", "checkStepsize", burnIn, 0)
@@ -172,7 +172,7 @@ def checkStepsize(
     at_stepsize = sampler(logLik, dataset, params, stepsize, **given)
     given |= {"nIters": 2 * n, "burnIn": 2 * skip, "thin": 2 * thin}
     given["seed"] = random.child_seed(at_stepsize.seed, Purpose.HALF)
-    if isinstance(stepsize, str):  # it is known now, and relative to the preconditioner that was found with it
+    if isinstance(stepsize, str):  # the first run found it, relative to its preconditioner
         found: dict[str, float] = at_stepsize.settings["stepsize"]
         half: Stepsize = _halved(found)
         if isinstance(given.setdefault("preconditioner", AUTO), str):

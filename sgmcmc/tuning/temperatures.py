@@ -5,9 +5,9 @@ For exact draws of theta and momentum u, and any point c that does not depend on
     kinetic:         E |u|^2 / (p eps) = 1
     configurational: -E <theta - c, grad log p(theta)> / p = 1
 
-with p the number of elements of a parameter; the second is by partial integration. Here
-c is where the chain is in the middle of its iterations, and the gradient at a draw is
-estimated from a minibatch of its own, so that its noise averages out.
+with p the number of elements of a parameter; the second follows from integration by
+parts. Here c is the chain's position in the middle of its iterations. The gradient at a
+draw is estimated from a separate minibatch, so that its noise averages out.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ BATCHES = 20  # of consecutive draws, whose averages give the Monte Carlo error
 
 
 class Temperatures(NamedTuple):
-    """Averages and their Monte Carlo standard errors, of a parameter of one chain; infinite if it diverged."""
+    """Averages and their Monte Carlo standard errors for one parameter of one chain; infinite if it diverged."""
 
     kinetic: float
     kinetic_error: float
@@ -73,7 +73,7 @@ def temperatures(
     thin: int,
     progress: Callable[[int], None],
 ) -> list[dict[str, Temperatures]]:
-    """The temperatures in the second half of chains with these stepsizes, of each parameter of each chain."""
+    """The temperatures of each parameter in the second half of each chain."""
     _, prepared = with_stepsizes(sampler, stepsizes, beginning, monitored=True)
     kernel, names = prepared.kernel, sorted(sampler.start)
     plan = Plan(n_iterations, thin, n_iterations // 2)
@@ -120,7 +120,7 @@ def _mean_of_each(x: tf.Tensor) -> tf.Tensor:
 
 
 FEWEST = 4 * (BATCHES + 1)  # iterations, so that each batch of the second half has a draw
-FURTHER = 3  # times that stepsizes beyond the first ones are tried
+FURTHER = 3  # number of times that stepsizes beyond the first ones are tried
 CLEARLY = 3  # Monte Carlo standard errors
 BETWEEN = 10.0 ** (np.arange(1, 5) / 10)  # four stepsizes between two that differ by the root of ten
 
@@ -140,12 +140,12 @@ def checkTemperature(
 ) -> pd.DataFrame:
     """Find the largest stepsize at which the temperatures of all parameters are right.
 
-    For posteriors that are far from normal, such as those of a neural network. There
-    ``stepsize="auto"``, which works out the standard deviations of the draws from the
-    curvature at the mode, cannot be used. Temperatures can be measured with any
-    posterior, in short chains. They are averages over the elements of a parameter, such
-    as the weights of a layer. So they are a guide: nothing is promised about the
-    standard deviations of single elements.
+    This is meant for posteriors that are far from normal, such as those of neural
+    networks. For these ``stepsize="auto"``, which predicts the standard deviations of
+    the draws from the curvature at the mode, cannot be used. Temperatures can be
+    measured for any posterior, in short chains. They are averages over the elements of
+    a parameter, such as the weights of a layer, so they are only a guide: they
+    guarantee nothing about the standard deviations of single elements.
 
     Parameters
     ----------
@@ -163,10 +163,11 @@ def checkTemperature(
         a chain that is still on its way there is hot at any stepsize.
     stepsize : sequence of float or dict of str to float, optional
         The stepsizes to try. By default nine around the first guess for an unknown
-        posterior, as for `tune`, and further ones if all or none of them are right. Then
-        four between the largest that is right and the next, a factor of 1.26 apart.
+        posterior, as for `tune`, and further ones if all or none of them are right; then
+        four between the largest right one and the next, a factor of 1.26 apart.
     tolerance : float, default 0.05
-        The largest relative error of a temperature. A run warns from 0.1 on.
+        The largest allowed relative error of a temperature. A run of a sampler warns
+        above 0.1.
     nIters : int, default 2000
         Iterations of each chain. The temperatures are those of the second half.
     verbose : bool, default True
@@ -182,13 +183,13 @@ def checkTemperature(
     -------
     pandas.DataFrame
         A row for each stepsize and parameter: its `kinetic` and `configurational`
-        temperature, divided by what exact draws have, their Monte Carlo standard errors
-        `kinetic_error` and `configurational_error`, and whether they are `right`. All
-        are infinite if the chain diverged. ``table.attrs["stepsize"]`` is the largest
-        stepsize that is right for all parameters; None, with a warning, if there is
-        none. Errors grow with the stepsize, so a stepsize that is wrong below several
-        that are right, or right above several that are wrong, is taken for chance.
-        ``table.attrs["seed"]`` is the seed in use.
+        temperature, divided by their values for exact draws, their Monte Carlo standard
+        errors `kinetic_error` and `configurational_error`, and whether they are
+        `right`. All are infinite if the chain diverged. ``table.attrs["stepsize"]`` is
+        the largest stepsize that is right for all parameters; None, with a warning, if
+        there is none. Errors grow with the stepsize, so a stepsize that is wrong below
+        several that are right, or right above several that are wrong, is attributed to
+        chance. ``table.attrs["seed"]`` is the seed in use.
 
     Raises
     ------
@@ -212,16 +213,16 @@ def checkTemperature(
 
     with c the position of the chain in the middle of its iterations. For exact draws the
     averages of both are 1 in any posterior that vanishes at infinity (Leimkuhler and
-    Matthews [1]_; with networks, Wenzel et al. [2]_). The kinetic temperature of `sghmc`
-    is a little larger, see there; it is divided by this value.
+    Matthews [1]_; with networks, Wenzel et al. [2]_). For `sghmc` the expected kinetic
+    temperature is slightly above 1 (see there), and the measured one is divided by it.
 
-    A temperature is wrong if its error is larger than the tolerance, and than three
-    Monte Carlo standard errors. The configurational temperature may also be smaller than
-    1: directions in which the chain has hardly moved in the second half of its
-    iterations add nothing to it. This is no sign of too large a stepsize, and is
-    allowed. In `sgnht` and `badodab` a thermostat brings the kinetic temperature to 1,
-    in 1/a iterations or more; give them a longer `nIters`, and look at the configurational
-    temperature, which alone shows the error then.
+    A temperature is wrong if its error exceeds both the tolerance and three Monte Carlo
+    standard errors. The configurational temperature may also be smaller than 1: directions
+    in which the chain has hardly moved in the second half of its iterations add nothing to
+    it. This is not a sign of too large a stepsize, and is allowed. In `sgnht` and
+    `badodab` a thermostat drives the kinetic temperature to 1, over 1/a iterations or
+    more. Give them a larger `nIters`, and check the configurational temperature, which
+    alone shows the error.
 
     References
     ----------
@@ -258,8 +259,8 @@ def checkTemperature(
     found = search.found() if tried is None else search.among(tried)
     if found is None:
         warn_user(
-            "no stepsize that checkTemperature tried keeps the temperatures: all may be too large, or the chains may "
-            "still be on their way from `params` to where the posterior has its mass."
+            "no stepsize that checkTemperature tried gives the right temperatures: all may be too large, or the chains "
+            "may not yet have moved from `params` to where the posterior has its mass."
         )
     return search.table(found)
 
@@ -268,16 +269,16 @@ def _require_momentum(name: str, made: ProductSampler) -> None:
     for parameter, dynamics in made.dynamics.items():
         recorded = of_dynamics(dynamics, made.start[parameter].shape, made.dtype)
         if TIME in recorded:
-            raise ValueError(f"sampler of checkTemperature must have draws of equal weights; got {name}.")
+            raise ValueError(f"sampler of checkTemperature must have draws of equal weight; got {name}.")
         if KINETIC not in recorded:
             raise ValueError(
-                "sampler of checkTemperature must have a momentum, whose kinetic temperature it records, as sghmc, "
-                f"sgnht, ccadl, baoab and badodab do; got {name}."
+                "sampler of checkTemperature must have a momentum and record its kinetic temperature, as sghmc, sgnht, "
+                f"ccadl, baoab and badodab do; got {name}."
             )
 
 
 class _Search:
-    """Stepsizes that were tried, and what came of them."""
+    """The stepsizes tried so far, and their temperatures."""
 
     def __init__(
         self, sampler: ProductSampler, beginning: Beginning, tolerance: float, n_iterations: int, show: bool
@@ -287,7 +288,7 @@ class _Search:
         self._rows: list[dict[str, Any]] = []
 
     def found(self) -> float | None:
-        """The largest that is right, without stepsizes of the user's."""
+        """The largest right stepsize, if the user gives none to try."""
         tried = around_rule(self._sampler)
         found = self.among(tried)
         too_large = found is None
@@ -299,7 +300,7 @@ class _Search:
         return None if found is None else self.among(_times(found, BETWEEN)) or found
 
     def among(self, stepsizes: Sequence[Any]) -> Any:
-        """The largest of these that is right, but for chance; None if there is none."""
+        """The largest of these that is right, apart from chance; None if there is none."""
         each = [of_each("checkTemperature", self._sampler, eps) for eps in stepsizes]
         order = sorted(range(len(each)), key=lambda k: sum(np.log(list(each[k].values()))))
         seed = random.child_seed(self._sampler.seed + len(self._rows), Purpose.PILOT)
@@ -346,11 +347,8 @@ class _Search:
 
 
 def _last_right(right: Sequence[bool]) -> int | None:
-    """The last before errors are too large, of stepsizes in ascending order.
-
-    Errors grow with the stepsize, so a wrong one below right ones, or a right one above wrong ones, is chance. The
-    smallest boundary with the fewest of them is taken.
-    """
+    """The index of the last right one in ascending order: the smallest boundary with the fewest exceptions."""
+    # Errors grow with the stepsize, so a wrong one below right ones, or a right one above wrong ones, is chance.
     exceptions = [right[:k].count(False) + right[k:].count(True) for k in range(len(right) + 1)]
     boundary = exceptions.index(min(exceptions))
     return boundary - 1 if boundary else None

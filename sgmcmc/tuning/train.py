@@ -1,4 +1,4 @@
-"""train: networks, or other parameters, near modes of the posterior, at which chains can begin."""
+"""train: starts for chains near modes of the posterior, such as trained networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from sgmcmc.arguments import STEPSIZE, require_number
 from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import Stepsize
-from sgmcmc.arguments.set_up import set_up
+from sgmcmc.arguments.sampler import set_up
 from sgmcmc.arguments.signatures import RUN_DEFAULTS, SETUP_DEFAULTS, RunOptions, SetupOptions, TrainOptions, public
 from sgmcmc.core.checks import require_count
 from sgmcmc.core.schedules import cyclical
@@ -31,22 +31,23 @@ def train(
     seed: int | None = None,
     **options: Unpack[TrainOptions],
 ) -> list[dict[str, np.ndarray]]:
-    """Climb the log posterior by Adam, in several chains at once.
+    """Maximise the log posterior by Adam, in several chains at once.
 
-    The ends are places at which chains can begin: an ensemble of trained networks, as
-    `starts` of a sampler. The chains that begin at different `starts` reach different
-    modes if there are any. What is climbed is the log posterior as the samplers know it,
-    estimated from minibatches, so a prior is the penalty of the weights.
+    The results are starting points for chains: pass the ensemble of trained networks as
+    `starts` of a sampler. Chains with different `starts` reach different modes if there
+    are any. The objective is the log posterior of the samplers, estimated from
+    minibatches, so the prior acts as a penalty on the weights.
 
     See Also
     --------
-    fromKeras : A network as arguments of this function; its `initial` gives untrained starts.
-    checkTemperature : A stepsize for chains that begin here.
+    fromKeras : Convert a network to arguments of this function; its `initial` gives untrained starts.
+    checkTemperature : Find a stepsize for chains that begin here.
 
     Notes
     -----
-    Adam is that of Kingma and Ba [1]_, with its default decay rates. With `transforms` the chains climb the
-    density of the real numbers that a sampler moves.
+    This is the Adam of Kingma and Ba [1]_, with its default decay rates. With
+    `transforms` the objective is the density on the unconstrained scale on which a
+    sampler moves.
 
     References
     ----------

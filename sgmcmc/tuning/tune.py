@@ -25,7 +25,7 @@ from sgmcmc.tuning.candidates import (
 from sgmcmc.tuning.halving import Group, fewest_gradients, search
 from sgmcmc.tuning.tuned import Tuned, best
 
-PASSES = 1000  # over the data that all candidates have together by default
+PASSES = 1000  # over the data, for all candidates together, by default
 TRIED = ("minibatchSize", "alpha", "L", "a")
 
 
@@ -46,13 +46,13 @@ def tune(
 ) -> Tuned:
     """Choose the stepsize of a sampler, and its other settings, by trying many.
 
-    All candidates run for a short time, a rung. The best third of them goes on for
-    three times as long, and so on until one is left: this is successive halving, as in
-    MAMBA [1]_. The best candidates are those whose draws have the smallest kernel Stein
-    discrepancy from the posterior (see ``Draws.ksd``). A stepsize that is too large or
-    too small makes it large, and a candidate that diverges is dropped. The chosen
-    settings are best for runs about as long as the last rung. Longer runs can use a
-    smaller stepsize; `checkStepsize` shows whether they should.
+    All candidates run for a short time, a rung. The best third continue for three times
+    as long, and so on until one is left: this is successive halving, as in MAMBA [1]_.
+    The best candidates are those whose draws have the smallest kernel Stein discrepancy
+    from the posterior (see ``Draws.ksd``). A stepsize that is too large or too small
+    increases it, and a candidate that diverges is dropped. The chosen settings are best
+    for runs about as long as the last rung. Longer runs can use a smaller stepsize;
+    `checkStepsize` shows whether they should.
 
     Parameters
     ----------
@@ -70,21 +70,22 @@ def tune(
         `sgldcv`, and similarly for the others. Schedules are not possible, since they
         differ between short and long runs.
     nGradients : int, optional
-        How many gradients of single observations all candidates together may evaluate.
-        Half of them move the chains, and half judge them. By default 1000 N, ten times
-        as many as a run of `sgld` with its defaults, so that the last rung is about as
-        long as such a run.
+        Total number of gradients of single observations for all candidates. Half of
+        them move the chains, and half judge them. By default 1000 N, ten times as many
+        as a run of `sgld` with its defaults, so that the last rung is about as long as
+        such a run.
     eta : int, default 3
-        The best ``1/eta`` of the candidates go on, with `eta` times as many gradients.
+        The best ``1/eta`` of the candidates continue, with `eta` times as many
+        gradients.
     verbose : bool, default True
         Show a progress bar.
     seed : int, optional
         The same seed gives the same choice; without one, a fresh seed is drawn.
     executor : concurrent.futures.Executor or an object like it, optional
-        Whose workers run the candidates, as for a sampler.
+        Its workers run the candidates, as for a sampler.
     chainsPerJob : int, optional
-        How many candidates a job of `executor` has. By default at least 2, so that there
-        is a job for each worker.
+        Number of candidates in each job of `executor`. By default at least 2, and
+        otherwise such that there is a job for each worker.
     arguments : any
         Further arguments of the sampler, such as `logPrior` or `optStepsize`. Each of
         `minibatchSize`, `L`, `alpha` and `a` may be a list; all combinations are tried.
@@ -95,7 +96,7 @@ def tune(
     -------
     Tuned
         Pass its `settings` to the sampler; they include the `preconditioner` if one was
-        given. It also has a `table` of all candidates, and a plot of them, `plot()`.
+        given. It also has a `table` and a `plot()` of all candidates.
 
     Raises
     ------
@@ -113,9 +114,9 @@ def tune(
     Notes
     -----
     Candidates that differ in the stepsize alone are chains of one program and use the
-    same minibatches. The kernel divides each element by its standard deviation in the
-    posterior, as estimated from the gradients and positions of all candidates, and by
-    the root of the number of elements. A candidate is judged by 200 positions from the
+    same minibatches. The kernel divides each element by its posterior standard
+    deviation, as estimated from the gradients and positions of all candidates, and by
+    the root of the number of elements. A candidate is judged at 200 positions from the
     second half of a rung: fewer if it makes few iterations, up to 1000 if there are
     gradients for more. With many parameters the discrepancy is less informative: it
     then mostly shows the error of the mean.
@@ -173,7 +174,7 @@ def tune(
 
 
 def _combinations(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All combinations of the given settings, of which some are lists."""
+    """All combinations of the given settings, some of which are lists."""
     given = {argument: listed("tune", argument, arguments[argument]) for argument in TRIED if argument in arguments}
     return [dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())]
 

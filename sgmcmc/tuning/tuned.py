@@ -1,4 +1,4 @@
-"""What a search for the settings of a sampler returns."""
+"""Tuned: the result of a search for the settings of a sampler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Judged(NamedTuple):
 def best(judged: Sequence[Judged]) -> int | None:
     """The best candidate of the last rung; None if all diverged.
 
-    It has the smallest discrepancy of those that never diverged and got farthest.
+    It has the smallest discrepancy of those that never diverged and got furthest.
     """
     lost = {row.candidate for row in judged if not np.isfinite(row.ksd)}
     passed = [row for row in judged if row.candidate not in lost]
@@ -58,7 +58,7 @@ class Tuned:
     table : pandas.DataFrame
         A row for each candidate in each rung: the number of the candidate, its
         settings, the `rung` (from 1), the number of `gradients` of single observations
-        that it took there, its `ksd` (infinite if it diverged), and whether it was
+        that it used there, its `ksd` (infinite if it diverged), and whether it was
         `kept` for the next rung.
 
     Examples
@@ -82,7 +82,7 @@ class Tuned:
 
     @property
     def table(self) -> pd.DataFrame:
-        """See the class."""
+        """A row for each candidate in each rung; see the class."""
         require_arviz("table")
         import pandas as pd
 
@@ -95,7 +95,7 @@ class Tuned:
         )
 
     def plot(self, axes: Any = None) -> np.ndarray:
-        """The kernel Stein discrepancy against the stepsize, a line for each rung.
+        """Plot the kernel Stein discrepancy against the stepsize, with a line for each rung.
 
         There is a panel for each combination of the other settings. Crosses at the top
         are candidates that diverged, and a ring marks the choice. For a dict of

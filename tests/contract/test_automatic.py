@@ -294,7 +294,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
      "of the chain; got 'auto'"),
     ("sample", {"stepsize": 0.1, "preconditioner": "dense",
                 "dynamics": sgmcmc.Dynamics(lambda theta, memory, given: (0.9 * theta + given.noise, memory))},
-     "dynamics of sample must move 'beta' by steps that do not depend on its position, for a preconditioner"),
+     "dynamics of sample must move 'beta' by steps that do not depend on its position if there is a preconditioner"),
 ]  # fmt: skip
 
 
@@ -309,7 +309,7 @@ def test_a_start_of_no_density_is_refused() -> None:
     sampler = sgmcmc.sgldSetup(
         lambda p, d: tf.reduce_sum(tf.math.log(p["level"]) - d["y"] ** 2 * p["level"]), DATASET, {"level": -1.0}, seed=1
     )
-    with pytest.raises(ValueError, match="params must be a point with a finite log posterior, for an automatic search"):
+    with pytest.raises(ValueError, match="params must be a point with a finite log posterior for an automatic search"):
         sgmcmc.initSess(sampler, verbose=False)
 
 

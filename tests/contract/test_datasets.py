@@ -326,7 +326,7 @@ def test_a_file_packed_anew_is_read_with_a_warning(name, server, folder):
             np.savez(folder / NAMES[name], **arrays)
     else:
         (folder / NAMES[name]).write_bytes(gzip.compress(gzip.decompress(BODIES[name]), 1, mtime=1))
-    with pytest.warns(UserWarning, match="is not the file that was published: its SHA-256 is"):
+    with pytest.warns(UserWarning, match="is not the published file: its SHA-256 is"):
         assert_is(name, getDataset(name))
     assert server.requested == []
 

@@ -314,7 +314,7 @@ def two() -> sgmcmc.Dynamics:
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
-    ("sgld", {"gradient": "saga"}, "gradient of sgld must be None, the plain estimate, controlVariates(), saga(),"),
+    ("sgld", {"gradient": "saga"}, "gradient of sgld must be None (the plain estimate), controlVariates(), saga(),"),
     ("sgld", {"gradient": svrg(every=0)}, "every of svrg"),
     ("sgld", {"gradient": saga(), "logLik": with_prior}, "logLik of sgld must be a sum over the observations, for"),
     ("sgld", {"subsampling": preferential(), "logLik": with_prior}, "logLik of sgld must be a sum over the"),
@@ -330,7 +330,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgld", {"minibatchSize": adaptive()}, "minibatchSize of sgld must be a number without control variates"),
     ("sgld", {"minibatchSize": adaptive(), "gradient": svrg()}, "minibatchSize of sgld must be a number without"),
     ("sgldcv", {"minibatchSize": adaptive(pilot=0)}, "pilot of adaptive of sgldcv must be an integer in [1, N] or"),
-    ("sgldcv", {"minibatchSize": adaptive(threshold=1.0)}, "lipschitz of adaptive of sgldcv must come with a"),
+    ("sgldcv", {"minibatchSize": adaptive(threshold=1.0)}, "lipschitz of adaptive of sgldcv must be given with a"),
     ("sgldcv", {"minibatchSize": adaptive(np.ones(N), -1.0)}, "threshold of adaptive of sgldcv must be a positive"),
     ("sgldcv", {"minibatchSize": adaptive(np.ones(2), 1.0)}, "lipschitz of adaptive of sgldcv must give one number"),
     ("sgldcv", {"minibatchSize": adaptive(-np.ones(N), 1.0)}, "lipschitz of adaptive of sgldcv must give finite"),

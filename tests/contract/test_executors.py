@@ -283,7 +283,7 @@ def test_a_worker_that_fails_takes_nothing_of_the_others(how, stored, tmp_path):
     with ProcessPoolExecutor(1, SPAWN) as pool, pytest.raises(expected, match=message) as error:
         run(4, executor=pool, chainsPerJob=2, **storage)
     (note,) = error.value.__notes__
-    assert note.startswith("This is of the job of chains 0 to 1 of sgld.") and ("resume=True" in note) == stored
+    assert note.startswith("This comes from the job of chains 0 to 1 of sgld.") and ("resume=True" in note) == stored
     for draws in error.value.partial:  # the second may have begun before it was told to end
         compare(draws, run(range(2, 4))[: len(draws.iterations)])
     if stored:
@@ -366,12 +366,12 @@ REFUSED = [
     ({"chainsPerJob": 2}, "chainsPerJob of sgld must come with executor; got 2 without one"),
     ({"executor": 4}, "executor of sgld must be None or an object with a method submit .*; got 4"),
     ({"executor": ThreadPoolExecutor}, "executor of sgld must be None or an object with a method submit"),
-    ({"storage": "s3://bucket/run.zarr"}, "storage of sgld must be .*an address: a store is a folder of a file system"),
+    ({"storage": "s3://bucket/run.zarr"}, "storage of sgld must be .*a URL: a store is a folder in a file system"),
     ({"executor": InTurn(), "nChains": None}, "executor of sgld must come with nChains"),
     ({"executor": InTurn(), "chainsPerJob": 0}, "chainsPerJob of sgld must be an integer of at least 1; got 0"),
     (
         {"executor": ProcessPoolExecutor(1, multiprocessing.get_context("fork"))},
-        r"must have processes that begin afresh, .*get_context\('spawn'\)\); got one that forks",
+        r"must start fresh processes, .*get_context\('spawn'\)\); got one that forks",
     ),
     (
         {"executor": InTurn(), "collect": lambda params: {"t": params["theta"] * (lock is not None)}},
@@ -390,7 +390,7 @@ def test_bad_arguments_are_refused_before_anything_runs(given, message, monkeypa
 def test_a_store_without_parts_is_gone_on_with_here(tmp_path):
     path = tmp_path / "run.zarr"
     Case().run(4, storage=path)
-    with pytest.raises(ValueError, match=r"executor of sgld must be None to go on with .*begun without one"):
+    with pytest.raises(ValueError, match=r"executor of sgld must be None to continue .*begun without one"):
         Case().run(4, storage=path, resume=True, nIters=60, executor=InTurn())
 
 

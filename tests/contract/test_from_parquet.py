@@ -177,7 +177,7 @@ BAD_TABLES = {
     "too large": ({"a": [1.0, 1e300]}, r"must be finite in float32; got 1e\+300 in row 1 of 'a'"),
     "times": (
         {"a": pd.to_datetime(["2024-01-01"])},
-        r"must be of numbers, strings or categories; got 'a' of type time",
+        r"must hold numbers, strings or categories; got 'a' of type time",
     ),
     "empty": ({"a": pa.array([], pa.float64())}, r"must name files with at least one row"),
 }

@@ -203,7 +203,7 @@ def column(dataset):
     [
         (latent, ["y"], r"the same parameters for all observations; got 'z' of shape \(2,\)"),
         (of_data, ["y"], r"a prior that does not depend on the observations; got a part 'm' that does"),
-        (bounded, ["y"], r"supports do not depend on other parts; got 'u', which has. Give transforms\['u'\]"),
+        (bounded, ["y"], r"supports do not depend on other parts; got 'u', whose support does. Give transforms\['u'\]"),
         (discrete, ["y"], r"model of fromTfp must have parts with a density; got the discrete 'k'"),
         (single, ["y"], r"one element or row for each observation; got 'y' of shape \(\)"),
         (column, ["y"], r"dataset\['y'\] of fromTfp must have the shape that the model draws, \(2, 1\)"),
@@ -232,7 +232,7 @@ def test_models_that_cannot_be_split_are_refused(model, observed, message):
         (PARAMS | {"sd": -1.0}, JOINTS["Named"], r"params\['sd'\] of sgld must have values that the bijector softplus"),
         (None, lambda: None, r"params of sgld must be a dict unless logPrior is a joint distribution; got None"),
         (PARAMS, lambda: tfd.Normal(0.0, 1.0), r"logPrior of sgld must be None, a function of params, or a joint"),
-        ({"sd": 1.0, "below": 0.5}, lambda: tfd.JointDistributionCoroutine(upper_bound), r"got 'below', which has"),
+        ({"sd": 1.0, "below": 0.5}, lambda: tfd.JointDistributionCoroutine(upper_bound), r"got 'below', whose"),
         (PARAMS, lambda: tfd.JointDistributionSequential([tfd.Normal(0.0, 1.0)]), r"with a name for each part"),
     ],
 )
@@ -246,5 +246,5 @@ def test_indices_that_are_floats_are_named() -> None:
         effect = yield tfd.Sample(tfd.Normal(0.0, 1.0), 3, name="effect")
         yield tfd.Normal(tf.gather(effect, dataset["group"]), 1.0, name="y")
 
-    with pytest.raises(ValueError, match=r"that are indices in integers, such as integers=\['group'\]"):
+    with pytest.raises(ValueError, match=r"Name index entries of dataset in integers, such as integers=\['group'\]"):
         fromTfp(model, {"y": np.linspace(0.1, 1.0, 30), "group": np.arange(30) % 3}, observed=["y"])

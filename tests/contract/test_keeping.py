@@ -184,7 +184,7 @@ BAD_COLLECT: list[tuple[Any, str]] = [
     (lambda params: {"nested": params}, "that returns a dict of tensors; it raised"),
     (lambda params: {"theta": params["tehta"]}, "it raised KeyError: 'tehta'"),
     (failing, "it raised RuntimeError: no such thing"),
-    (changing, r"collect of sgld must return tensors of one shape for every draw; got 'positive' of the"),
+    (changing, r"collect of sgld must return tensors of the same shape for every draw; got 'positive' of the"),
     (lambda params: {"x": tf.random.normal([2])}, "collect of sgld must not draw random numbers by itself"),
     (lambda params: {"s": tf.strings.as_string(params["theta"])}, "must return numbers; got 's' of string"),
 ]  # fmt: skip
@@ -235,8 +235,8 @@ def test_what_is_collected_is_what_is_reduced(collected: sgmcmc.Draws) -> None:
 
 
 GOOD = sgmcmc.runningMean()
-REDUCE = "reduce of sgld must be a Reducer such as runningMean\\(\\), or a dict of some by name; got "
-STATE = r"reduce\['draws'\] of sgld must keep an accumulator of fixed shapes by TensorFlow operations; it raised "
+REDUCE = "reduce of sgld must be a Reducer such as runningMean\\(\\), or a dict of Reducers by name; got "
+STATE = r"reduce\['draws'\] of sgld must keep an accumulator of fixed shapes, in TensorFlow operations; it raised "
 
 BAD_REDUCE: list[tuple[Any, str]] = [
     (sgmcmc.runningMean, REDUCE),
@@ -331,7 +331,7 @@ def test_what_does_not_fit_into_memory_is_refused_before_anything_is_run(monkeyp
 
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=free))
     monkeypatch.setattr(Run, "draws", started)
-    message = r"nIters of sgld must leave draws that fit into memory; got \d+ draws, which need 0\.0 GB, while 0\.0 GB"
+    message = r"nIters of sgld must produce draws that fit into memory; got \d+ draws, which need 0\.0 GB, while 0\.0"
     fits: list[Tree] = [  # 8 bytes for each draw of a chain, 4 for its log posterior, and 4 for its variance ratio
         {"nIters": 1000}, {"nIters": 500, "nChains": 2}, {"nIters": 666, "gradients": True},
         {"nIters": 4000, "thin": 4}, {"nIters": 5000, "burnIn": 4000}, {"nIters": 500, "dtype": "float64"},

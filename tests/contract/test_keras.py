@@ -514,11 +514,11 @@ MODELS = {
     "a state": (lambda: network(Mixing(trainable=False), L.Dense(3)), ".*Mixing: leave it out"),
     "mean over the minibatch": (
         lambda: network(Centred(), L.Dense(3)),
-        "have outputs that .*the other observations of a minibatch; got others for one observation alone",
+        "have outputs that .*the other observations of a minibatch; got different ones for one observation alone",
     ),
     "random numbers without a seed": (
         lambda: network(Unseeded(), L.Dense(3)),
-        "have outputs that .*not on random numbers .*; got others for one observation alone",
+        "have outputs that .*not on random numbers .*; got different ones for one observation alone",
     ),
     "regularizer": (
         lambda: network(L.Dense(3, kernel_regularizer="l2")),
@@ -530,7 +530,7 @@ MODELS = {
     ),
     "constraint": (
         lambda: network(L.Dense(3, kernel_constraint="non_neg")),
-        r"have no constraints; got one of 'dense_1.kernel'.*network\['transforms'\]",
+        r"have no constraints; got one on 'dense_1.kernel'.*network\['transforms'\]",
     ),
     "half": (
         lambda: network(L.Dense(3, dtype="mixed_float16")),
@@ -569,7 +569,7 @@ def test_models_that_cannot_be_used_are_refused(case):
 
 ARGUMENTS = [
     ({"loss": "normal"}, "loss of fromKeras must be one of 'categorical', 'bernoulli', 'gaussian', or a function"),
-    ({"loss": "mse"}, r"not a loss of Keras, which is a mean over them; got 'mse'\. Use loss='gaussian'\."),
+    ({"loss": "mse"}, r"not a loss of Keras, which is a mean over observations; got 'mse'\. Use loss='gaussian'\."),
     ({"loss": keras.losses.BinaryCrossentropy(from_logits=True)}, "got 'binary_crossentropy'. Use loss='bernoulli'."),
     ({"loss": keras.losses.sparse_categorical_crossentropy}, "Use loss='categorical'."),
     ({"loss": 3}, "loss of fromKeras must be .*; got 3"),

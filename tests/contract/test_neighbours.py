@@ -36,7 +36,7 @@ def test_rows_that_belong_together_are_refused(log_lik: Callable) -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 7, 50])
 def test_what_depends_on_the_other_rows_of_a_minibatch_is_seen_in_few_of_them(n: int) -> None:
-    with pytest.warns(UserWarning, match="whose gradient for some observations is not the sum of those for their"):
+    with pytest.warns(UserWarning, match="whose gradient for some observations is not the sum of those for the two"):
         sgmcmc.sgldSetup(scaled, {"y": Y[:n]}, {"theta": 0.0}, 1e-6, minibatchSize=2, seed=1)
 
 

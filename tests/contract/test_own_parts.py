@@ -263,13 +263,13 @@ def test_dependent_minibatches_have_no_ratio_of_variances():
 @pytest.mark.parametrize("name", ["lp", "step_size", "exploring", "minibatch_size", "observations"])
 def test_statistics_have_other_names_than_the_packages_own(name):
     still = sgmcmc.Dynamics(lambda theta, memory, given: (theta, memory), stats=lambda memory, given: {name: 1.0})
-    with pytest.raises(ValueError, match=rf"dynamics of sample must name its statistics otherwise .*{name}"):
+    with pytest.raises(ValueError, match=rf"dynamics of sample must have names of statistics other than .*{name}"):
         sgmcmc.sample(logLik, DATASET, PARAMS, stepsize=1e-3, nIters=5, dynamics=still)
 
     def own(model):
         return sgmcmc.Transition(lambda p, m, b, g: (p, m, tf.zeros([])), stats=lambda memory: {name: tf.ones([])})
 
-    with pytest.raises(ValueError, match=rf"transition of sample must name its statistics otherwise .*{name}"):
+    with pytest.raises(ValueError, match=rf"transition of sample must have names of statistics other than .*{name}"):
         sgmcmc.sample(logLik, DATASET, PARAMS, stepsize=1e-3, nIters=5, transition=own)
 
 
@@ -295,11 +295,11 @@ def of_value(value):
             "gradients like params",
         ),
         (of_value(lambda model, params, batch: Estimate(tf.zeros([2]), params)), "a scalar"),
-        (of_value(lambda model, params, batch: Estimate(tf.zeros([]), params, {"more": params})), "a memory like that"),
+        (of_value(lambda model, params, batch: Estimate(tf.zeros([]), params, {"more": params})), "a memory like the"),
         (of_value(lambda model, params, batch: Estimate(tf.random.normal([]), params)), "must not draw random numbers"),
         (of_value(lambda model, params, batch: model.no_such()), "it raised AttributeError"),
         (lambda model: Gradient(None, every=5), "both `every` and `renew`"),
-        (sgmcmc.saga, "must be None, the plain estimate"),
+        (sgmcmc.saga, r"must be None \(the plain estimate"),
     ],
 )
 def test_bad_estimators_are_refused_before_anything_runs(estimator, message):
@@ -368,7 +368,7 @@ def test_what_needs_the_noise_of_single_observations_is_refused_without_it():
         sgld(logLik, DATASET, PARAMS, **RUN | {"stepsize": "auto"}, subsampling=systematic)
     with pytest.raises(ValueError, match=r"^subsampling of ccadl must draw observations independently"):
         ccadl(logLik, DATASET, PARAMS, **RUN, subsampling=systematic)
-    with pytest.raises(ValueError, match=r"^gradient of ccadl must have `terms` for a covariance"):
+    with pytest.raises(ValueError, match=r"^gradient of ccadl must have `terms` for the covariance"):
         ccadl(logLik, DATASET, PARAMS, **RUN, gradient=averaged)
 
 
@@ -486,7 +486,7 @@ def without_weights(params, memory, batch, given):
         ({"preconditioner": [[1.0]]}, "preconditioner of sample must be None with a transition"),
         ({"minibatchSize": sgmcmc.adaptive()}, "minibatchSize of sample must be a number with a transition"),
         ({"subsampling": preferential()}, "subsampling of sample must have weights with a transition"),
-        ({"temperature": 2.0}, "logLik of sample must be a function where logPrior or a temperature is given"),
+        ({"temperature": 2.0}, "logLik of sample must be a function if logPrior or a temperature is given"),
         ({"gradients": True}, "gradients of sample must be False with a transition"),
     ],
 )

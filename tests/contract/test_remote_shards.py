@@ -159,7 +159,7 @@ def test_a_shard_that_cannot_be_opened_is_named(places):
     opens = [lambda: PARTS[0], lambda: failing(PARTS[1])]
     with pytest.raises(OSError, match="the disk is gone") as caught:
         sgldcv(logLik, shards(opens, executors=places), PARAMS, **RUN)
-    assert caught.value.__notes__ == ["This is of the job that opens shard 1."]
+    assert caught.value.__notes__ == ["This error is from the job that opens shard 1."]
     with pytest.raises(ValueError, match=r"dataset\['x'\] of sgldcv in shard 1 must be finite"):
         sgldcv(logLik, shards([PARTS[0], {"x": [np.nan], "z": np.ones((1, 3))}], executors=places), PARAMS, **RUN)
 
@@ -203,7 +203,7 @@ def test_data_that_change_between_jobs_are_refused(places, tmp_path):
     np.save(file, PARTS[1]["x"] + 1)
     sgmcmc.initSess(sampler, verbose=False)  # by what the worker has open
     remote._data.clear()  # as if it were another worker
-    with pytest.raises(RuntimeError, match="must stay as they are; they have changed"):
+    with pytest.raises(RuntimeError, match="must not change; these have changed"):
         sgmcmc.sgldcv(logLik, sampler._sampler.data, PARAMS, **RUN)
 
 

@@ -138,7 +138,7 @@ def test_pandas_entries_have_one_index() -> None:
 
     given = {"params": {"m": 0.0}, "stepsize": 1e-6, "minibatchSize": 10}
     with pytest.raises(
-        ValueError, match=r"dataset of sgld must have entries with one pandas index; got others for 'y'"
+        ValueError, match=r"dataset of sgld must have entries with the same pandas index; got different ones for 'y'"
     ):
         sgmcmc.sgldSetup(log_lik, {"x": x, "y": y}, **given)
     for aligned in (y.to_numpy(), y.loc[x.index], y.reset_index(drop=True)):

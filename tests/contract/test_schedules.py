@@ -82,7 +82,7 @@ def test_weights_of_what_collect_made():
         ((1e-3, 1), "cycleLength of cyclical must be an integer of at least 2; got 1"),
         ((1e-3, 10.5), "cycleLength of cyclical must be an integer of at least 2; got 10.5"),
         ((1e-3, 10, 1.0), "explorationFraction of cyclical must be from 0 to below 1; got 1.0"),
-        ((1e-3, 10, 0.95), "explorationFraction of cyclical must leave an iteration of each cycle of 10 to sample"),
+        ((1e-3, 10, 0.95), "explorationFraction of cyclical must leave an iteration of each cycle of 10 for sampling"),
     ],
 )
 def test_bad_cycles_are_refused(given, message):

@@ -279,7 +279,7 @@ def test_random_shards_are_not_warned_of():
 
 def test_what_cannot_be_predicted_is_said():
     given = {"stepsize": 1e-5, "minibatchSize": 40, "seed": 1}
-    with pytest.warns(UserWarning, match="what the shards of sgld do to the standard deviations of its draws is unk"):
+    with pytest.warns(UserWarning, match="the effect of the shards of sgld on the standard deviations of its draws"):
         sgmcmc.sgldSetup(logLik, shards(PARTS), PARAMS, **given)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -320,7 +320,7 @@ REFUSED = {
     "names": (shards([PARTS[0], {"x": PARTS[1]["x"]}]), {}, "must have the same entries; got .* in shard 1"),
     "shapes": (shards([PARTS[0], PARTS[1] | {"z": np.ones((80, 2))}]), {}, "must have the same entries"),
     "a shard": (shards([PARTS[0], {"x": [np.nan]}]), {}, r"dataset\['x'\] of sgldcv in shard 1 must be finite"),
-    "shards again": (shards([shards(PARTS)]), {}, "must not be shards again; got some in shard 0"),
+    "shards again": (shards([shards(PARTS)]), {}, "must not be shards themselves; got some in shard 0"),
     "levels": (shards([frame(["a", "b"]), frame(["a", "c"])]), {}, "must have the same categories"),
     "size": (shards(PARTS), {"minibatchSize": 81}, "at most the 80 observations of the smallest shard"),
     "adaptive": (shards(PARTS), {"minibatchSize": adaptive()}, "must be a number for a dataset of shards"),

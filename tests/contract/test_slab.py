@@ -83,9 +83,7 @@ def test_another_parameter_may_have_any_prior(monkeypatch):
     ids=["grows", "heavy", "infinite at 0", "of positive numbers"],
 )  # fmt: skip
 def test_what_has_no_such_density_is_refused(log_prior, monkeypatch):
-    message = (
-        "logPrior of sgzigzag must be a log density of 'beta', which inclusion names, that is finite at 0 and has an"
-    )
+    message = "logPrior of sgzigzag must be a log density of 'beta', which inclusion names, that is finite at 0 and"
     with pytest.raises(ValueError, match=message):
         density(log_prior, monkeypatch)
 

@@ -145,7 +145,7 @@ REFUSED = [
             Case().run(range(2)),
             sgld(other, DATASET, PARAMS, 1e-4, **RUN, nChains=range(2, 4)),
         ],
-        r"with the same data, functions and params; got others of chains \[0, 1\] and \[2, 3\]",
+        r"with the same data, functions and params; got different ones for chains \[0, 1\] and \[2, 3\]",
     ),
 ]
 

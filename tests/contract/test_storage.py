@@ -427,9 +427,9 @@ BAD: list[tuple[Callable[[Path], Any], Tree, str]] = [
      "storage of sgld must be None or the path of a Zarr store, whose name ends in '.zarr'; got 5"),
     (lambda folder: folder / "run.nc", {}, "whose name ends in '.zarr'; got "),
     (lambda folder: folder / "none" / "run.zarr", {}, "in a folder that exists; got "),
-    (lambda folder: None, {"resume": True}, "resume of sgld must come with storage, the store to go on with; got"),
+    (lambda folder: None, {"resume": True}, "resume of sgld must come with storage, the store to continue; got"),
     (lambda folder: folder / "run.zarr", {"resume": 1}, "resume of sgld must be True or False; got 1"),
-    (garbage, {}, "storage of sgld must be a new path, or come with resume=True to go on; got .*, which exists"),
+    (garbage, {}, "storage of sgld must be a new path, or come with resume=True; got .*, which exists"),
     (garbage, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is not one"),
     (foreign, {"resume": True}, "storage of sgld must be a store that this package wrote; got .*, which is not one"),
     (lambda folder: folder / "run.zarr", {"collect": lambda params: {"a/b": params["theta"]}},
@@ -509,7 +509,7 @@ def test_a_folder_that_cannot_be_written_is_named_before_the_run(tmp_path: Path,
 
     monkeypatch.setattr(tempfile, "TemporaryDirectory", read_only)
     monkeypatch.setattr(sampler_module, "find_mode", read_only)  # what is not reached
-    with pytest.raises(ValueError, match=r"storage of sgldcv must be in a folder that can be written; .*Permission"):
+    with pytest.raises(ValueError, match=r"storage of sgldcv must be in a writable folder; .*Permission"):
         run("sgldcv", 60, storage=tmp_path / "run.zarr")
     assert list(tmp_path.iterdir()) == []
 

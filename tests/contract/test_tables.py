@@ -152,13 +152,13 @@ REFUSED = [
     (
         DATES,
         r"dataset of sgld must have columns of numbers or of categories; got 3 others\. 'carrier' has strings such as "
-        r"'\w+': frame\['carrier'\]\.astype\('category'\) makes categories of them\. 'when' has times: "
-        r"\(x - x\.min\(\)\)\.dt\.total_seconds\(\) makes numbers of them\. 'thing' has the dtype object\. "
+        r"'\w+': frame\['carrier'\]\.astype\('category'\) converts them to categories\. 'when' has times: "
+        r"\(x - x\.min\(\)\)\.dt\.total_seconds\(\) converts them to numbers\. 'thing' has the dtype object\. "
         r"Or leave them out: frame\.drop\(columns=\['carrier', 'when', 'thing'\]\)\.",
     ),
     (pa.Table.from_pandas(FRAME), r"got 1 others\. 'carrier' has strings"),
-    (pd.DataFrame({0: [1.0]}), r"distinct names of its columns; got \[0\]"),
-    (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), r"distinct names of its columns; got \['x', 'x'\]"),
+    (pd.DataFrame({0: [1.0]}), r"distinct column names; got \[0\]"),
+    (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), r"distinct column names; got \['x', 'x'\]"),
     (TABLE.assign(carrier=TABLE["carrier"].where(FRAME["carrier"] != "AA")), "must have no missing categories; got"),
     (TABLE.assign(x=TABLE["x"].where(FRAME["x"] > 0)), r"dataset\['x'\] of sgld must be finite in float32; got nan"),
     (
@@ -168,10 +168,10 @@ REFUSED = [
     ("flights.csv", "or the path of a Parquet file that exists; got 'flights.csv'"),
     ("no.parquet", "or the path of a Parquet file that exists; got 'no.parquet'"),
     (NotOfPandas(), r"must be a pandas or Arrow table; got a NotOfPandas\. Call its to_pandas\(\)"),
-    ({"x": np.array(["a", "b"])}, r"got strings such as 'a'; pandas\.Categorical\(x\) makes categories of them"),
+    ({"x": np.array(["a", "b"])}, r"got strings such as 'a'; pandas\.Categorical\(x\) converts them to categories"),
     (
         {"x": np.array(["2020-01-01"], "datetime64[ns]")},
-        r"got times of dtype datetime64\[ns\]; .* makes numbers of them",
+        r"got times of dtype datetime64\[ns\]; .* converts them to numbers",
     ),
 ]
 

@@ -165,7 +165,7 @@ def test_what_it_cannot_be_combined_with(options: dict, message: str) -> None:
 
 
 def test_gradients_are_not_stored_for_what_is_about_the_posterior() -> None:
-    with pytest.raises(ValueError, match="gradients of sgld must be False for another target than the posterior"):
+    with pytest.raises(ValueError, match="gradients of sgld must be False unless the target is the posterior"):
         sgld(log_lik, DATA, {"beta": np.zeros(D)}, minibatchSize=40, nIters=10, gradients=True, **COMMON)
 
 
@@ -177,6 +177,6 @@ def test_a_direction_of_which_the_data_say_nothing_is_refused() -> None:
 
 
 def test_a_prior_that_says_most_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r"the prior of sgldcv has 84% of the precision along \['beta'\]"):
+    with pytest.warns(UserWarning, match=r"the prior of sgldcv contributes 84% of the precision along \['beta'\]"):
         sgldcv(log_lik, DATA, {"beta": np.zeros(D)}, minibatchSize=40, nIters=200, **COMMON,
                logPrior=lambda p: -1000.0 * tf.reduce_sum(p["beta"] ** 2))  # fmt: skip

@@ -135,7 +135,7 @@ def test_the_same_seed_gives_the_same_table():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [({"sampler": sgld}, "sampler of checkTemperature must have a momentum"),
-     ({"sampler": samadams, "stepsize": [1e-6]}, "sampler of checkTemperature must have draws of equal weights"),
+     ({"sampler": samadams, "stepsize": [1e-6]}, "sampler of checkTemperature must have draws of equal weight"),
      ({"stepsize": ["auto"]}, "stepsize of checkTemperature must be a list of numbers"),
      ({"stepsize": []}, "stepsize of checkTemperature must have at least one value"),
      ({"tolerance": 1.0}, "tolerance of checkTemperature must be a number between 0 and 1"),

@@ -257,7 +257,7 @@ def test_the_last_rung_decides_unless_all_diverge_in_it():
         ({"verbose": 1}, r"^verbose of tune must be True or False; got 1\.$"),
         ({"seed": -1}, r"^seed of sgld must be None or an integer"),
         ({"nChains": 4}, r"^nChains of tune must be left out, since each candidate is a chain; got 4\.$"),
-        ({"nIters": 100}, r"^nIters of tune must be left out, since nGradients says how long .*; got 100\.$"),
+        ({"nIters": 100}, r"^nIters of tune must be left out, since nGradients sets how long .*; got 100\.$"),
     ],
 )  # fmt: skip
 def test_bad_arguments(arguments, message):

@@ -119,7 +119,7 @@ def test_a_funnel_ends_with_a_warning() -> None:
 
 def test_a_transient_is_not_a_part_of_the_posterior() -> None:
     begin = {"theta": np.full(D, 60.0)}
-    with pytest.warns(UserWarning, match="effect of where the chains began: give burnIn"):
+    with pytest.warns(UserWarning, match="still depends on where the chains began: give burnIn"):
         sgld(log_lik, DATA, begin, 1e-5, maxIters=9_000, **AUTO | {"ess": 100})
     burnt = sgld(log_lik, DATA, begin, 1e-4, burnIn=1_000, **AUTO)
     fresh = sgld(log_lik, DATA, begin, 1e-4, **AUTO)

@@ -210,7 +210,9 @@ def test_a_posterior_without_a_peak_is_refused() -> None:
     def of_sum(params: dict, dataset: dict) -> tf.Tensor:
         return -0.5 * (dataset["y"] - tf.reduce_sum(params["w"])) ** 2
 
-    with pytest.raises(ValueError, match="must be a number, with preconditioner=None, if params have so many elements"):
+    with pytest.raises(
+        ValueError, match="must be a number, with preconditioner=None, if params have this many elements"
+    ):
         sgldcv(of_sum, data, params, nIters=10, seed=1, verbose=False)
 
 
@@ -220,7 +222,7 @@ def test_a_posterior_without_a_peak_is_refused() -> None:
         (sgldcv, {"preconditioner": "diagonal"}, "preconditioner of sgldcv must be 'lowRank' with the stepsize 'auto'"),
         (sgldcv, {"preconditioner": "dense"}, "preconditioner of sgldcv must be 'lowRank' or 'diagonal' for more than"),
         (sgld, {"gradient": saga()}, "gradient of sgld must be None or control variates with preconditioner='lowRank'"),
-        (sgldcv, {"subsampling": preferential()}, "subsampling of sgldcv must be uniform or by weights of your own"),
+        (sgldcv, {"subsampling": preferential()}, "subsampling of sgldcv must be uniform or your own weights"),
         (sgldcv, {"target": "sandwich"}, "preconditioner of sgldcv must be 'dense' for target='sandwich'"),
     ],
 )

@@ -103,7 +103,7 @@ def test_what_fails_in_a_pass_says_where(small_passes, tmp_path):
         pytest.raises(BrokenProcessPool) as caught,
     ):
         sampler.find(False, workers)
-    assert "of a pass over all observations" in caught.value.__notes__[0]
+    assert "from a pass over all observations" in caught.value.__notes__[0]
     assert "with observations 600 to 899" in caught.value.__notes__[0]
 
 

@@ -130,7 +130,7 @@ BAD = {
     "method": ([PART, PART], {"method": "mean"}, "method of combine must be one of"),
     "shapes": ([PART, PART[:, :1]], {}, "same parameters"),
     "names": ([{"a": PART}, {"b": PART}], {}, "same parameters"),
-    "lengths": ([PART, PART[:9]], {}, "equally many draws"),
+    "lengths": ([PART, PART[:9]], {}, "the same number of draws"),
     "few": ([PART[:2], PART[:2]], {}, "more draws than the 2 elements"),
     "constant": ([PART, PART * [1, 0]], {}, r"parts\[1\] of combine must vary"),
     "dependent": ([PART, PART[:, :1] * [1, 2]], {}, r"parts\[1\] of combine must vary"),

@@ -91,7 +91,7 @@ FLAT = np.column_stack([X[:, 0], 2 * X[:, 0]])
         ),
         ((X, MEAN, np.ones((3, 3)) - 2 * np.eye(3)), r"^covariance of .* must be positive definite; got a smallest"),
         ((X, MEAN, np.full((3, 3), np.inf)), r"^covariance of gaussianKL must be finite; got inf at index \(0, 0\)\.$"),
-        ((X[:3], MEAN, COVARIANCE), r"^draws of gaussianKL must be more than the 3 elements of a draw; got 3\.$"),
+        ((X[:3], MEAN, COVARIANCE), r"^draws of gaussianKL must outnumber the 3 elements of a draw; got 3\.$"),
         ((FLAT, [0, 0], np.eye(2)), r"^draws of gaussianKL must vary in all directions; got 40 draws"),
         ((np.full((9, 2), 0.1), [0, 0], np.eye(2)), r"^draws of gaussianKL must vary in all directions; got 9 draws"),
         ((X * np.nan, MEAN, COVARIANCE), r"^draws of gaussianKL must be finite; got nan at index \(0, 0\)\.$"),

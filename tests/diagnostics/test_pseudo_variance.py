@@ -123,7 +123,7 @@ def mixing(params: dict, dataset: dict) -> tf.Tensor:
 
 
 BAD: list[tuple[Any, Any, str]] = [
-    ("sgld", {"b": POINTS}, "sampler of pseudoVariance must be what a Setup function returned; got str"),
+    ("sgld", {"b": POINTS}, "sampler of pseudoVariance must be the result of a Setup function; got str"),
     ({"gradient": saga()}, {"b": POINTS}, "sampler of pseudoVariance must estimate gradients by the plain estimate or"),
     ({"gradient": svrg(3)}, {"b": POINTS}, "sampler of pseudoVariance must estimate gradients by the plain estimate"),
     ({"logLik": mixing}, {"b": POINTS}, "logLik of pseudoVariance must be a sum over the observations"),

@@ -444,7 +444,7 @@ def test_summary_of_a_sampler_without_momentum(few: sgmcmc.Draws) -> None:
 
 def test_a_hot_chain_is_warned_of(chains: sgmcmc.Draws) -> None:
     """Of single observations and large steps; by name, and in the user's own line."""
-    message = r"the kinetic temperature of 'theta' is .*, not 1.03 as in a well-tuned sghmc; the noise of the gradients"
+    message = r"the kinetic temperature of 'theta' is .*, not 1.03 as in a well-tuned sghmc; gradient noise"
     hot = {"stepsize": {"theta": 1e-3, "phi": 1e-4}, "minibatchSize": 1, "alpha": 0.1, "seed": 1}
     with pytest.warns(UserWarning, match=message) as warned:
         out = sgmcmc.sghmc(**MODEL, **hot, nIters=1000)
@@ -511,15 +511,15 @@ def test_data_for_predictions_have_the_types_of_the_samplers_own() -> None:
 
 
 BAD_PREDICTIONS: list[tuple[tuple, str]] = [
-    ((5,), "function of predict must be one of params in TensorFlow operations; got 5."),
+    ((5,), "function of predict must be a function of params in TensorFlow operations; got 5."),
     ((lambda p: p["psi"],), "in TensorFlow operations; it raised KeyError: 'psi'"),
     ((lambda p, d: p["phi"], [1.0]), "dataset of predict must be None or a dict of arrays; got list."),
     ((lambda p, d: p["phi"], {"x": ["a"]}), "dataset['x'] of predict must be an array of real numbers; got strings"),
     ((lambda p, d: p["phi"], {"x": [np.nan]}), "dataset['x'] of predict must be finite in float32; got nan at"),
     ((lambda p, d: p["phi"], {"x": [2**24 + 1]}), "dataset['x'] of predict must hold integers that float32 represents"),
     ((lambda p, d: p["phi"], {"x": np.ma.masked_equal([1, 2], 1)}), "without masked values; got 1 masked."),
-    ((lambda p: p["phi"], None, [5]), "quantiles of predict must be numbers in (0, 1), or none of them; got [5]."),
-    ((lambda p: p["phi"], None, 0.5), "quantiles of predict must be numbers in (0, 1), or none of them; got 0.5."),
+    ((lambda p: p["phi"], None, [5]), "quantiles of predict must be numbers in (0, 1), or an empty list; got [5]."),
+    ((lambda p: p["phi"], None, 0.5), "quantiles of predict must be numbers in (0, 1), or an empty list; got 0.5."),
 ]
 
 

@@ -396,7 +396,7 @@ def test_names_must_be_known(plot):
 @pytest.mark.parametrize("plot", FUNCTIONS)
 def test_draws_must_be_draws(plot):
     argument = "values" if plot is plotRunning else "draws"
-    with pytest.raises(ValueError, match=f"^{argument} of {plot.__name__} must hold arrays of as many draws each"):
+    with pytest.raises(ValueError, match=f"^{argument} of {plot.__name__} must hold arrays with equally many draws"):
         plot({"a": np.zeros(3), "b": np.zeros(4)})
     with pytest.raises(ValueError, match=f"^{argument} of {plot.__name__} must be finite; got nan in 'a'"):
         plot({"a": np.array([1.0, np.nan])})

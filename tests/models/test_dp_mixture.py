@@ -300,7 +300,7 @@ CODES = np.random.default_rng(3).integers(1, 7, (200, 4))
 
 def test_columns_of_codes_are_noticed_and_counts_are_not():
     """Codes 1 to 6 in four columns; the same one-hot; rolls of a die; sums that are all equal; few rows."""
-    with pytest.warns(UserWarning, match=r"^counts of dpMixture look like codes of categories"):
+    with pytest.warns(UserWarning, match=r"^counts of dpMixture look like category codes"):
         dpMixture(CODES, minibatchSize=20, nIters=1, thin=1, verbose=False, seed=1)
     one_hot = (CODES[:, :, None] == np.arange(1, 7)).reshape(200, 24)
     rolls = np.random.default_rng(4).multinomial(10, np.full(6, 1 / 6), 200)
@@ -320,5 +320,5 @@ def test_a_bad_argument_of_the_result_is_named(one_chain):
         one_chain.coClustering(-X, [[0, 1]])
     with pytest.raises(ValueError, match=r"^pairs of coClustering must be numbers of rows, from 0 to 3; got 0 to 4\.$"):
         one_chain.coClustering(X, [[0, 4]])
-    with pytest.raises(ValueError, match=r"^draws of Mixture must be those of a dpMixture"):
+    with pytest.raises(ValueError, match=r"^draws of Mixture must be those of dpMixture"):
         Mixture({"theta": X})

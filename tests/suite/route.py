@@ -1,4 +1,4 @@
-"""The files and functions of the package that a call passes, for a reader who follows it: `python tests/suite/route.py`."""
+"""The files and functions of the package that a call passes: `python tests/suite/route.py`."""
 
 from __future__ import annotations
 

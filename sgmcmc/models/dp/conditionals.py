@@ -9,17 +9,17 @@ z of all observations, of which m_j are in component j,
     v_j | z, alpha ~ Beta(1 + m_j, alpha + sum_{l > j} m_l).
 
 The concentration has the prior Gamma(b1, rate b2). Let Z* be the last component that has
-observations. The assignments do not depend on the sticks behind it. With these sticks
+observations. The assignments do not depend on the sticks beyond it. With these sticks
 integrated out, the density of alpha given z and v_1, ..., v_Z* is its prior times
 prod_{j <= Z*} alpha (1 - v_j)^(alpha - 1):
 
     alpha | v_1, ..., v_Z*, z ~ Gamma(b1 + Z*, rate b2 - sum_{j <= Z*} log(1 - v_j)).
 
-The sticks behind Z* must then be drawn anew, from their prior with the new alpha. Both
+The sticks beyond Z* must then be redrawn, from their prior with the new alpha. Both
 together are a draw of (alpha, v_{Z*+1}, v_{Z*+2}, ...) given z and v_1, ..., v_Z*.
 
-Both are stored as logarithms of Gamma draws. Divided by their sum, the draws of a component,
-or the pair of a stick, have a Dirichlet distribution.
+Sticks and components are both stored as logarithms of Gamma draws. Divided by their sum, the
+draws of a component, or the pair of a stick, have a Dirichlet distribution.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def chosen(logits: tf.Tensor, allowed: tf.Tensor, uniforms: tf.Tensor) -> tf.Ten
     mass = tf.exp(logits - tf.reduce_max(logits, axis=2, keepdims=True))
     n_components = mass.shape[2]
     running = tf.matmul(mass, tf.linalg.band_part(tf.ones([n_components, n_components], mass.dtype), 0, -1))
-    # In spite of rounding, a component with positive mass is chosen.
+    # Despite rounding, a component with positive mass is chosen.
     reached = (running >= uniforms[:, :, None] * tf.reduce_max(running, axis=2, keepdims=True)) & (mass > 0)
     first = tf.argmax(tf.cast(reached, tf.int32), axis=2, output_type=tf.int32)
     largest = tf.argmax(mass, axis=2, output_type=tf.int32)
@@ -98,7 +98,7 @@ def log_rests(sticks: tf.Tensor) -> tf.Tensor:
 
 
 def log_weights(sticks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """log w_j, [C, K], and the logarithm of the weight of all components behind the K, [C]."""
+    """log w_j, [C, K], and the logarithm of the weight of all components beyond the K, [C]."""
     rests = log_rests(sticks)
     of_stick = -tf.math.softplus(sticks[..., 1] - sticks[..., 0])
     return of_stick + tf.cumsum(rests, axis=-1, exclusive=True), tf.reduce_sum(rests, axis=-1)
@@ -128,7 +128,7 @@ def drawn(stream: Stream, iteration: tf.Tensor, shapes: Both) -> Both:
 def moved_by(
     rule: Rule, stream: Stream, iteration: tf.Tensor, at: Both, prior: Both, counts: Both, h: Both, last: tf.Tensor
 ) -> Both:
-    """One step of a rule; components behind the last occupied one are drawn from the prior.
+    """One step of a rule; components beyond the last occupied one are drawn from the prior.
 
     Both use the same random numbers, but for each component only one result is kept.
     """
@@ -143,7 +143,7 @@ def moved_by(
 
 
 def scaled(rule: Rule, at: Both, prior: Both, counts: Both) -> Both:
-    """The same sticks and components, with the sums with which a chain of this rule begins."""
+    """The same sticks and components, rescaled to the sums at which a chain of this rule begins."""
     return Both(
         *(
             tf.nn.log_softmax(x) + tf.math.log(rule.total(a, tf.reduce_sum(c, axis=-1)))[..., None]

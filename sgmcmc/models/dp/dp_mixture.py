@@ -30,7 +30,7 @@ from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
 
 NAME = "dpMixture"
-KEPT = 0.01  # of the observations, from which on the chain is warned of
+KEPT = 0.01  # warn if a larger share of the observations kept their components
 METHODS = {"gibbs": None, "scir": scir, "sgrld": sgrld}
 STEPSIZES: dict[str, dict[str, float]] = {  # Baker (2018), table B.5.3
     "scir": {"theta": 0.1, "weights": 0.1},
@@ -72,8 +72,8 @@ def dpMixture(
     for j = 1, 2, ... There are infinitely many components, of which finitely many have
     observations; their number is inferred. Each iteration draws the assignments of a
     minibatch, so its cost does not depend on N. It is the stochastic slice sampler of
-    [1]_, appendix B.4, but the counts of all observations are kept. So with
-    ``method="gibbs"`` every draw is from its exact conditional distribution, and the
+    [1]_, appendix B.4, except that the counts of all observations are kept. With
+    ``method="gibbs"`` every draw is therefore from its exact full conditional, and the
     posterior is the stationary distribution, whatever the size of the minibatches.
 
     Parameters
@@ -110,10 +110,10 @@ def dpMixture(
         The size of the arrays, at least 2. The model is not truncated: an observation whose
         slice may need components beyond the arrays keeps its component in that iteration,
         which leaves the posterior invariant. If an observation enters the last component,
-        there is a `NoRoomError` with the draws so far. Choose several times the number of
+        a `NoRoomError` is raised, with the draws so far. Choose several times the number of
         occupied components, and more for a large concentration.
     starts : int or array_like, default 20
-        The number of components, to which the observations are assigned at random at the
+        The number of components to which the observations are assigned at random at the
         start, at most all but the last of `maxComponents`; or the assignments themselves,
         integers from 0, (N,) or (nChains, N).
     nChains : int or range, optional
@@ -129,10 +129,10 @@ def dpMixture(
     resume : bool, default False
         Continue the run in `storage`, up to `nIters` iterations in all.
     executor : concurrent.futures.Executor or an object like it, optional
-        Whose workers run the chains, in groups, as for `sgld`. It comes with `nChains`.
+        Its workers run the chains, in groups, as for `sgld`. It requires `nChains`.
     chainsPerJob : int, optional
-        How many chains a job of `executor` has. By default at least 2, so that there is a
-        job for each worker.
+        Number of chains in each job of `executor`. By default at least 2, and otherwise
+        such that there is a job for each worker.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def dpMixture(
     options: Any = {"thin": thin, "burnIn": burnIn, "storage": storage, "resume": resume, "gradients": False}
     options |= {"executor": executor, "chainsPerJob": chainsPerJob}
     options |= {"collect": observed(require_flag("assignments", NAME, assignments)), "reduce": None}
-    n_iterations = require_count("nIters", NAME, nIters, 1)  # a number: components of chains do not correspond
+    n_iterations = require_count("nIters", NAME, nIters, 1)  # not "auto": components of chains do not match
     run = checked_run(sampler, seed is not None, n_iterations, verbose, of_run(options))
     try:
         draws = run.draws()
@@ -220,20 +220,20 @@ def dpMixture(
 
 
 def _warn_of_little_room(draws: Draws) -> None:
-    """Where many observations kept their components, the chain hardly moves to others."""
+    """Warn if many observations kept their components, since the chain then hardly moves to others."""
     kept = draws.sampleStats["kept"]
     share = float(kept[..., kept.shape[-1] // 2 :].mean()) if kept.size else 0.0
     if share > KEPT:
         warn_user(
-            f"maxComponents of {NAME} must leave room behind the occupied components; in the second half of the draws "
+            f"maxComponents of {NAME} must leave room beyond the occupied components; in the second half of the draws "
             f"{share:.0%} of the observations kept their components because there might be no room for another. "
-            "Choose a larger one: the chain moves too slowly to be trusted."
+            "Choose a larger one: the chain mixes too slowly to be trusted."
         )
 
 
 @dataclass(frozen=True)
 class _Arguments(CommonChoices):
-    """What users pass, checked and converted; `dataset` has the rows as categories and their counts."""
+    """The user's arguments, checked and converted; `dataset` has the rows as categories and their counts."""
 
     rows: Rows
     method: Any
@@ -326,7 +326,7 @@ class _Arguments(CommonChoices):
     def _begin(self, room: int) -> int | np.ndarray:
         """`starts`: a number of components, or assignments [C, N]."""
         if is_integer(self.begin) or isinstance(self.begin, float):
-            return min(require_count("starts", NAME, self.begin, 1), room - 1)  # the last is to stay free
+            return min(require_count("starts", NAME, self.begin, 1), room - 1)  # the last must stay free
         assignments = numeric("starts", NAME, self.begin)
         n_data, n_chains = len(self.rows.counts), self.n_chains
         if assignments.shape not in ((n_data,), (n_chains or 1, n_data)) or assignments.dtype.kind not in "iu":
@@ -347,8 +347,8 @@ def _rows(counts: Any) -> Rows:
     rows = checked_rows("counts", NAME, counts)
     if look_like_codes(rows):
         warn_user(
-            f"counts of {NAME} look like codes of categories: no entry is 0, all are small, and the sums of rows "
-            "differ. A column must count one category. For columns of codes, give a column for each category of "
-            "each, as pandas.get_dummies(frame.astype(str)) makes them."
+            f"counts of {NAME} look like category codes: no entry is 0, all are small, and the row sums differ. "
+            "A column must count one category. Turn each column of codes into a column for each of its categories, "
+            "for example with pandas.get_dummies(frame.astype(str))."
         )
     return rows

@@ -2,22 +2,22 @@
 
     x_i | theta, z ~ Multi(n_i, theta_{z_i}),   z_i | w ~ w,   theta_j ~ Dir(a, ..., a)
 
-with the weights w of `sticks.py`. The state has the assignments z of all N observations, and
+with the weights w of `conditionals.py`. The state has the assignments z of all N observations, and
 the counts that follow from them: how many observations each component has, and how often
-these have each category. Only the assignments of a minibatch S move in an iteration, so the
-counts of all are kept up to date at the cost of a minibatch. An iteration draws
+these have each category. Only the assignments of a minibatch S move in an iteration, so the counts
+are kept up to date at the cost of a minibatch. An iteration draws
 
 1. the sticks v_j and the components, theta_j ~ Dir(a + counts of j), given z and alpha;
-2. alpha, and the sticks behind the last component that has observations (`sticks.py`);
+2. alpha, and the sticks beyond the last component that has observations (`conditionals.py`);
 3. for i in S a slice u_i ~ U(0, w_{z_i}), and then z_i from {j: w_j > u_i} with
    probabilities proportional to p(x_i | theta_j).
 
-Each is a draw from its distribution given the rest of the state, and S does not depend on
-the state. So every iteration leaves the posterior invariant, however small S is. A slice
-needs only the components with w_j > u_i. All of these are among the K in the arrays if the
-rest of the stick is less than u_i. Otherwise z_i stays as it is in this iteration. Whether
-it does depends on u_i and the sticks, not on z_i, so the posterior is still invariant. If
-the last of the K components has an observation, the log density is NaN: there is no room.
+Each is a draw from its full conditional, and S does not depend on the state. So every
+iteration leaves the posterior invariant, however small S is. A slice needs only the
+components with w_j > u_i. All of these are among the K in the arrays if the rest of the
+stick is less than u_i. Otherwise z_i stays as it is in this iteration. Whether it does
+depends on u_i and the sticks, not on z_i, so the posterior is still invariant. If the last
+of the K components has an observation, the log density is NaN: there is no room.
 
 In place of the exact draws in 1, a rule for the simplex may move sticks and components, with
 estimated counts: N/n times those of the minibatch. That is the method of the appendix.
@@ -56,7 +56,7 @@ from sgmcmc.models.dp.conditionals import (
 )
 from sgmcmc.simplex import Numbers, Rule
 
-PARAMETERS = ("weights", "theta")  # that a stepsize is for, in the order of `Both`
+PARAMETERS = ("weights", "theta")  # those with a stepsize, in the order of `Both`
 PARAMS = ("alpha", "assignments", "components", "log_theta", "sticks")
 
 
@@ -66,11 +66,11 @@ class MixtureState(NamedTuple):
     alpha: tf.Tensor  # [C]
     assignments: tf.Tensor  # z, int32 [C, N]
     components: tf.Tensor  # how many have observations, int32 [C]
-    log_theta: tf.Tensor  # logarithms of Gamma draws, of which theta_j has the shares: [C, K, d]
+    log_theta: tf.Tensor  # logarithms of Gamma draws, whose shares are theta_j: [C, K, d]
     sticks: tf.Tensor  # [C, K, 2]
     sizes: tf.Tensor  # m, int32 [C, K]
     counts: tf.Tensor  # how often a component has each category, int32 [C, K, d]
-    kept: tf.Tensor  # [C]: which part of the minibatch kept its components, since there might be no room
+    kept: tf.Tensor  # [C]: the share of the minibatch that kept its components, since there might be no room
     log_lik: tf.Tensor  # [C]: of all observations given w and theta, estimated from the minibatch
 
 
@@ -101,7 +101,7 @@ def build(mixture: MixtureModel, iterations: Iterations) -> Kernel:
     observations = Observations(iterations, mixture.minibatch, MINIBATCH, Purpose.MINIBATCH)
 
     def init(constants: Tree, start: Tree) -> MixtureState:
-        """From alpha, the assignments, and the counts that go with them; sticks and components given these."""
+        """The state from alpha, the assignments and their counts; sticks and components are drawn given these."""
         alpha, sizes, counts = start["alpha"], start["sizes"], start["counts"]
         begun = conditionals.first(constants, alpha, sizes, counts)
         return MixtureState(
@@ -154,7 +154,7 @@ def build(mixture: MixtureModel, iterations: Iterations) -> Kernel:
 
 
 class Conditionals:
-    """The draws of an iteration, each given the rest of the state."""
+    """The full conditionals of an iteration."""
 
     def __init__(self, mixture: MixtureModel, iterations: Iterations) -> None:
         self._mixture, self._iterations = mixture, iterations
@@ -170,7 +170,7 @@ class Conditionals:
     def sticks_and_components(
         self, constants: Tree, state: MixtureState, iteration: tf.Tensor, before: tf.Tensor, data: Tree, last: tf.Tensor
     ) -> Both:
-        """The first: exactly, or by the rule from the counts of the minibatch, whose components are `before`."""
+        """Step 1: exactly, or by the rule from the counts of the minibatch, whose components are `before`."""
         numbers = self._iterations.stream(constants, Purpose.NOISE)
         prior, rule = self._prior(state.alpha, state.counts.shape), self._mixture.rule
         if rule is None:
@@ -184,7 +184,7 @@ class Conditionals:
     def concentration(
         self, constants: Tree, alpha: tf.Tensor, iteration: tf.Tensor, sticks: tf.Tensor, last: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The second: alpha, and with it the sticks behind the last component that has observations."""
+        """Step 2: alpha, and with it the sticks beyond the last component that has observations."""
         if self._mixture.alpha_prior is None:
             return alpha, sticks
         stream, n_components = self._iterations.stream(constants, Purpose.LATENT), sticks.shape[1]
@@ -203,9 +203,9 @@ class Conditionals:
         before: tf.Tensor,
         data: Tree,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """The third: slices and components of the minibatch, [C, n].
+        """Step 3: slices and components of the minibatch, [C, n].
 
-        With them, which were certain to have room, and the estimated log likelihood of all observations, [C].
+        Also which were certain to have room, and the estimated log likelihood of all observations, [C].
         """
         dtype, n = self._iterations.dtype, before.shape[1]
         log_w, log_rest = log_weights(sticks)
@@ -219,7 +219,7 @@ class Conditionals:
         return tf.where(is_certain, among, before), is_certain, self._scale * tf.reduce_sum(of_rows, axis=1)
 
     def _prior(self, alpha: tf.Tensor, shape: tf.TensorShape) -> Both:
-        """The shapes of the Gammas before there are data, for components [C, K, d]."""
+        """The prior shapes of the Gammas, for components [C, K, d]."""
         of_components = tf.fill(shape, tf.constant(self._mixture.a, self._iterations.dtype))
         return Both(prior_of_sticks(alpha, shape[1]), of_components)
 

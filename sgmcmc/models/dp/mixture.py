@@ -1,4 +1,4 @@
-"""Mixture: what dpMixture returns."""
+"""Mixture: the result of dpMixture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sgmcmc.core.checks import require_flag
 from sgmcmc.dataset.arrays import described, numeric
 from sgmcmc.draws.draws import Draws
 
-FEWEST, LARGEST_CODE = 20, 30  # rows that show a pattern, and a code that is still likely
+FEWEST, LARGEST_CODE = 20, 30  # the rows needed to see a pattern, and the largest plausible code
 LARGEST = 2**24  # float32 holds every integer up to here
 
 
@@ -60,7 +60,7 @@ def checked_rows(label: str, of: str, value: Any, width: int | None = None) -> R
 
 
 def look_like_codes(rows: Rows) -> bool:
-    """Whether columns seem to hold the code of a category, from 1 on, in place of counts."""
+    """Whether columns seem to hold category codes, from 1 on, instead of counts."""
     totals = rows.counts.sum(axis=1)
     full = rows.categories.shape[1] == rows.width and bool((rows.counts > 0).all())
     enough = len(totals) >= FEWEST
@@ -73,7 +73,7 @@ def _entries(label: str, of: str, value: Any) -> tuple[tuple[int, int], np.ndarr
         _require_matrix(label, of, value, value.shape)
         if value.dtype.kind not in "biuf":
             raise ValueError(f"{label} of {of} must have real numbers; got {value.dtype}.")
-        matrix = value.astype(np.float64).tocsr()  # duplicates are summed in float64, not in a type of few bits
+        matrix = value.astype(np.float64).tocsr()  # duplicates are summed in float64, not in a narrow type
         matrix.sum_duplicates()
         row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         return matrix.shape, row, matrix.indices, matrix.data
@@ -87,7 +87,7 @@ def _require_matrix(label: str, of: str, value: Any, shape: tuple[int, ...]) -> 
     if len(shape) != 2 or shape[0] < 1 or shape[1] < 2:
         raise ValueError(
             f"{label} of {of} must be a matrix of counts with a row for each observation and a column for each of at "
-            f"least two categories, an array or a sparse matrix of SciPy's; got {described(value)}."
+            f"least two categories, an array or a SciPy sparse matrix; got {described(value)}."
         )
 
 
@@ -101,15 +101,15 @@ class Mixture:
     Parameters
     ----------
     draws : Draws
-        Those of `dpMixture`: saved ones by ``Mixture(Draws.load(path))``, some of them by
-        ``Mixture(out.draws[100:])``.
+        The draws of `dpMixture`: ``Mixture(Draws.load(path))`` reads saved ones, and
+        ``Mixture(out.draws[100:])`` takes some of them.
 
     Attributes
     ----------
     draws : Draws
         All arrays, by name, with ``save``, ``summary`` and slices: see `Draws`.
     components : numpy.ndarray
-        How many components have observations, (T,) of T draws, or (nChains, T).
+        The number of occupied components, (T,) for T draws, or (nChains, T).
     alpha : numpy.ndarray
         The concentration, (T,) or (nChains, T).
     weights : array
@@ -138,7 +138,7 @@ class Mixture:
 
     def __init__(self, draws: Draws) -> None:
         if not isinstance(draws, Draws) or draws.settings.get("sampler") != "dpMixture":
-            raise ValueError(f"draws of Mixture must be those of a dpMixture; got {draws!r}.")
+            raise ValueError(f"draws of Mixture must be those of dpMixture; got {draws!r}.")
         self.draws = draws
 
     def __getattr__(self, name: str) -> Any:
@@ -162,8 +162,8 @@ class Mixture:
         heldOut : array_like or sparse matrix
             Rows of counts with the same categories, (M, d).
         perDraw : bool, default False
-            Whether to score each draw alone. Otherwise the probability of a row is the mean
-            over all draws of all chains, the posterior predictive probability.
+            Whether to score each draw separately. Otherwise the probability of a row is the
+            mean over all draws of all chains, the posterior predictive probability.
 
         Returns
         -------
@@ -173,7 +173,7 @@ class Mixture:
         Raises
         ------
         ValueError
-            If there are no draws, or `heldOut` has other categories or entries that are no counts.
+            If there are no draws, or `heldOut` has other categories or entries that are not counts.
 
         Notes
         -----
@@ -181,7 +181,8 @@ class Mixture:
 
             sum_j w_j Multi(x_i | n_i, theta_j) + (1 - sum_j w_j) p(x_i)
 
-        where p is the Dirichlet-multinomial distribution that a component has in the prior.
+        where p is the Dirichlet-multinomial distribution of a row under the prior of a
+        component.
         """
         perDraw = require_flag("perDraw", "logPredictive", perDraw)
         rows = self._rows("heldOut", "logPredictive", heldOut)
@@ -201,18 +202,19 @@ class Mixture:
         rows : array_like or sparse matrix
             Rows of counts with the same categories, (M, d), observations or new ones.
         pairs : array_like
-            Pairs of numbers of rows, (P, 2).
+            Pairs of row numbers, (P, 2).
 
         Returns
         -------
         numpy.ndarray
-            Over all draws of all chains the mean probability given the weights and the components, (P,). For rows that
-            were observed that is the posterior probability that they are assigned to the same component.
+            The mean over all draws of all chains of the probability given the weights and the
+            components, (P,). For observed rows this is the posterior probability that they are
+            assigned to the same component.
 
         Raises
         ------
         ValueError
-            If there are no draws, `rows` has other categories or entries that are no counts, or there is no such pair.
+            If there are no draws, `rows` has other categories or entries that are not counts, or a pair does not exist.
         """
         data = self._rows("rows", "coClustering", rows)
         which = numeric("pairs", "coClustering", pairs)
@@ -236,7 +238,7 @@ class Mixture:
         return checked_rows(argument, of, value, self.theta.shape[-1])
 
     def _log_joints(self, rows: Rows) -> Iterator[np.ndarray]:
-        """For each draw log(w_j p(x_i | theta_j)), [M, K + 1]; the last column is of all further components."""
+        """For each draw log(w_j p(x_i | theta_j)), [M, K + 1]; the last column is for all further components."""
         from scipy import sparse
         from scipy.special import gammaln
 
@@ -251,11 +253,11 @@ class Mixture:
             with np.errstate(divide="ignore"):
                 rest = 1 - weights.sum()
                 log_w = np.log(np.append(weights, rest if rest > ROUNDING else 0.0))
-                log_theta = np.maximum(np.log(theta), -1e300)  # so that what a row does not have adds nothing
+                log_theta = np.maximum(np.log(theta), -1e300)  # so that categories that a row lacks add nothing
             yield log_w + np.column_stack([arrangements[:, None] + matrix @ log_theta.T, further])
 
     def _each(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The weights and components of each draw, in float64; what is on disk is read in blocks."""
+        """The weights and components of each draw, in float64; draws on disk are read in blocks."""
         groups = self.draws.groups["posterior"]
         n_chains, n_draws = groups["weights"].shape[:2]
         for chain in range(n_chains):

@@ -23,7 +23,7 @@ from sgmcmc.run.sampler import Sampler
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureSampler(Sampler):
-    """The choices that make a mixture, and where its chains begin.
+    """The settings of a mixture, and the starts of its chains.
 
     `start` has the shapes and types of a state. Sticks and components are drawn at the start,
     given the assignments.
@@ -32,7 +32,8 @@ class MixtureSampler(Sampler):
     ----------
     mixture : MixtureModel
     begin : int or numpy.ndarray
-        To how many components the observations are assigned at random, or the assignments, [C, N].
+        The number of components to which the observations are assigned at random, or the
+        assignments, [C, N].
     """
 
     mixture: MixtureModel
@@ -40,12 +41,12 @@ class MixtureSampler(Sampler):
 
     @property
     def iterations(self) -> Iterations:
-        """Those of sticks and components."""
+        """The iterations, with the shapes of sticks and components."""
         n_components, width = self.start["log_theta"].shape
         return super().iterations._replace(shapes={"theta": (n_components, width), "weights": (n_components, 2)})
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """Chains about to begin: nothing has to be worked out."""
+        """Chains about to begin: nothing has to be computed first."""
         assert isinstance(self.data, InMemory)
         chains = self.chains
         assignments = self.begin
@@ -69,30 +70,30 @@ class MixtureSampler(Sampler):
 
     @property
     def n_stats(self) -> int:
-        """How many numbers are recorded beside each draw of a chain."""
+        """How many numbers are recorded with each draw of a chain."""
         return 2
 
     @property
     def functions(self) -> dict[str, Any]:
-        """None: a mixture has no functions of the user."""
+        """Empty: a mixture has no user functions."""
         return {}
 
     @property
     def probes(self) -> list[Tree]:
-        """One point, which shows what is stored of a state."""
+        """One point, which shows what a stored draw contains."""
         return [{name: tf.constant(x) for name, x in self.start.items()}]
 
     def failure(
         self, iteration: int, chain: int, parameter: str, of_density: bool, near: Sequence[Tree]
     ) -> DivergenceError:
-        """No room if the density is NaN; otherwise a divergence."""
+        """`NoRoomError` if the density is NaN; otherwise a divergence."""
         if of_density:
             return NoRoomError(self.start["log_theta"].shape[0], iteration, self.chains[chain])
         return super().failure(iteration, chain, parameter, of_density, near)
 
 
 def observed(assignments: bool) -> Any:
-    """The function from parameters to what is stored, with or without assignments."""
+    """The function from parameters to a stored draw, with or without assignments."""
 
     def collect(params: Tree) -> Tree:
         draw = {

@@ -32,7 +32,7 @@ class Pieces(NamedTuple):
 
 
 def in_pieces(words: tf.Tensor, numbers_per_token: int) -> Pieces:
-    """Pieces of the documents, int32 [n, longest], each its words and then negative numbers."""
+    """Pieces of the documents, int32 [n, longest], each its words padded with negative numbers."""
     n_documents, longest = words.shape
     length = min(LENGTH, longest)
     padded = tf.pad(words, [[0, 0], [0, -longest % length]], constant_values=-1)
@@ -41,7 +41,7 @@ def in_pieces(words: tf.Tensor, numbers_per_token: int) -> Pieces:
     n_pieces = n_documents * each
     used = pieces[:, :, 0] >= 0
     n_of_document = tf.reduce_sum(tf.cast(used, tf.int32), axis=1)
-    # Those of one document after those of another; the last place is for all that are unused.
+    # Used pieces come in order of documents; the last place is for all unused ones.
     place = tf.cumsum(n_of_document, exclusive=True)[:, None] + tf.range(each)
     place = tf.reshape(tf.where(used, place, n_pieces), [n_pieces, 1])
     n_at_once = max(1, min(AT_ONCE // (length * numbers_per_token), n_pieces))
@@ -56,7 +56,7 @@ def in_pieces(words: tf.Tensor, numbers_per_token: int) -> Pieces:
     )
 
 
-LANES = 8  # float32 numbers that a processor adds at once, so that groups are a multiple of them
+LANES = 8  # float32 numbers that a processor adds at once; the number of groups is a multiple
 
 
 def grouped(weights: tf.Tensor) -> tf.Tensor:
@@ -86,7 +86,7 @@ def drawn(of_words: tf.Tensor, words: tf.Tensor, of_rows: tf.Tensor, uniforms: t
     Returns
     -------
     tf.Tensor
-        int32 [rows, tokens]. A category of weight 0 is never drawn where another has a positive one.
+        int32 [rows, tokens]. A category of weight 0 is never drawn if another has positive weight.
     """
     n_rows, n_tokens = words.shape
     _, members, groups = of_words.shape
@@ -94,7 +94,7 @@ def drawn(of_words: tf.Tensor, words: tf.Tensor, of_rows: tf.Tensor, uniforms: t
     products = tf.gather(of_words, words) * of_rows[:, None]
     sums = _running_sums(tf.reshape(tf.reduce_sum(products, axis=2), [n, groups]))
     group, rest = _place(sums, tf.reshape(uniforms, [n]) * sums[:, -1])
-    # From the tables, not from the products: these would have to be stored for it.
+    # From the tables, since the products would have to be stored.
     of_group, rows = group[:, None] + groups * tf.range(members), tf.repeat(tf.range(n_rows), n_tokens)
     own = tf.gather(tf.reshape(of_words, [-1]), tf.reshape(words, [n, 1]) * size + of_group)
     shared = tf.gather(tf.reshape(of_rows, [-1]), rows[:, None] * size + of_group)
@@ -103,7 +103,7 @@ def drawn(of_words: tf.Tensor, words: tf.Tensor, of_rows: tf.Tensor, uniforms: t
 
 
 def _running_sums(weights: tf.Tensor) -> tf.Tensor:
-    """Along the rows of weights [n, m]; by a matrix, since XLA's cumsum is slow."""
+    """Running sums along the rows of weights [n, m], by a matrix product, since XLA's cumsum is slow."""
     m = weights.shape[1]
     return tf.matmul(weights, tf.linalg.band_part(tf.ones([m, m], weights.dtype), 0, -1))
 
@@ -115,7 +115,7 @@ def _place(sums: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.reduce_sum(tf.cast(passed, tf.int32), axis=1), x - before
 
 
-LEAST_SHARE = 1e-30  # of a topic in a document: float32 loses smaller products
+LEAST_SHARE = 1e-30  # of a topic in a document: smaller products underflow in float32
 
 
 class Expected(NamedTuple):
@@ -179,7 +179,7 @@ def expected(
         return s + 1, _dirichlet(stream, 2 * s + 1, parameters), counts, shares
 
     equal = tf.fill([n_documents, n_topics], 1 / n_topics)
-    # In int32, since float32 would stop at 2^24 occurrences of a word.
+    # In int32, since float32 could not count beyond 2^24 occurrences of a word.
     start = (zero, equal, tf.zeros([n_words, n_topics], tf.int32), tf.zeros([n_documents, n_topics]))
     _, _, counts, shares = tf.while_loop(lambda s, *_: s < sweeps, sweep, start)
     n = tf.cast(n_kept, tf.float32)

@@ -39,12 +39,12 @@ def checked_documents(docs: Any, of: str, at_least: int = 1, n_words: int | None
         raise ValueError(f"{must}, at least {at_least}, and a column for each word; got {described(docs)}.")
     if n_words is not None and docs.shape[1] != n_words:
         raise ValueError(
-            f"docs of {of} must have the {n_words} words, in columns, of the documents that the topics were learnt "
-            f"from; got {docs.shape[1]} columns."
+            f"docs of {of} must have a column for each of the {n_words} words of the documents that the topics were "
+            f"learnt from; got {docs.shape[1]} columns."
         )
     stored = sparse.coo_array(docs)
     _require_counts(stored, of)
-    counts = sparse.csr_array(stored.astype(np.int64))  # duplicates are summed in int64, not in a type of few bits
+    counts = sparse.csr_array(stored.astype(np.int64))  # duplicates are summed in int64, not in a narrow type
     counts.eliminate_zeros()
     empty = np.flatnonzero(np.diff(counts.indptr) == 0)
     if len(empty):
@@ -109,5 +109,5 @@ def halves(counts: sparse.csr_array, seed: int) -> tuple[sparse.csr_array, spars
 
 
 def _in_a_row(counts: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of all documents one after the other, and the length of each document."""
+    """The tokens of all documents, concatenated, and the length of each document."""
     return np.repeat(counts.indices, counts.data), np.asarray(counts.sum(axis=1)).ravel()

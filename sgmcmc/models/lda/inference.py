@@ -1,4 +1,4 @@
-"""The topics of documents, given topics, and the prediction of half a document from the other."""
+"""Inference of the topics in documents, and prediction of half of a document from the other half."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Inference:
     counts : scipy.sparse.csr_array
         Documents; some may be empty.
     prior : float
-        Of the distributions over topics.
+        The Dirichlet parameter of the distributions over topics.
     sweeps, seed : int
     """
 
@@ -58,13 +58,13 @@ class Inference:
 
 
 class Completion:
-    """Documents split at random: one half gives the topics, the other is scored.
+    """Documents split at random: topics are inferred from one half, and the other is scored.
 
     Parameters
     ----------
     counts : scipy.sparse.csr_array
     prior : float
-        Of the distributions over topics.
+        The Dirichlet parameter of the distributions over topics.
     sweeps, seed : int
     """
 

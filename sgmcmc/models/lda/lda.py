@@ -1,9 +1,9 @@
 """Latent Dirichlet allocation: lda.
 
-A minibatch needs many tokens: the noise of the counts falls with their number, and so do
-the costs of an iteration for each. With few documents that are long it needs some more.
-Topics that are found quickly are found in a few passes over a large corpus; a small one
-needs more of them, since each is only a few iterations.
+A minibatch needs many tokens: the noise of the counts and the cost of an iteration per
+token both fall with their number. If the documents are few and long, it needs some more.
+Topics that are found quickly need only a few passes over a large corpus; a small corpus
+needs more passes, since each is only a few iterations.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from sgmcmc.simplex.sgrld import sgrld
 
 TOKENS, DOCUMENTS = 2**14, 200  # of a minibatch, at least
 PASSES, ALL_TOKENS = 3, 10**6  # of a run, at least
-MOST_ITERATIONS = 1000  # of a corpus so small that it needs no more
+MOST_ITERATIONS = 1000  # enough for a small corpus
 
 
 def documents_of_a_minibatch(asked: Any, n_documents: int, n_tokens: int) -> Any:
-    """At most all documents; the sampler checks a number that was asked for."""
+    """The size of a minibatch, at most all documents; the sampler checks a given number."""
     if asked is None:
         return min(n_documents, max(DOCUMENTS, math.ceil(TOKENS * n_documents / n_tokens)))
     is_number = isinstance(asked, int | float | np.number) and not isinstance(asked, bool)
@@ -47,7 +47,7 @@ def documents_of_a_minibatch(asked: Any, n_documents: int, n_tokens: int) -> Any
 
 
 def iterations(size: int, n_documents: int, n_tokens: int) -> int:
-    """Of a run with minibatches of this many documents."""
+    """The default number of iterations with minibatches of this many documents."""
     a_pass = n_documents / size
     by_tokens = min(a_pass * ALL_TOKENS / n_tokens, MOST_ITERATIONS)
     return math.ceil(max(PASSES * a_pass, by_tokens))
@@ -64,21 +64,21 @@ class LdaChoices(SimplexChoices):
 
     @cached_property
     def counts(self) -> Counts:
-        """`suffStats`, which needs no trial here, and the counts of each topic if all had as many."""
+        """`suffStats`, which needs no trial here, and the counts of each topic if all had the same number."""
         in_all = {name: np.full(x.shape[:-1], self.n_tokens / len(x), x.dtype) for name, x in self.start.items()}
         return Counts(self.suffStats, takes_seed=True, in_all=in_all)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As for the samplers, with what `lda` has of its own."""
+        """The settings of the samplers, and those of `lda`."""
         own = {"method": self.method, "docTopicPrior": self.docTopicPrior, "sweeps": self.sweeps}
         return super().settings | own
 
 
 OF = "lda"
 METHODS = {"scir": (scir, polynomial(0.2, 100, 0.6)), "sgrld": (sgrld, polynomial(0.03, 100, 0.6))}
-SPREAD = 0.2  # of the logarithms of the probabilities where topics begin
-DRAWS = 20  # that are stored by default, of each chain
+SPREAD = 0.2  # standard deviation of the log probabilities with which topics start
+DRAWS = 20  # stored for each chain by default
 
 
 def lda(
@@ -120,58 +120,60 @@ def lda(
     docs : sparse matrix or array_like
         Counts: how often each of V words, in columns, occurs in each document, in rows,
         as scikit-learn's ``CountVectorizer`` makes them. A SciPy sparse matrix, or a
-        dense one. At least two documents, each with a word. In memory there are as many
-        int32 as documents times the tokens of the longest.
+        dense one. At least two documents, each with a word. In memory they are an int32
+        array with a row for each document, each as long as the longest document.
     nTopics : int
         K, at least 2.
     docTopicPrior : float, default 0.1
         The parameter of the Dirichlet prior of theta; below 1, a document has few
-        topics. scikit-learn's is 1/K by default.
+        topics. scikit-learn's default is 1/K.
     topicWordPrior : float, default 0.02
-        The parameter of the Dirichlet prior of phi. A smaller one gives topics of fewer
-        words. scikit-learn's is 1/K by default.
+        The parameter of the Dirichlet prior of phi. A smaller value gives topics with
+        fewer words. scikit-learn's default is 1/K.
     stepsize : float or schedule, optional
         As for `scir` and `sgrld`. By default ``polynomial(0.2, 100, 0.6)`` for "scir"
-        and ``polynomial(0.03, 100, 0.6)`` for "sgrld": first large, so that the topics
-        form quickly, then smaller, since the noise of the minibatches is multiplied by
-        it.
+        and ``polynomial(0.03, 100, 0.6)`` for "sgrld". These are large at first, so
+        that the topics form quickly, and then smaller, since the stepsize multiplies
+        the minibatch noise.
     minibatchSize : int or float, optional
         Documents per iteration, or a proportion of them in (0, 1). At most all of them.
-        By default as many as have 16,384 tokens, but at least 200.
+        By default enough to have 16,384 tokens, but at least 200.
     nIters : int, optional
-        Iterations. By default as many as make three passes over the documents, and at
-        least as many as draw a million tokens, or 1,000.
+        Iterations. By default enough for three passes over the documents, and at least
+        enough to draw a million tokens or 1,000, whichever is fewer.
     verbose : bool, default True
         Whether to show a progress bar.
     seed : int, optional
         From 0 to 2**64 - 1. The same seed gives the same draws; without one, a fresh
         seed is drawn.
     method : {"scir", "sgrld"}, default "scir"
-        How topics are drawn. "sgrld" makes Euler steps. They are cheaper but biased near 0,
-        where most words of most topics have their probabilities.
+        How topics are drawn. "sgrld" makes Euler steps, which are cheaper but biased near
+        0, where most word probabilities of most topics lie.
     sweeps : int, default 20
         Gibbs sweeps per iteration, at least 2. The counts of the second half are averaged.
-        With too few, the assignments stay near their start, equal shares of all topics.
+        With too few sweeps, the assignments stay near their start, equal shares of all
+        topics.
     vocabulary : sequence of str, optional
         The V words, such as ``vectorizer.get_feature_names_out()``, for tables and
-        pictures.
+        plots.
     burnIn : int, optional
-        Iterations that are not stored. By default half of them.
+        Iterations at the start that are not stored. By default the first half.
     thin : int, optional
         Store the last of every `thin` iterations. By default such that about 20 draws
         are stored, since each has K V numbers.
     nChains : int or range, optional
-        The number of chains to run at once. Each starts at its own topics, and their order
-        differs between chains.
+        The number of chains to run at once. Each starts from its own topics, and the order
+        of topics differs between chains.
     storage : str or Path, optional
         A Zarr store for the draws, "name.zarr", as for `scir`.
     resume : bool, default False
-        Continue the run in `storage`, as for `scir`. It takes the `seed` of that run.
+        Continue the run in `storage`, as for `scir`. It requires the `seed` of that
+        run.
     executor : concurrent.futures.Executor or an object like it, optional
-        Whose workers run the chains, in groups, as for `sgld`. It comes with `nChains`.
+        Its workers run the chains, in groups, as for `sgld`. It requires `nChains`.
     chainsPerJob : int, optional
-        How many chains a job of `executor` has. By default at least 2, so that there is a
-        job for each worker.
+        Number of chains in each job of `executor`. By default at least 2, and otherwise
+        such that there is a job for each worker.
 
     Returns
     -------
@@ -182,7 +184,8 @@ def lda(
     Raises
     ------
     ValueError
-        If an argument is invalid; the message names it. Nothing has been computed then.
+        If an argument is invalid; the message names it. Raised before anything is
+        computed.
     MemoryError
         If the draws would need more memory than is free; raised before anything is run.
     DivergenceError
@@ -194,16 +197,16 @@ def lda(
 
     Notes
     -----
-    Topics begin near the uniform distribution, each probability with a standard deviation
-    of a fifth of it. Topics that begin far from each other, as draws from Dirichlet(1),
-    end in worse modes where documents are long. The expected counts given phi make the
-    gradient for the posterior of phi with all assignments summed out. That posterior has
-    many modes, each in K! permutations, and a run finds one. With "scir" the
-    distribution differs from it by about one token of each topic, see `scir`.
+    Topics start near the uniform distribution, each probability with a standard deviation
+    of a fifth of its value. If documents are long, topics that start far from each other,
+    such as draws from Dirichlet(1), end in worse modes. The expected counts given phi
+    yield the gradient for the posterior of phi with all assignments summed out. That
+    posterior has many modes, each in K! permutations, and a run finds one. With "scir"
+    the distribution differs from it by about one token in each topic; see `scir`.
 
     As in scikit-learn's ``LatentDirichletAllocation``, `transform` gives the
-    distributions over topics of any documents. `components` are distributions here, not
-    counts; and `perplexity` is by document completion, not a bound.
+    distributions over topics of any documents. Unlike there, `components` are
+    distributions, not counts, and `perplexity` uses document completion, not a bound.
 
     References
     ----------
@@ -250,7 +253,7 @@ def lda(
     size = documents_of_a_minibatch(minibatchSize, counts.shape[0], n_tokens)
     n_iterations, burn_in, every = _lengths(nIters, burnIn, thin, size, counts.shape[0], n_tokens)
     if require_flag("resume", OF, resume) and seed is None:
-        raise ValueError(f"seed of {OF} must be that of the run in storage where resume=True; got None.")
+        raise ValueError(f"seed of {OF} must be that of the run in storage if resume=True; got None.")
     known_seed = fresh_seed() if seed is None else require_seed(OF, seed)
     topic_word_prior = require_number("topicWordPrior", OF, topicWordPrior, POSITIVE)
 
@@ -304,7 +307,7 @@ def _lengths(nIters: Any, burnIn: Any, thin: Any, size: Any, n_documents: int, n
 
 
 def _starts(seed: int, chains: range, n_topics: int, n_words: int) -> np.ndarray:
-    """Where chains begin, [C, K, V]."""
+    """The starts of the chains, [C, K, V]."""
     stream = Stream(keys(seed, Purpose.START, chains))
     normals = stream.normal(tf.zeros([1], tf.int32), tf.range(n_topics * n_words), tf.float32).numpy()
     weights = np.exp(SPREAD * np.reshape(normals, [len(chains), n_topics, n_words]))

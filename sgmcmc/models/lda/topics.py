@@ -1,4 +1,4 @@
-"""Topics: what `lda` returns."""
+"""Topics: the result of `lda`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def bars(table: pd.DataFrame, axes: Any, of: str) -> np.ndarray:
 
 
 def mean_and_sd(draws: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and sd of draws, one at a time, by Welford's recursion; 0 is the sd of one."""
+    """Mean and sd of draws, one at a time, by Welford's recursion; a single draw has sd 0."""
     n, mean, squares = 0, np.zeros(1), np.zeros(1)
     for n, draw in enumerate(draws, start=1):
         before = draw - mean
@@ -74,7 +74,7 @@ NAME = "topics"  # of the parameter in the draws
 class Topics:
     """Topics of documents: draws from their posterior distribution.
 
-    `lda` makes these objects. One can also be made from draws that were stored:
+    `lda` makes these objects. They can also be made from stored draws:
     ``Topics(Draws.load("topics.zarr"), docTopicPrior=0.1)``.
 
     Parameters
@@ -94,12 +94,12 @@ class Topics:
     components : numpy.ndarray
         The posterior mean of the topics, (K, V), each a distribution over the words;
         (nChains, K, V) given `nChains`, since the chains number their topics
-        differently. That of scikit-learn is not normalised.
+        differently. Unlike scikit-learn's, they are normalised.
     vocabulary : numpy.ndarray
         The words, (V,).
     docTopicPrior : float
     timings : dict of str to float
-        Seconds of the run.
+        The times of the run, in seconds.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class Topics:
 
     @property
     def timings(self) -> dict[str, float]:
-        """Seconds of the run."""
+        """The times of the run, in seconds."""
         return self.draws.timings
 
     def transform(self, docs: Any, *, sweeps: int = 50, seed: int | None = None) -> np.ndarray:
@@ -135,7 +135,7 @@ class Topics:
         Parameters
         ----------
         docs : sparse matrix or array_like
-            Counts, (documents, V), as of `lda`.
+            Counts, (documents, V), as for `lda`.
         sweeps : int, default 50
             Gibbs sweeps over the topic assignments of the documents for each draw of
             the topics, of which the second half is averaged.
@@ -172,20 +172,21 @@ class Topics:
 
         The tokens of each document are split at random. From the first half, Gibbs sweeps
         infer the document's topics. The second half is scored. This is document completion
-        [1]_. Use documents that `lda` was not given.
+        [1]_. Use documents that `lda` has not seen.
 
         Parameters
         ----------
         docs : sparse matrix or array_like
-            Counts, (documents, V), as for `lda`. An odd token is scored.
+            Counts, (documents, V), as for `lda`. If the number of tokens is odd, the
+            scored half has one more.
         sweeps : int, default 50
             As for `transform`.
         seed : int, optional
             By default that of the draws.
         perDraw : bool, default False
-            Whether to score each draw of the topics alone. Otherwise the mean of the
-            probabilities over all draws of all chains is scored, which is the posterior
-            predictive probability.
+            Whether to score each draw of the topics separately. Otherwise the mean of
+            the probabilities over all draws of all chains is scored, which is the
+            posterior predictive probability.
 
         Returns
         -------
@@ -202,15 +203,14 @@ class Topics:
 
         Notes
         -----
-        With x_j the tokens that are scored, J in all, phi_t the topics of draw t and
-        theta
-        the distribution of the token's document over topics, this is::
+        With x_j the J scored tokens, phi_t the topics of draw t and theta the distribution of
+        the token's document over topics, this is::
 
             exp(-1/J sum_j log(mean over t of
                                E[theta | first half, phi_t] . phi_t[:, x_j]))
 
-        scikit-learn's perplexity is another quantity: a bound, on the same words from which
-        the topics are inferred.
+        scikit-learn's perplexity is a different quantity: a bound, on the same words from
+        which the topics are inferred.
 
         References
         ----------
@@ -236,9 +236,9 @@ class Topics:
         Parameters
         ----------
         n : int, default 10
-            Words of each topic.
+            Number of words for each topic.
         chain : int, default 0
-            Which, given `nChains`.
+            The number of the chain, given `nChains`.
 
         Returns
         -------
@@ -256,18 +256,18 @@ class Topics:
         return self._top_words("topWords", n, chain)
 
     def plot(self, topics: Sequence[int] | None = None, *, n: int = 10, chain: int = 0, axes: Any = None) -> np.ndarray:
-        """The most probable words of topics as bars, with their standard deviations.
+        """Plot the most probable words of topics as bars, with their standard deviations.
 
         Parameters
         ----------
         topics : sequence of int, optional
             Numbers of topics, from 0. By default the first ten.
         n : int, default 10
-            Words of each topic.
+            Number of words for each topic.
         chain : int, default 0
-            Which, given `nChains`.
+            The number of the chain, given `nChains`.
         axes : Axes or array of Axes, optional
-            To draw into, one for each topic. By default those of a new figure.
+            The axes to draw into, one for each topic. By default those of a new figure.
 
         Returns
         -------
@@ -306,7 +306,7 @@ class Topics:
         return [range(c * n_draws, (c + 1) * n_draws) for c in range(*(chains or [1]))]
 
     def _draw(self, number: int) -> np.ndarray:
-        """One draw; all of a store may not fit into memory."""
+        """One draw, since a whole store may not fit into memory."""
         array = self.draws[NAME]
         chain, t = divmod(number, array.shape[-3])
         return np.asarray(array[t] if array.ndim == 3 else array[chain, t])
