@@ -206,7 +206,7 @@ def _has_terms(use: str, wanted: Callable[[Asked], Any]) -> Refusal:
     """The gradient noise must follow from single observations: the estimator has their terms."""
     return Refusal(
         "gradient",
-        f"have `terms` for {use}, which uses the gradient noise",
+        f"have `terms` for {use}, to estimate its noise",
         lambda a: _if(wanted(a) and a.estimator.terms is None, "one without"),
     )
 
@@ -409,8 +409,8 @@ OF_GRADIENTS: Table = {
             "be at least 2, to estimate the gradient noise",
             lambda a: _if(a.estimates_noise and a.choices.minibatches.n < 2, 1),
         ),
-        _has_terms("a covariance of its noise", lambda a: a.estimates_noise),
-        _is_simple("a covariance of its noise", lambda a: a.estimates_noise),
+        _has_terms("the covariance of gradient noise", lambda a: a.estimates_noise),
+        _is_simple("the covariance of gradient noise", lambda a: a.estimates_noise),
     ),
     "`cyclical(..., explorationFraction=...)`": (
         Refusal(
@@ -547,8 +547,8 @@ OF_RUNS: Table = {
         ),
         Refusal(
             "gradients",
-            "be False for another target than the posterior: their uses, such as ksd and zvControlVariates, concern "
-            "draws from the posterior",
+            "be False unless the target is the posterior, since functions that use them, such as ksd and "
+            "zvControlVariates, assume draws from the posterior",
             lambda a: _if(a["gradients"] and not of_posterior(a.sampler.settings), True),
         ),
         Refusal(

@@ -337,7 +337,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgldcv", {"minibatchSize": adaptive(pilot=20), "subsampling": "reshuffled"},
      "subsampling of sgldcv must draw each minibatch afresh, for an adaptive size; got 'reshuffled'"),
     ("sgldcv", {"minibatchSize": adaptive(pilot=20), "stepsize": "auto"},
-     "stepsize of sgldcv must be a number for minibatches of an adaptive size; got 'auto'"),
+     "stepsize of sgldcv must be a number for minibatches of adaptive size; got 'auto'"),
 ]  # fmt: skip
 
 
