@@ -129,6 +129,11 @@ class TransitionChoices(Choices):
     """The choices with a transition, without those of gradients."""
 
     @cached_property
+    def step_of_user(self) -> None:  # type: ignore[override]
+        """None, since a transition has no Gibbs step."""
+        return None
+
+    @cached_property
     def constraints(self) -> Transforms:
         """None, even if the prior is a joint distribution."""
         return Transforms()

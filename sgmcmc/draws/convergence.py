@@ -95,6 +95,9 @@ def worst(draws: Mapping[str, Any], wanted: float, of_means: bool) -> Found:
     examined before all draws, and slowly moving elements before the others.
     """
     n_draws = max((x.shape[0] * x.shape[1] for x in draws.values()), default=0)
+    if n_draws == 0:
+        name = next(iter(draws), "")
+        return Found(0.0, name, np.inf, name, 0.0, name)
     # By chance the largest R-hat of thousands of elements is below RHAT only if there are thousands of draws.
     for step in sorted({max(1, int(n_draws / max(FEWEST * wanted, LEAST))), 1}, reverse=True):
         found = Found(np.inf, "", 1.0, "", 0.0, "")

@@ -258,7 +258,7 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
     ("sghmc", "alpha above 1", {"alpha": 1.5}, "alpha of sghmc must be a number in (0, 1]; got 1.5."),
     ("sghmc", "alpha 0", {"alpha": 0.0}, "alpha of sghmc must be a number in (0, 1]; got 0.0."),
     ("sghmc", "wrong keys in alpha", {"alpha": {"beta": 0.1}}, "alpha of sghmc must have the keys of params"),
-    ("sghmc", "L 0", {"L": 0}, "L of sghmc must be an integer of at least 2, since the momentum is "),
+    ("sghmc", "L 0", {"L": 0}, "L of sghmc must be an integer of at least 2, since each iteration draws a"),
     ("sghmc", "L 1", {"L": 1}, "in a single leap no gradient moves the position; got 1."),
     ("sgnht", "a negative", {"a": -0.01}, "a of sgnht must be a positive number below 0.5, since chains"),
     ("sghmc", "betaHat unknown", {"betaHat": "one"}, "betaHat of sghmc must be one of ['zero', 'fisher']; got 'one'."),

@@ -284,7 +284,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("sgld", {"logLik": batch_mean},
      "logLik of sgld looks like a mean over the observations: its gradient does not change if each of 11"),
     ("sgld", GROUPS | {"logLik": gathered, "logPrior": None, "preconditioner": None},
-     "stepsize of sgld must be a number if a minibatch moves only some rows of params (with preconditioner='diagonal' all"),
+     "stepsize of sgld must be a number if a minibatch moves only some rows of params (with"),
     ("ccadl", {"stepsize": "auto"}, "stepsize of ccadl must be a number unless params are one array and"),
     ("ccadl", {"stepsize": "auto", "covariance": "full"},
      "stepsize of ccadl must be a number unless params are one array"),

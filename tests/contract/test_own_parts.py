@@ -467,7 +467,7 @@ def without_weights(params, memory, batch, given):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"transition": None}, "dynamics of sample must be a Dynamics, or transition a function; got none"),
+        ({"transition": None}, "dynamics of sample must be a Dynamics, or transition a function; got neither"),
         ({"dynamics": sgmcmc.Dynamics(lambda theta, memory, given: (theta, memory))}, "got both of the two"),
         ({"transition": lambda model: 3}, "transition of sample must return a Transition; got 3"),
         ({"transition": lambda model: sgmcmc.Transition(without_weights)}, "must keep a value as"),

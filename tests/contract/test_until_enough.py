@@ -127,14 +127,20 @@ def test_a_transient_is_not_a_part_of_the_posterior() -> None:
 
 
 def test_time_that_is_over_ends_the_run_with_a_warning() -> None:
-    arguments = AUTO | {"ess": 10**6, "maxSeconds": 4}
+    arguments = AUTO | {"ess": 10**6, "maxSeconds": 6}
     began = time.monotonic()
-    with pytest.warns(UserWarning, match=r"ended at maxSeconds=4 .* effective draws of 1000000"):
+    with pytest.warns(UserWarning, match=r"ended at maxSeconds=6 .* effective draws of 1000000"):
         out = sgldcv(log_lik, DATA, PARAMS, **arguments)
     assert time.monotonic() - began < 60
     assert out.settings["nIters"] == out["theta"].shape[1] * out.settings["thin"]
     same = sgldcv(log_lik, DATA, PARAMS, **by_hand(out))
     np.testing.assert_array_equal(out["theta"], same["theta"])
+
+
+def test_time_that_is_over_before_the_first_draw_is_no_error() -> None:
+    with pytest.warns(UserWarning, match=r"ended at maxSeconds=0.001 .* has 0 effective draws of 200; "):
+        out = sgldcv(log_lik, DATA, PARAMS, **AUTO | {"maxSeconds": 1e-3, "burnIn": 10_000})
+    assert {name: x.shape[:2] for name, x in out.items()} == dict.fromkeys(PARAMS, (4, 0))
 
 
 @pytest.fixture
