@@ -129,7 +129,7 @@ class TransitionChoices(Choices):
     """The choices with a transition, without those of gradients."""
 
     @cached_property
-    def step_of_user(self) -> None:  # type: ignore[override]
+    def step_of_user(self) -> None:
         """None, since a transition has no Gibbs step."""
         return None
 

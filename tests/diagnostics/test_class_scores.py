@@ -60,7 +60,7 @@ def test_scores_of_several_make_a_table():
 @pytest.mark.parametrize(
     ("p", "labels", "message"),
     [(CLASSES[None], LABELS, r"must have the shape \(n,\) or, for k classes, \(n, k\)"),
-     (CLASSES[:, :1], LABELS, "with k of at least 2"),
+     (CLASSES[:, :1], LABELS, "with k at least 2"),
      (2 * CLASSES, LABELS, "must lie in"),
      (0.5 * CLASSES, LABELS, "must add up to 1 over the classes"),
      (CLASSES, LABELS[:5], r"labels of classScores must have the shape \(200,\)"),
