@@ -31,7 +31,7 @@ def _table(table: Table) -> str:
 
 def _code(text: str) -> str:
     """Words of the program as code."""
-    return re.sub(r"(?<![`\w])(\w+=\S+?\)?|\w+\(\)|'\w+')(?=[\s,;)]|$)", r"`\1`", text)
+    return re.sub(r"(?<![`\w])(\w+=\S+?\)?|\w+\(\)|'\w+')(?=[\s,;:)]|$)", r"`\1`", text)
 
 
 if __name__ == "__main__":
