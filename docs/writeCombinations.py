@@ -20,7 +20,7 @@ def page() -> str:
 
 
 def _table(table: Table) -> str:
-    rows = [(given.strip(), row.argument, row.must) for given, refusals in table.items() for row in refusals]
+    rows = [(group.given, row.argument, row.must) for group in table for row in group.rows]
     lines = ["| with | argument | must |", "|---|---|---|"]
     before = ""
     for given, argument, must in rows:

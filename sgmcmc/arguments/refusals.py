@@ -5,9 +5,11 @@ The checks of a call, their tests and the page "What works with what" read these
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from sgmcmc.arguments import is_auto
 from sgmcmc.arguments.data import shards
@@ -24,6 +26,7 @@ from sgmcmc.gradients import Gradient
 from sgmcmc.kernel.movement import climbs
 from sgmcmc.kernel.statistics import of_dynamics
 from sgmcmc.laplace.whitening import MOST_DENSE
+from sgmcmc.minibatch import Minibatch
 from sgmcmc.model import Model
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch
 from sgmcmc.run.other_samplers import OwnSampler
@@ -31,78 +34,87 @@ from sgmcmc.run.sampler import Sampler
 
 if TYPE_CHECKING:
     from sgmcmc.arguments.choices import Choices
-    from sgmcmc.arguments.common import CommonChoices
 
 MOST_ELEMENTS = 100_000  # beyond which the directions of the curvature take too much memory
 
 
 class Refusal(NamedTuple):
-    """A combination that is an error: `argument` must `must`, unless `found` returns None, not the offending value."""
+    """A combination that is an error: `argument` must `must`; `found` returns the offending value, or what is false."""
 
     argument: str
     must: str
     found: Callable[[Any], Any]
 
 
-Table = Mapping[str, tuple[Refusal, ...]]
-"""Refusals by what the arguments are combined with."""
+class With(NamedTuple):
+    """What the arguments of these rows are combined with, and whether a call asks for it."""
+
+    given: str
+    applies: Callable[[Any], Any]
+    rows: tuple[Refusal, ...]
+
+
+Table = tuple[With, ...]
 
 
 def refuse(table: Table, sampler: str, asked: Any) -> None:
     """Raise a ValueError for the first combination in the table that is asked for."""
-    for rows in table.values():
-        for argument, must, found in rows:
-            if (got := found(asked)) is not None:
+    for _, applies, rows in table:
+        for argument, must, found in rows if applies(asked) else ():
+            if got := found(asked):
                 raise ValueError(f"{argument} of {sampler} must {must}; got {got}.")
 
 
-def _if(condition: Any, got: Any) -> Any:
-    return got if condition else None
-
-
-def _lone(choices: CommonChoices) -> str | None:
-    return _if(choices.asked_chains is None, "nChains=None")
-
-
-OF_ALL: Table = {
-    "`nChains`": (
-        Refusal("starts", "come with nChains", lambda c: _if(c.starts is not None, _lone(c))),
-        Refusal("sharedMinibatch", "come with nChains", lambda c: _if(c.sharedMinibatch is True, _lone(c))),
-    ),
-    "`shards` as the dataset": (
-        Refusal(
-            "subsampling",
-            f"be {' or '.join(map(repr, WITHIN))} for a dataset of shards",
-            lambda c: _if(
-                isinstance(c.dataset, shards) and not _is_one_of(c.subsampling, WITHIN), _name(c.subsampling)
-            ),
-        ),
-        Refusal(
-            "minibatchSize",
-            "be a number for a dataset of shards",
-            lambda c: _if(isinstance(c.dataset, shards) and isinstance(c.minibatchSize, adaptive), "adaptive"),
-        ),
-    ),
-    "`minibatchSize=adaptive()`": (
-        Refusal(
-            "subsampling",
-            "draw each minibatch afresh, for an adaptive size",
-            lambda c: _if(
-                isinstance(c.minibatchSize, adaptive) and _is_one_of(c.subsampling, ("reshuffled", "symmetric")),
-                _name(c.subsampling),
-            ),
-        ),
-    ),
-}
-"""Of all samplers, by the arguments as they were given."""
-
-
-def _is_one_of(value: Any, words: Any) -> bool:
+def _is_one_of(value: Any, words: Iterable[str]) -> bool:
     return isinstance(value, str) and value in words
+
+
+def _is_true(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_) and bool(value)
 
 
 def _name(value: Any) -> str:
     return repr(value) if isinstance(value, str) else described(value)
+
+
+OF_ALL: Table = (
+    With(
+        "`nChains=None`",
+        lambda c: c.asked_chains is None,
+        (
+            Refusal("starts", "come with nChains", lambda c: c.starts is not None and "nChains=None"),
+            Refusal("sharedMinibatch", "come with nChains", lambda c: _is_true(c.sharedMinibatch) and "nChains=None"),
+        ),
+    ),
+    With(
+        "`shards` as the dataset",
+        lambda c: isinstance(c.dataset, shards),
+        (
+            Refusal(
+                "subsampling",
+                f"be {' or '.join(map(repr, WITHIN))} for a dataset of shards",
+                lambda c: not _is_one_of(c.subsampling, WITHIN) and _name(c.subsampling),
+            ),
+            Refusal(
+                "minibatchSize",
+                "be a number for a dataset of shards",
+                lambda c: isinstance(c.minibatchSize, adaptive) and "adaptive",
+            ),
+        ),
+    ),
+    With(
+        "`minibatchSize=adaptive()`",
+        lambda c: isinstance(c.minibatchSize, adaptive),
+        (
+            Refusal(
+                "subsampling",
+                "draw each minibatch afresh, for an adaptive size",
+                lambda c: _is_one_of(c.subsampling, ("reshuffled", "symmetric")) and _name(c.subsampling),
+            ),
+        ),
+    ),
+)
+"""Of all samplers, by the arguments as they were given."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +144,6 @@ class Asked:
     def preconditioner(self) -> Any:
         """The preconditioner that "auto" stands for, or the one given."""
         return self.choices.curvature.preconditioner
-
-    @property
-    def to_sandwich(self) -> bool:
-        """Whether the target is the sandwich."""
-        return self.choices.curvature.to_sandwich
 
     @property
     def adapts(self) -> bool:
@@ -192,239 +199,243 @@ class Asked:
         )
 
     @property
+    def minibatch(self) -> Minibatch:
+        """The scheme that the arguments ask for."""
+        return self.choices.minibatches.minibatch
+
+    @property
     def subsampling(self) -> str:
         """The argument `subsampling`, for messages."""
         return described(self.choices.subsampling)
 
+    @property
+    def another_temperature(self) -> Any:
+        """The temperature, if it is not 1."""
+        return self.choices.temperature != 1 and self.choices.temperature
 
-def _several(settings: Mapping[str, Any], name: str) -> Any:
-    value = settings.get(name)
-    return _if(isinstance(value, Mapping) and len(set(value.values())) > 1, value)
-
-
-def _has_terms(use: str, wanted: Callable[[Asked], Any]) -> Refusal:
-    """The gradient noise must follow from single observations: the estimator has their terms."""
-    return Refusal(
-        "gradient",
-        f"have `terms` for {use}, to estimate its noise",
-        lambda a: _if(wanted(a) and a.estimator.terms is None, "one without"),
-    )
+    def several(self, setting: str) -> Any:
+        """The setting, if parameters have different values of it."""
+        value = self.settings.get(setting)
+        return isinstance(value, Mapping) and len(set(value.values())) > 1 and value
 
 
-def _is_simple(use: str, wanted: Callable[[Asked], Any]) -> Refusal:
-    """The same: the scheme draws them independently."""
-    return Refusal(
-        "subsampling",
-        f"draw observations independently (`simple`) for {use}",
-        lambda a: _if(wanted(a) and not a.choices.minibatches.minibatch.simple, a.subsampling),
-    )
+def _has_terms(use: str) -> Refusal:
+    """The estimator has the terms of single observations, from which the gradient noise follows."""
+    must = f"have `terms` for {use}, to estimate its noise"
+    return Refusal("gradient", must, lambda a: a.estimator.terms is None and "one without")
 
 
-OF_GRADIENTS: Table = {
-    '`target="sandwich"`': (
-        Refusal(
-            "stepsize",
-            "be 'auto' for target='sandwich'",
-            lambda a: _if(a.to_sandwich and not a.auto, a.choices.stepsize),
-        ),
-        Refusal(
-            "preconditioner",
-            f"be {DENSE!r} for target='sandwich'",
-            lambda a: _if(a.to_sandwich and not _is_one_of(a.preconditioner, (DENSE,)), repr(a.choices.preconditioner)),
-        ),
-        Refusal(
-            "temperature",
-            "be 1 for target='sandwich'",
-            lambda a: _if(a.to_sandwich and a.choices.temperature != 1, a.choices.temperature),
-        ),
-        Refusal(
-            "dataset",
-            "have no shards for target='sandwich'",
-            lambda a: _if(a.to_sandwich and a.choices.data.shards is not None, "shards"),
-        ),
-        Refusal(
-            "gradient",
-            "be None for target='sandwich'",
-            lambda a: _if(a.to_sandwich and a.estimator.has_history, "one with a memory"),
-        ),
-    ),
-    "`minibatchSize=adaptive()`": (
-        Refusal(
-            "minibatchSize",
-            "be a number without control variates around the mode, since an adaptive size depends on the distance from "
-            "their centre",
-            lambda a: _if(a.adapts and not isinstance(a.gradient, controlVariates), "adaptive"),
-        ),
-        Refusal(
-            "minibatchSize",
-            "be a number for data that are not in memory, since these are fetched ahead",
-            lambda a: _if(a.adapts and not isinstance(a.choices.data, InMemory), "adaptive"),
-        ),
-        Refusal(
-            "temperature",
-            "be 1 for adaptive sizes by Lipschitz constants, since these are not tempered",
-            lambda a: _if(a.by_constants and a.choices.temperature != 1, a.choices.temperature),
-        ),
-        Refusal(
-            "transforms",
-            "be None for adaptive sizes by Lipschitz constants, which are not those on the unconstrained scale",
-            lambda a: _if(
-                a.by_constants and a.choices.constraints, f"transforms of {sorted(a.choices.constraints.each)}"
+def _is_simple(use: str) -> Refusal:
+    """The scheme draws observations independently, so that the gradient noise follows from single ones."""
+    must = f"draw observations independently (`simple`) for {use}"
+    return Refusal("subsampling", must, lambda a: not a.minibatch.simple and a.subsampling)
+
+
+OF_GRADIENTS: Table = (
+    With(
+        '`target="sandwich"`',
+        lambda a: a.choices.curvature.to_sandwich,
+        (
+            Refusal("stepsize", "be 'auto' for target='sandwich'", lambda a: not a.auto and repr(a.choices.stepsize)),
+            Refusal(
+                "preconditioner",
+                f"be {DENSE!r} for target='sandwich'",
+                lambda a: not _is_one_of(a.preconditioner, (DENSE,)) and repr(a.choices.preconditioner),
+            ),
+            Refusal("temperature", "be 1 for target='sandwich'", lambda a: a.another_temperature),
+            Refusal("dataset", "have no shards for target='sandwich'", lambda a: a.choices.data.shards and "shards"),
+            Refusal(
+                "gradient", "be None for target='sandwich'", lambda a: a.estimator.has_history and "one with a memory"
             ),
         ),
     ),
-    "`gradient=saga()`": (
-        Refusal(
-            "subsampling",  # within an epoch only observations with old gradients would be left, a bias
-            "draw each minibatch afresh, for saga()",
-            lambda a: _if(
-                isinstance(a.gradient, saga) and not a.choices.minibatches.minibatch.independent, a.subsampling
+    With(
+        "`minibatchSize=adaptive()`",
+        lambda a: a.adapts,
+        (
+            Refusal(
+                "minibatchSize",
+                "be a number without control variates around the mode, since an adaptive size depends on the distance "
+                "from their centre",
+                lambda a: not isinstance(a.gradient, controlVariates) and "adaptive",
+            ),
+            Refusal(
+                "minibatchSize",
+                "be a number for data that are not in memory, since these are fetched ahead",
+                lambda a: not isinstance(a.choices.data, InMemory) and "adaptive",
+            ),
+            Refusal(
+                "temperature",
+                "be 1 for adaptive sizes by Lipschitz constants, since these are not tempered",
+                lambda a: a.by_constants and a.another_temperature,
+            ),
+            Refusal(
+                "transforms",
+                "be None for adaptive sizes by Lipschitz constants, which are not those on the unconstrained scale",
+                lambda a: (
+                    a.by_constants and a.choices.constraints and f"transforms of {sorted(a.choices.constraints.each)}"
+                ),
             ),
         ),
     ),
-    "shards with executors": (
-        Refusal(
-            "gradient",
-            "be None or control variates for shards with executors, of which a chain sees one at a time",
-            lambda a: _if(a.is_remote and a.is_other, "another"),
-        ),
-        Refusal(
-            "optStepsize",
-            "be 'auto' for shards with executors",
-            lambda a: _if(a.is_remote and isinstance(a.search, ModeSearch), getattr(a.search, "stepsize", None)),
-        ),
-        Refusal(
-            "gibbs",
-            "be None for shards with executors",
-            lambda a: _if(a.is_remote and a.choices.gibbs is not None, "a function"),
-        ),
-    ),
-    "`gibbs`": (
-        Refusal("stepsize", "be given with gibbs", lambda a: _if(a.choices.gibbs and a.auto, "'auto'")),
-        Refusal(
-            "subsampling",
-            "be uniform with gibbs, which gets no weights",
-            lambda a: _if(a.choices.gibbs and a.choices.minibatches.minibatch.scale is None, "weights"),
-        ),
-        Refusal(
-            "preconditioner",
-            "be None with gibbs",
-            lambda a: _if(a.choices.gibbs and a.preconditioner is not None, described(a.choices.preconditioner)),
-        ),
-        Refusal(
-            "temperature",
-            "be 1 with gibbs, whose draws would need tempering too",
-            lambda a: _if(a.choices.gibbs and a.choices.temperature != 1, a.choices.temperature),
-        ),
-        Refusal(
-            "gibbs",
-            "be None with control variates around the mode, since the search has no such step",
-            lambda a: _if(a.choices.gibbs and a.estimator.wants_mode, "a function"),
-        ),
-    ),
-    '`preconditioner="lowRank"`': (
-        Refusal(
-            "gradient",
-            f"be None or control variates with preconditioner={LOW_RANK!r}, as for many elements of params",
-            lambda a: _if(a.choices.curvature.is_wide and a.is_other, "another"),
-        ),
-        Refusal(
-            "subsampling",
-            f"be uniform or by weights of your own with preconditioner={LOW_RANK!r}, as for many elements of params",
-            lambda a: _if(
-                a.choices.curvature.is_wide and a.choices.minibatches.minibatch.wants_importance, "preferential()"
+    With(
+        "`gradient=saga()`",
+        lambda a: isinstance(a.gradient, saga),
+        (
+            Refusal(
+                "subsampling",  # within an epoch only observations with old gradients would be left, a bias
+                "draw each minibatch afresh, for saga()",
+                lambda a: not a.minibatch.independent and a.subsampling,
             ),
         ),
     ),
-    '`stepsize="auto"`': (
-        Refusal(
-            "stepsize",
-            f"be a number if params have more than {MOST_ELEMENTS} elements; tune can find one",
-            lambda a: _if(a.auto and a.size > MOST_ELEMENTS, f"'auto' for {a.size}"),
+    With(
+        "shards with executors",
+        lambda a: a.is_remote,
+        (
+            Refusal(
+                "gradient",
+                "be None or control variates for shards with executors, of which a chain sees one at a time",
+                lambda a: a.is_other and "another",
+            ),
+            Refusal(
+                "optStepsize",
+                "be 'auto' for shards with executors",
+                lambda a: isinstance(a.search, ModeSearch) and a.search.stepsize,
+            ),
+            Refusal("gibbs", "be None for shards with executors", lambda a: a.choices.gibbs and "a function"),
         ),
-        Refusal(
-            "preconditioner",
-            f"be {LOW_RANK!r} with the stepsize 'auto' for more than {MOST_DENSE} elements of params",
-            lambda a: _if(
-                a.auto and a.size > MOST_DENSE and not a.choices.curvature.is_wide, repr(a.choices.preconditioner)
+    ),
+    With(
+        "`gibbs`",
+        lambda a: a.choices.gibbs is not None,
+        (
+            Refusal("stepsize", "be given with gibbs", lambda a: a.auto and "'auto'"),
+            Refusal(
+                "subsampling",
+                "be uniform with gibbs, which gets no weights",
+                lambda a: a.minibatch.scale is None and "weights",
+            ),
+            Refusal(
+                "preconditioner",
+                "be None with gibbs",
+                lambda a: a.preconditioner is not None and described(a.choices.preconditioner),
+            ),
+            Refusal(
+                "temperature", "be 1 with gibbs, whose draws would need tempering too", lambda a: a.another_temperature
+            ),
+            Refusal(
+                "gibbs",
+                "be None with control variates around the mode, since the search has no such step",
+                lambda a: a.estimator.wants_mode and "a function",
             ),
         ),
-        Refusal(
-            "stepsize",
-            "be a number for Dynamics without `stationary`, from which 'auto' computes the variance of the chain",
-            lambda a: _if(a.auto and any(one.stationary is None for one in a.dynamics.values()), "'auto'"),
-        ),
-        Refusal(
-            "stepsize",
-            "be given if parameters have different dynamics",
-            lambda a: _if(
-                a.auto and a.choices.sampler == "sample" and len({id(one) for one in a.dynamics.values()}) > 1, "'auto'"
+    ),
+    With(
+        '`preconditioner="lowRank"`',
+        lambda a: a.choices.curvature.is_wide,
+        (
+            Refusal(
+                "gradient",
+                f"be None or control variates with preconditioner={LOW_RANK!r}, as for many elements of params",
+                lambda a: a.is_other and "another",
+            ),
+            Refusal(
+                "subsampling",
+                f"be uniform or your own weights with preconditioner={LOW_RANK!r}, as for many elements of params",
+                lambda a: a.minibatch.wants_importance and "preferential()",
             ),
         ),
-        Refusal(
-            "alpha", "be one number if the stepsize is 'auto'", lambda a: _if(a.auto, _several(a.settings, "alpha"))
-        ),
-        Refusal("a", "be one number if the stepsize is 'auto'", lambda a: _if(a.auto, _several(a.settings, "a"))),
-        Refusal(
-            "stepsize",
-            "be a number unless params are one array and covariance='full': otherwise part of the covariance of the "
-            "gradient noise is not estimated, which heats some directions and cools others",
-            lambda a: _if(a.auto and a.partly, "'auto'"),
-        ),
-        Refusal(
-            "stepsize", "be a number for minibatches of adaptive size", lambda a: _if(a.auto and a.adapts, "'auto'")
-        ),
-        Refusal(
-            "stepsize",
-            "be a number if a minibatch moves only some rows of params (with preconditioner='diagonal' all rows move, "
-            "and 'auto' works)",
-            lambda a: _if(a.auto and a.model.by_rows, f"'auto' with rows of {sorted(a.model.by_rows)}"),
-        ),
-        _has_terms("stepsize='auto'", lambda a: a.auto),
-        _is_simple("stepsize='auto'", lambda a: a.auto),
     ),
-    '`minibatchSize="auto"`': (
-        Refusal(
-            "minibatchSize",
-            "be a number unless the stepsize is 'auto'",
-            lambda a: _if(not a.auto and is_auto(a.choices.minibatchSize), "'auto'"),
-        ),
-    ),
-    "`subsampling=preferential()`": (
-        _has_terms("preferential()", lambda a: a.choices.minibatches.minibatch.wants_importance),
-    ),
-    'an estimated covariance of the gradient noise (`covariance`, `betaHat="fisher"`)': (
-        Refusal(
-            "minibatchSize",
-            "be a number if the gradient noise is estimated",
-            lambda a: _if(a.estimates_noise and a.adapts, "adaptive"),
-        ),
-        Refusal(
-            "subsampling",
-            "draw each minibatch afresh if the gradient noise is estimated: within an epoch it cancels",
-            lambda a: _if(a.estimates_noise and not a.choices.minibatches.minibatch.independent, a.subsampling),
-        ),
-        Refusal(
-            "minibatchSize",
-            "be at least 2, to estimate the gradient noise",
-            lambda a: _if(a.estimates_noise and a.choices.minibatches.n < 2, 1),
-        ),
-        _has_terms("the covariance of gradient noise", lambda a: a.estimates_noise),
-        _is_simple("the covariance of gradient noise", lambda a: a.estimates_noise),
-    ),
-    "`cyclical(..., explorationFraction=...)`": (
-        Refusal(
-            "stepsize",
-            "have explorationFraction=0 for a sampler that does not climb without noise",
-            lambda a: a.explores_without,
-        ),
-        Refusal(
-            "stepsize",
-            "have explorationFraction=0 for a sampler with a thermostat, which would heat the chain",
-            lambda a: a.explores_with_thermostat,
+    With(
+        '`stepsize="auto"`',
+        lambda a: a.auto,
+        (
+            Refusal(
+                "stepsize",
+                f"be a number if params have more than {MOST_ELEMENTS} elements; tune can find one",
+                lambda a: a.size > MOST_ELEMENTS and f"'auto' for {a.size}",
+            ),
+            Refusal(
+                "preconditioner",
+                f"be {LOW_RANK!r} with the stepsize 'auto' for more than {MOST_DENSE} elements of params",
+                lambda a: a.size > MOST_DENSE and not a.choices.curvature.is_wide and repr(a.choices.preconditioner),
+            ),
+            Refusal(
+                "stepsize",
+                "be a number for Dynamics without `stationary`, from which 'auto' computes the variance of the chain",
+                lambda a: any(one.stationary is None for one in a.dynamics.values()) and "'auto'",
+            ),
+            Refusal(
+                "stepsize",
+                "be given if parameters have different dynamics",
+                lambda a: (
+                    a.choices.sampler == "sample" and len({id(one) for one in a.dynamics.values()}) > 1 and "'auto'"
+                ),
+            ),
+            Refusal("alpha", "be one number if the stepsize is 'auto'", lambda a: a.several("alpha")),
+            Refusal("a", "be one number if the stepsize is 'auto'", lambda a: a.several("a")),
+            Refusal(
+                "stepsize",
+                "be a number unless params are one array and covariance='full': otherwise part of the covariance of "
+                "the gradient noise is not estimated, which heats some directions and cools others",
+                lambda a: a.partly and "'auto'",
+            ),
+            Refusal("stepsize", "be a number for minibatches of adaptive size", lambda a: a.adapts and "'auto'"),
+            Refusal(
+                "stepsize",
+                "be a number if a minibatch moves only some rows of params (with preconditioner='diagonal' all rows "
+                "move, and 'auto' works)",
+                lambda a: a.model.by_rows and f"'auto' with rows of {sorted(a.model.by_rows)}",
+            ),
+            _has_terms("stepsize='auto'"),
+            _is_simple("stepsize='auto'"),
         ),
     ),
-}
+    With(
+        '`minibatchSize="auto"`',
+        lambda a: is_auto(a.choices.minibatchSize),
+        (Refusal("minibatchSize", "be a number unless the stepsize is 'auto'", lambda a: not a.auto and "'auto'"),),
+    ),
+    With("`subsampling=preferential()`", lambda a: a.minibatch.wants_importance, (_has_terms("preferential()"),)),
+    With(
+        'an estimated covariance of the gradient noise (`covariance`, `betaHat="fisher"`)',
+        lambda a: a.estimates_noise,
+        (
+            Refusal(
+                "minibatchSize", "be a number if the gradient noise is estimated", lambda a: a.adapts and "adaptive"
+            ),
+            Refusal(
+                "subsampling",
+                "draw each minibatch afresh if the gradient noise is estimated: within an epoch it cancels",
+                lambda a: not a.minibatch.independent and a.subsampling,
+            ),
+            Refusal(
+                "minibatchSize",
+                "be at least 2, to estimate the gradient noise",
+                lambda a: a.choices.minibatches.n < 2 and 1,
+            ),
+            _has_terms("the covariance of gradient noise"),
+            _is_simple("the covariance of gradient noise"),
+        ),
+    ),
+    With(
+        "`cyclical(..., explorationFraction=...)`",
+        lambda a: exploring(a.choices.stepsizes),
+        (
+            Refusal(
+                "stepsize",
+                "have explorationFraction=0 for a sampler that does not climb without noise",
+                lambda a: a.explores_without,
+            ),
+            Refusal(
+                "stepsize",
+                "have explorationFraction=0 for a sampler with a thermostat, which would heat the chain",
+                lambda a: a.explores_with_thermostat,
+            ),
+        ),
+    ),
+)
 """Of samplers that use gradients, by the arguments as they were converted."""
 
 
@@ -436,57 +447,63 @@ class AskedOfTransition:
     gradient: Any
 
 
-OF_TRANSITIONS: Table = {
-    "`transition`": (
-        Refusal(
-            "gibbs",
-            "be None with a transition, which is a whole iteration",
-            lambda a: _if(a.choices.gibbs is not None, described(a.choices.gibbs)),
-        ),
-        Refusal(
-            "transforms",
-            "be None with a transition, which moves params themselves",
-            lambda a: _if(a.choices.transforms is not None, "some"),
-        ),
-        Refusal(
-            "stepsize",
-            "be given with a transition, whose variance is unknown",
-            lambda a: _if(a.choices.automatic, "'auto'"),
-        ),
-        Refusal(
-            "preconditioner",
-            "be None with a transition",
-            lambda a: _if(a.choices.curvature.preconditioner is not None, described(a.choices.preconditioner)),
-        ),
-        Refusal(
-            "stepsize",
-            "have explorationFraction=0 with a transition",
-            lambda a: next(iter(exploring(a.choices.stepsizes).values()), None),
-        ),
-        Refusal(
-            "minibatchSize",
-            "be a number with a transition",
-            lambda a: _if(not a.choices.minibatches.is_number, described(a.choices.minibatchSize)),
-        ),
-        Refusal(
-            "subsampling",
-            "have weights with a transition, which has no mode",
-            lambda a: _if(a.choices.minibatches.minibatch.wants_importance, "preferential()"),
-        ),
-        Refusal(
-            "logLik",
-            "be a function if logPrior or a temperature is given",
-            lambda a: _if(
-                a.choices.logLik is None and (a.choices.logPrior is not None or a.choices.temperature != 1), "None"
+OF_TRANSITIONS: Table = (
+    With(
+        "`transition`",
+        lambda a: True,
+        (
+            Refusal(
+                "gibbs",
+                "be None with a transition, which is a whole iteration",
+                lambda a: a.choices.gibbs is not None and described(a.choices.gibbs),
+            ),
+            Refusal(
+                "transforms",
+                "be None with a transition, which moves params themselves",
+                lambda a: a.choices.transforms is not None and "some",
+            ),
+            Refusal(
+                "stepsize",
+                "be given with a transition, whose variance is unknown",
+                lambda a: a.choices.automatic and "'auto'",
+            ),
+            Refusal(
+                "preconditioner",
+                "be None with a transition",
+                lambda a: a.choices.curvature.preconditioner is not None and described(a.choices.preconditioner),
+            ),
+            Refusal(
+                "stepsize",
+                "have explorationFraction=0 with a transition",
+                lambda a: next(iter(exploring(a.choices.stepsizes).values()), None),
+            ),
+            Refusal(
+                "minibatchSize",
+                "be a number with a transition",
+                lambda a: not a.choices.minibatches.is_number and described(a.choices.minibatchSize),
+            ),
+            Refusal(
+                "subsampling",
+                "have weights with a transition, which has no mode",
+                lambda a: a.choices.minibatches.minibatch.wants_importance and "preferential()",
+            ),
+            Refusal(
+                "logLik",
+                "be a function if logPrior or a temperature is given",
+                lambda a: (
+                    a.choices.logLik is None
+                    and (a.choices.logPrior is not None or a.choices.temperature != 1)
+                    and "None"
+                ),
+            ),
+            Refusal(
+                "gradient",
+                "be None with a transition, which is a whole iteration",
+                lambda a: a.gradient is not None and described(a.gradient),
             ),
         ),
-        Refusal(
-            "gradient",
-            "be None with a transition, which is a whole iteration",
-            lambda a: _if(a.gradient is not None, described(a.gradient)),
-        ),
     ),
-}
+)
 
 
 @dataclass(frozen=True)
@@ -512,76 +529,81 @@ class AskedOfRun:
 
 
 def _of_stopping_rule(argument: str) -> Refusal:
-    return Refusal(
-        argument,
-        "come with nIters='auto'",
-        lambda a: _if(not a.auto and a[argument] is not None, f"nIters={a.n_iters!r}"),
-    )
+    return Refusal(argument, "come with nIters='auto'", lambda a: a[argument] is not None and f"nIters={a.n_iters!r}")
 
 
-OF_RUNS: Table = {
-    '`nIters="auto"`': (
-        *(_of_stopping_rule(argument) for argument in ("ess", "mcse", "maxIters", "maxSeconds")),
-        Refusal(
-            "nChains",
-            "be at least 2 with nIters='auto', which compares chains",
-            lambda a: _if(
-                a.auto and len(a.sampler.chains) < 2,
-                "a single one" if a.sampler.n_chains is None else a.sampler.n_chains,
+OF_RUNS: Table = (
+    With(
+        "a number as `nIters`",
+        lambda a: not a.auto,
+        tuple(_of_stopping_rule(argument) for argument in ("ess", "mcse", "maxIters", "maxSeconds")),
+    ),
+    With(
+        '`nIters="auto"`',
+        lambda a: a.auto,
+        (
+            Refusal(
+                "nChains",
+                "be at least 2 with nIters='auto', which compares chains",
+                lambda a: len(a.sampler.chains) < 2 and ("a single one" if a.sampler.n_chains is None else 1),
+            ),
+            Refusal(
+                "reduce",
+                "come with collect if nIters='auto', which checks stored draws",
+                lambda a: a["reduce"] is not None and a["collect"] is None and not a["gradients"] and "reduce alone",
+            ),
+            Refusal(
+                "ess",
+                "be None if mcse is given",
+                lambda a: a["mcse"] is not None and a["ess"] is not None and repr(a["ess"]),
             ),
         ),
-        Refusal(
-            "reduce",
-            "come with collect if nIters='auto', which checks stored draws",
-            lambda a: _if(
-                a.auto and a["reduce"] is not None and a["collect"] is None and not a["gradients"], "reduce alone"
+    ),
+    With(
+        "`gradients=True`",
+        lambda a: a["gradients"],
+        (
+            Refusal(
+                "gradients",
+                "be False with transforms, since they would be those on the unconstrained scale, not of params",
+                lambda a: bool(a.sampler.transforms),
+            ),
+            Refusal(
+                "gradients",
+                "be False unless the target is the posterior, since functions that use them, such as ksd and "
+                "zvControlVariates, assume draws from the posterior",
+                lambda a: not of_posterior(a.sampler.settings),
+            ),
+            Refusal("gradients", "be False for shards with executors", lambda a: a.is_remote),
+            Refusal(
+                "gradients",
+                "be False with a transition, which estimates none",
+                lambda a: isinstance(a.sampler, OwnSampler),
             ),
         ),
-        Refusal("ess", "be None if mcse is given", lambda a: _if(a.auto and a["mcse"] is not None, a["ess"])),
     ),
-    "`gradients=True`": (
-        Refusal(
-            "gradients",
-            "be False with transforms, since they would be those on the unconstrained scale, not of params",
-            lambda a: _if(a["gradients"] and a.sampler.transforms, True),
-        ),
-        Refusal(
-            "gradients",
-            "be False unless the target is the posterior, since functions that use them, such as ksd and "
-            "zvControlVariates, assume draws from the posterior",
-            lambda a: _if(a["gradients"] and not of_posterior(a.sampler.settings), True),
-        ),
-        Refusal(
-            "gradients",
-            "be False for shards with executors",
-            lambda a: _if(a["gradients"] and a.is_remote, True),
-        ),
-        Refusal(
-            "gradients",
-            "be False with a transition, which estimates none",
-            lambda a: _if(a["gradients"] and isinstance(a.sampler, OwnSampler), True),
+    With(
+        "`executor`",
+        lambda a: a["executor"] is not None,
+        (
+            Refusal("executor", "be None for shards with executors of their own", lambda a: a.is_remote and "one"),
+            Refusal(
+                "executor",
+                "come with nChains, of which each job has some",
+                lambda a: a.sampler.n_chains is None and "nChains=None",
+            ),
         ),
     ),
-    "`executor`": (
-        Refusal(
-            "executor",
-            "be None for shards with executors of their own",
-            lambda a: _if(a["executor"] is not None and a.is_remote, "one"),
-        ),
-        Refusal(
-            "executor",
-            "come with nChains, of which each job has some",
-            lambda a: _if(a["executor"] is not None and a.sampler.n_chains is None, "nChains=None"),
+    With(
+        "`resume`",
+        lambda a: _is_true(a["resume"]),
+        (
+            Refusal(
+                "resume", "come with storage, the store to continue", lambda a: a["storage"] is None and "storage=None"
+            ),
         ),
     ),
-    "`resume`": (
-        Refusal(
-            "resume",
-            "come with storage, the store to continue",
-            lambda a: _if(a["resume"] is True and a["storage"] is None, "storage=None"),
-        ),
-    ),
-}
+)
 """Of the arguments of a run."""
 
 TABLES: dict[str, Table] = {

@@ -103,7 +103,7 @@ UNTIL = {"nIters": "auto", "nChains": 2}
 
 # The calls of each row, in the order of the tables.
 OF_ALL: dict[str, list[dict[str, Any]]] = {
-    "`nChains`": [{"starts": 0.1}, {"sharedMinibatch": True}],
+    "`nChains=None`": [{"starts": 0.1}, {"sharedMinibatch": True}],
     "`shards` as the dataset": [LOCAL | {"subsampling": "reshuffled"}, LOCAL | ADAPTIVE],
     "`minibatchSize=adaptive()`": [ADAPTIVE | {"subsampling": "symmetric"}],
 }
@@ -176,11 +176,8 @@ OF_TRANSITIONS = {
     ],
 }
 OF_RUNS = {
+    "a number as `nIters`": [{"ess": 100}, {"mcse": 0.1}, {"maxIters": 100}, {"maxSeconds": 1}],
     '`nIters="auto"`': [
-        {"ess": 100},
-        {"mcse": 0.1},
-        {"maxIters": 100},
-        {"maxSeconds": 1},
         UNTIL | {"nChains": 1},
         UNTIL | {"reduce": runningMean()},
         UNTIL | {"ess": 100, "mcse": 0.1},
@@ -198,8 +195,8 @@ EXAMPLES = dict(zip(TABLES, (OF_ALL, OF_GRADIENTS, OF_TRANSITIONS, OF_RUNS), str
 ROWS_OF_TABLES = [
     (example, row)
     for name, table in TABLES.items()
-    for given, rows in table.items()
-    for example, row in zip(EXAMPLES[name][given], rows, strict=True)
+    for group in table
+    for example, row in zip(EXAMPLES[name][group.given], group.rows, strict=True)
 ]
 
 
