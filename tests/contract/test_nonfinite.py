@@ -84,7 +84,7 @@ def test_a_rounded_number_at_draws_around_the_mode() -> None:
     x[BAD] = 16.0
     message = message_of(sgmcmc.sgldcv, textbook, {"x": x, "y": LABELS}, {"b": 0.1}, **NORMAL)
     assert f"the log likelihood of observation {BAD} (counted from 0) is nan at params {{'b': 1." in message
-    assert "finite around the mode" in message
+    assert "finite gradients of single observations around the mode" in message
     assert "In float64 it is -" in message
 
 

@@ -419,7 +419,7 @@ def test_resume_needs_the_seed(tmp_path):
 
 @pytest.mark.parametrize("of", ["transform", "perplexity"])
 def test_documents_with_other_words_are_refused(of, docs):
-    with pytest.raises(ValueError, match=rf"^docs of {of} must have the 4 words, .* got 3 columns"):
+    with pytest.raises(ValueError, match=rf"^docs of {of} must have a column for each of the 4 words .* got 3 columns"):
         getattr(drawn_topics([PHI]), of)(docs[:, :3])
     with pytest.raises(ValueError, match=rf"^docs of {of} must have at least one word in each document; got 1 empty"):
         getattr(drawn_topics([PHI]), of)([[0, 0, 0, 0]])
