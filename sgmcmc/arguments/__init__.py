@@ -34,6 +34,11 @@ DIFFUSION: Rule = (
 )
 
 
+def refused(of: str, argument: str, must: str, got: Any) -> ValueError:
+    """The error for an argument of the function `of`."""
+    return ValueError(f"{argument} of {of} must {must}; got {got}.")
+
+
 def is_list(value: Any) -> bool:
     """Whether `starts` has an entry for each chain."""
     return isinstance(value, list | tuple)

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import tensorflow as tf
 
-from sgmcmc.arguments import STEPSIZE, Each, checked_chains, is_list, require_float_type, require_seed
+from sgmcmc.arguments import STEPSIZE, Each, checked_chains, is_list, refused, require_float_type, require_seed
 from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.arguments.minibatch import Minibatches, adaptive, checked_minibatches, minibatches_within
 from sgmcmc.arguments.refusals import OF_ALL, refuse
@@ -56,7 +56,7 @@ class CommonChoices:
 
     def refuse(self, argument: str, must: str, got: Any) -> ValueError:
         """The error for a bad argument."""
-        return ValueError(f"{argument} of {self.sampler} must {must}; got {got}.")
+        return refused(self.sampler, argument, must, got)
 
     @cached_property
     def float_type(self) -> tf.DType:

@@ -141,9 +141,7 @@ class TransitionChoices(Choices):
     @cached_property
     def model(self) -> Model | None:  # type: ignore[override]
         """The posterior, or None for a transition that needs none."""
-        if self.logLik is not None:
-            return super().model
-        return None
+        return None if self.logLik is None else super().model
 
 
 def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any], gradient: Any) -> Sgmcmc:

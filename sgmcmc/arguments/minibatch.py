@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import AUTO, POSITIVE, is_auto, require_number
+from sgmcmc.arguments import AUTO, POSITIVE, is_auto, refused, require_number
 from sgmcmc.arguments.trial import require_pure
 from sgmcmc.core.checks import IN_OPERATIONS, attempted
 from sgmcmc.core.errors import warn_user
@@ -295,17 +295,13 @@ def minibatches_within(of: str, size: Any, subsampling: Any, shards: Shards) -> 
     least = min(shards.sizes)
     if n > least and not replace:
         must = f"be at most the {least} observations of the smallest shard, or come with subsampling='withReplacement'"
-        raise _refused(of, "minibatchSize", must, f"{n} observations")
+        raise refused(of, "minibatchSize", must, f"{n} observations")
 
     def of_leaps(leaps: int) -> Minibatch:
         return within_shards(shards.sizes, n, shards.hop * leaps, replace)
 
     settings = {"minibatchSize": n, "subsampling": subsampling, "shards": shards._asdict()}
     return Minibatches(n, of_leaps(1), None, settings, of_leaps)
-
-
-def _refused(of: str, argument: str, must: str, got: Any) -> ValueError:
-    return ValueError(f"{argument} of {of} must {must}; got {got}.")
 
 
 def _number(of: str, argument: str, size: Any, n_data: int, least: int = 0) -> int:
@@ -315,12 +311,12 @@ def _number(of: str, argument: str, size: Any, n_data: int, least: int = 0) -> i
     if 0 < number < 1:
         n = max(round(number * n_data), least)
         if n == 0:
-            raise _refused(of, argument, must, f"{size!r}, which rounds to 0 observations")
+            raise refused(of, argument, must, f"{size!r}, which rounds to 0 observations")
         return n
     if not 1 <= number <= n_data or not number.is_integer():
-        raise _refused(of, argument, must, repr(size))
+        raise refused(of, argument, must, repr(size))
     if number == 1 < n_data and not isinstance(size, int | np.integer):  # a proportion of 1, or one observation?
-        raise _refused(of, argument, must, f"{size!r}: give 1 for one observation, or N for all")
+        raise refused(of, argument, must, f"{size!r}: give 1 for one observation, or N for all")
     return int(number)
 
 
@@ -328,11 +324,11 @@ def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tup
     """A function from a size to minibatches, and a name that identifies it."""
     if isinstance(subsampling, str):
         if subsampling not in SUBSAMPLING:
-            raise _refused(of, "subsampling", f"be {SCHEMES}", repr(subsampling))
+            raise refused(of, "subsampling", f"be {SCHEMES}", repr(subsampling))
         return lambda n: SUBSAMPLING[subsampling](n_data, n), subsampling
     if subsampling is None or isinstance(subsampling, type):
         got = "the class preferential, without brackets" if subsampling is preferential else repr(subsampling)
-        raise _refused(of, "subsampling", f"be {SCHEMES}", got)
+        raise refused(of, "subsampling", f"be {SCHEMES}", got)
     floor, given = 0.0, subsampling
     if isinstance(subsampling, preferential):
         floor, given = require_number("floor of preferential", of, subsampling.floor, SHARE), subsampling.weights
@@ -340,9 +336,9 @@ def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tup
             return lambda n: weighted(n_data, n, dtype, floor=floor), f"preferential, floor {floor}"
     weights = numeric("subsampling", of, given).astype(np.float64)
     if weights.shape != (n_data,):
-        raise _refused(of, "subsampling", f"give one weight for each of {n_data} observations", weights.shape)
+        raise refused(of, "subsampling", f"give one weight for each of {n_data} observations", weights.shape)
     if not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise _refused(of, "subsampling", "give positive finite weights", f"a smallest weight of {weights.min()}")
+        raise refused(of, "subsampling", "give positive finite weights", f"a smallest weight of {weights.min()}")
     probabilities = (1 - floor) * weights / weights.sum() + floor / n_data
     text = f"weights {checksum(weights)}" + (f", floor {floor}" if floor else "")
     return lambda n: weighted(n_data, n, dtype, probabilities), text
@@ -353,18 +349,18 @@ def _bound(of: str, size: adaptive, n_data: int) -> tuple[float | None, np.ndarr
     if size.threshold is None:
         return None, None  # the pilot chain's bound has the same constants, which cancel
     if constants is None:
-        raise _refused(of, "lipschitz of adaptive", "be given with a threshold", "None")
+        raise refused(of, "lipschitz of adaptive", "be given with a threshold", "None")
     return require_number("threshold of adaptive", of, size.threshold, POSITIVE), constants
 
 
 def _checked_constants(of: str, lipschitz: Any, n_data: int) -> np.ndarray:
     constants = numeric("lipschitz of adaptive", of, lipschitz).astype(np.float64)
     if constants.shape != (n_data,):
-        raise _refused(
+        raise refused(
             of, "lipschitz of adaptive", f"give one number for each of {n_data} observations", constants.shape
         )
     if not (np.isfinite(constants).all() and (constants >= 0).all() and constants.any()):
-        raise _refused(
+        raise refused(
             of, "lipschitz of adaptive", "give finite, nonnegative numbers", f"a minimum of {constants.min()}"
         )
     return constants

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.arguments import is_auto
+from sgmcmc.arguments import is_auto, refused
 from sgmcmc.arguments.data import shards
 from sgmcmc.arguments.gradient import controlVariates, saga
 from sgmcmc.arguments.minibatch import WITHIN, adaptive
@@ -62,7 +62,7 @@ def refuse(table: Table, sampler: str, asked: Any) -> None:
     for _, applies, rows in table:
         for argument, must, found in rows if applies(asked) else ():
             if got := found(asked):
-                raise ValueError(f"{argument} of {sampler} must {must}; got {got}.")
+                raise refused(sampler, argument, must, got)
 
 
 def _is_one_of(value: Any, words: Iterable[str]) -> bool:
@@ -518,6 +518,11 @@ class AskedOfRun:
         return self.options[argument]
 
     @property
+    def stores_gradients(self) -> bool:
+        """Whether `gradients` is True."""
+        return _is_true(self["gradients"])
+
+    @property
     def auto(self) -> bool:
         """Whether `nIters` is "auto"."""
         return is_auto(self.n_iters)
@@ -550,7 +555,9 @@ OF_RUNS: Table = (
             Refusal(
                 "reduce",
                 "come with collect if nIters='auto', which checks stored draws",
-                lambda a: a["reduce"] is not None and a["collect"] is None and not a["gradients"] and "reduce alone",
+                lambda a: (
+                    a["reduce"] is not None and a["collect"] is None and not a.stores_gradients and "reduce alone"
+                ),
             ),
             Refusal(
                 "ess",
@@ -561,7 +568,7 @@ OF_RUNS: Table = (
     ),
     With(
         "`gradients=True`",
-        lambda a: a["gradients"],
+        lambda a: a.stores_gradients,
         (
             Refusal(
                 "gradients",

@@ -217,10 +217,11 @@ def set_up(
     `settings` are those of the dynamics, as the user gave them; `identity` is anything else that identifies it.
     """
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
-    each |= dict.fromkeys(choices.moved_by_gibbs, unmoved()._replace(leaps=next(iter(each.values())).leaps))
+    leaps = next(iter(each.values())).leaps
+    if choices.moved_by_gibbs:
+        each |= dict.fromkeys(choices.moved_by_gibbs, unmoved()._replace(leaps=leaps))
     own = dict(settings or {})
     _warn_of_lost_noise(choices)
-    leaps = next(iter(each.values())).leaps
     chosen = chosen_gradient(choices, gradient, leaps)
     minibatch, model = choices.minibatches.for_leaps(leaps), choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}

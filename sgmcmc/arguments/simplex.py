@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import is_list
+from sgmcmc.arguments import is_list, refused
 from sgmcmc.arguments.common import CommonChoices
 from sgmcmc.arguments.data import attempt, require_in_range
 from sgmcmc.arguments.sampler import Sgmcmc
@@ -217,7 +217,7 @@ class SuffStats:
                 raise self._refuse(f"return counts of {name!r}, at least 0 and finite", float(np.min(x)))
 
     def _refuse(self, must: str, got: Any) -> ValueError:
-        return ValueError(f"suffStats of {self.sampler} must {must}; got {got}.")
+        return refused(self.sampler, "suffStats", must, got)
 
 
 def _refusing_negative(counts: Tree) -> Tree:

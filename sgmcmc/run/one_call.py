@@ -21,7 +21,7 @@ from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.trees import Tree
 from sgmcmc.draws import temperature
 from sgmcmc.draws.draws import Draws
-from sgmcmc.draws.loading import iterations_of
+from sgmcmc.draws.loading import OF_CHAINS, iterations_of
 from sgmcmc.parallel.executors import workers_of
 from sgmcmc.run import TUNING, Plan, Prepared, advance
 from sgmcmc.run import recorder as batch_means
@@ -66,9 +66,6 @@ def _positions(draws: Draws, transforms: Transforms) -> Draws:
         iterations=draws.iterations,
         settings=draws.settings,
     )
-
-
-OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
 
 
 @dataclass
