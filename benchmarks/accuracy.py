@@ -1,11 +1,11 @@
-"""How close the samplers come to posteriors that are known, and at what price; see README.md.
+"""Accuracy of the samplers on known posteriors, and its cost; see README.md.
 
     python benchmarks/accuracy.py                                      # the small problems
     python benchmarks/accuracy.py --covertype covertype_subset.npz     # covertype too, and NUTS and SGMCMCJax on it
     python benchmarks/accuracy.py --covertype covertype_subset.npz --only covertype --samplers "sgldcv;NUTS"
-    python benchmarks/accuracy.py --only nothing                       # only the table and the picture anew
+    python benchmarks/accuracy.py --only nothing                       # remake only the page and the picture
 
-What is measured is kept in accuracy.json, from which ACCURACY.md and figures/accuracy.png are made.
+The results are stored in accuracy.json, from which ACCURACY.md and figures/accuracy.png are made.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TOLERANCE, SHIFT = 0.05, 0.1
 
 
 def against(truth: Reference, mean: np.ndarray, sd: np.ndarray, told: dict[str, np.ndarray]) -> dict[str, Any]:
-    """What is compared: Monte Carlo errors are those of both, in sds of the posterior."""
+    """Errors relative to the reference, in posterior sds; Monte Carlo errors combine those of both."""
     shift = np.abs(mean - truth.mean) / truth.sd
     shift_error = np.hypot(told["mcse_mean"] / truth.sd, truth.mean_error)
     ratio = sd / truth.sd
@@ -70,7 +70,7 @@ def against(truth: Reference, mean: np.ndarray, sd: np.ndarray, told: dict[str, 
 
 
 def ours(label: str, problem: Problem, truth: Reference) -> dict[str, Any]:
-    """One run of sgmcmc, everything found by itself."""
+    """One run of sgmcmc with its automatic stepsize."""
     name, options = SAMPLERS[label]
     leaps = LEAPS if "hmc" in name else 1
     iterations = problem.nIters // leaps
@@ -110,7 +110,7 @@ def ours(label: str, problem: Problem, truth: Reference) -> dict[str, Any]:
 
 
 def of_worker(package: str, script: str, problem: Problem, truth: Reference, settings: dict) -> dict[str, Any]:
-    """A run of another package, in its environment."""
+    """A run of another package in its own environment."""
     mode, covariance = laplace(problem)
     X, y = problem.dataset["X"], problem.dataset["y"]
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +126,7 @@ def of_worker(package: str, script: str, problem: Problem, truth: Reference, set
     if draws.shape[1] < 10:
         return told | {"failed": f"{told['warmed']} of {told['to_warm']} steps of warm-up in {told['seconds']:.0f} s"}
     sampled = draws if package == BLACKJAX else draws[:, draws.shape[1] // 10 :]
-    # A single chain is cut into four, to have an R-hat.
+    # A single chain is cut into four for its R-hat.
     parts = sampled if len(sampled) > 1 else sampled[0, : sampled.shape[1] // 4 * 4].reshape(4, -1, sampled.shape[2])
     x = np.moveaxis(parts, 2, 0)
     return against(truth, x.mean(axis=(1, 2)), x.std(axis=(1, 2), ddof=1), diagnostics(x)) | told
@@ -147,7 +147,7 @@ def peer(label: str, problem: Problem, truth: Reference) -> dict[str, dict]:
 
 
 def measure(name: str, case: Case, samplers: list[str]) -> None:
-    """Run the samplers on a problem, and keep what comes out after each."""
+    """Run the samplers on a problem, and store the results after each."""
     truth = case.reference()
     size = float(truth.size) if np.isfinite(truth.size) else None
     for label in samplers:

@@ -20,7 +20,7 @@ BLOCK = 20_000  # rows
 
 @dataclass(frozen=True)
 class Case:
-    """A problem and how its reference is found."""
+    """A problem and how its reference is computed."""
 
     problem: Problem
     reference: Callable[[], Reference]
@@ -28,7 +28,7 @@ class Case:
 
 
 def cases(covertype: str | None, cache: Path | None) -> dict[str, Case]:
-    """All problems; that of covertype only if its file is given."""
+    """All problems; covertype only if its file is given."""
     bundled = problems()
     sampled = "importance sampling"
     found = {"gaussian": Case(bundled["gaussian"], lambda: exact(bundled["gaussian"]), "exact")}
@@ -88,7 +88,7 @@ def cancer(n: int) -> Problem:
 
 
 def exact(problem: Problem) -> Reference:
-    """Of the linear regression with noise N(0, 1) and prior N(0, 100)."""
+    """The posterior of the linear regression with noise N(0, 1) and prior N(0, 100)."""
     X, y = problem.dataset["X"], problem.dataset["y"]
     covariance = np.linalg.inv(X.T @ X + np.eye(X.shape[1]) / 100)
     none = np.zeros(X.shape[1])
@@ -101,7 +101,7 @@ def two_normals(params: dict, dataset: dict) -> tf.Tensor:
 
 
 def mixture() -> Problem:
-    """That of the vignette on the mixture."""
+    """The problem of the vignette on the mixture."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(1000, 2)) + 0.45 * rng.integers(2, size=(1000, 1))
     return Problem(
@@ -114,7 +114,7 @@ def mixture() -> Problem:
 
 
 def of_mixture(problem: Problem) -> Reference:
-    """From one wide t distribution over both modes, whose covariance is found in some rounds."""
+    """Importance sampling from a wide t distribution over both modes; its covariance is adapted in rounds."""
     x = problem.dataset["x"]
 
     def log_density(theta: np.ndarray) -> np.ndarray:
@@ -125,7 +125,7 @@ def of_mixture(problem: Problem) -> Reference:
             values[first : first + BLOCK // 10] += np.logaddexp(*of_each).sum(axis=1)
         return values
 
-    # Both centres are correlated, so the rounds are in their sum and difference, which are not.
+    # The two centres are correlated; their sum and difference are not, so the rounds use these.
     turn = np.kron([[1.0, 1.0], [1.0, -1.0]], np.eye(2)) / np.sqrt(2)
     centre, covariance = np.tile(x.mean(axis=0), 2), 0.1 * np.eye(4)
     for _ in range(5):
@@ -167,7 +167,7 @@ def laplace(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def blocks(X: np.ndarray, y: np.ndarray) -> Any:
-    """Rows in float64, with a column for the intercept at the end, as in order of name."""
+    """Rows in float64, with the intercept as the last column, in order of name."""
     for first in range(0, len(y), BLOCK):
         some = X[first : first + BLOCK].astype(np.float64)
         yield np.hstack([some, np.ones((len(some), 1))]), y[first : first + BLOCK].astype(np.float64)
@@ -190,7 +190,7 @@ def sampled_covertype(problem: Problem) -> Reference:
 
 
 def cached(problem: Problem, cache: Path | None) -> Reference:
-    """It takes minutes, so it is kept in a file if one is named."""
+    """The reference, which takes minutes, read from or written to `cache` if that is given."""
     if cache and cache.exists():
         with np.load(cache) as file:
             return Reference(**{name: file[name] for name in Reference._fields})

@@ -1,4 +1,4 @@
-"""ACCURACY.md and the picture, from what accuracy.py kept."""
+"""Writes ACCURACY.md and its picture from the results in accuracy.json."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from harness import HERE, number
 
 KEPT, TEXT, PICTURE = HERE / "accuracy.json", HERE / "ACCURACY.md", HERE / "figures" / "accuracy.png"
 CONVERGED, TOLERANCE = 1.01, 0.05
-ASTRAY = 1.0  # sds, from which the error of a mean makes an effective sample size no longer worth comparing
+ASTRAY = 1.0  # sds: effective sample sizes are compared only where no mean is off by more
 PLAIN = ", no preconditioner"
 OURS = ("sgld", "sghmc", "sgnht", "sgldcv", "sghmccv", "sgnhtcv")
 OF_R = [name + suffix for name in OURS for suffix in ("", PLAIN)]
 FURTHER = ("ccadl, full", "badodab", "badodab, cv", "baoab, cv", "sgldcv, preferential")
 ORDER = [*OF_R, *FURTHER]
-LINES = (*OURS, *FURTHER)  # of the picture: with and without a preconditioner share one
+LINES = (*OURS, *FURTHER)  # of the picture; runs with and without a preconditioner share a line
 COLUMNS = (
     "sampler",
     "mean, in sds",
@@ -32,49 +32,49 @@ LEFT, RIGHT = 0.7, 1.4
 
 INTRO = f"""# Accuracy
 
-Each sampler of sgmcmc on posteriors that are known, with `stepsize="auto"`: nothing is tuned by hand. The
-preconditioner is "dense", or there is none. There are four chains. A tenth of each is left out at the beginning.
-Further samplers, with a dense preconditioner: `ccadl` with `covariance="full"`, for problems whose parameters are one
-array, as its automatic stepsize asks; `badodab` and `baoab`, `cv` with `gradient=controlVariates()`; and `sgldcv` with
-`subsampling=preferential()`. `psgld` is not there, since nothing finds its stepsize.
+Each sampler of sgmcmc runs on posteriors that are known, with `stepsize="auto"`: nothing is tuned by hand. The
+preconditioner is "dense" or none. Each run has four chains, and the first tenth of each chain is discarded. The further
+samplers have a dense preconditioner: `ccadl` with `covariance="full"`, for problems whose parameters are one array, as
+its automatic stepsize requires; `badodab` and `baoab`, where `cv` stands for `gradient=controlVariates()`; and `sgldcv`
+with `subsampling=preferential()`. `psgld` is missing, since it has no automatic stepsize.
 
-What the columns say, over all elements of the parameters:
+The columns are over all elements of the parameters:
 
 - **mean, in sds**: the largest error of a posterior mean, in posterior standard deviations, ± its Monte Carlo error;
-- **worst sd**: the error of the standard deviation that is farthest off, ± its Monte Carlo error. It is the worst of
-  all, so some of it is chance;
-- **expected**: the largest error of a standard deviation, in any direction, that the sampler itself expected
-  (`out.settings["expected"]`). It is above the tolerance of {TOLERANCE:.0%} where no stepsize would keep it, as with
-  the five leaps of `sghmc`;
-- **outside**: how many elements are off by more than 0.1 sd in the mean or {TOLERANCE:.0%} in the sd, and two Monte
-  Carlo errors. Monte Carlo errors are those of the run and of the reference together. Where R-hat is large they are
-  too small to be believed;
-- **smallest ESS** and **R-hat**: the least bulk effective sample size, and the largest rank-normalised R-hat.
+- **worst sd**: the largest relative error of a standard deviation, ± its Monte Carlo error. It is the worst of all
+  elements, so part of it is chance;
+- **expected**: the largest relative error of a standard deviation, in any direction, that the sampler itself predicted
+  (`out.settings["expected"]`). It exceeds the tolerance of {TOLERANCE:.0%} where no stepsize would keep it, as for
+  `sghmc` with five leaps;
+- **outside**: the number of elements whose error exceeds 0.1 sd in the mean or {TOLERANCE:.0%} in the sd by more than
+  two Monte Carlo errors. Monte Carlo errors combine those of the run and of the reference. Where R-hat is large, they
+  are too small to be trusted;
+- **smallest ESS** and **R-hat**: the smallest bulk effective sample size, and the largest rank-normalised R-hat.
   Where R-hat is above {CONVERGED}, the effective sample size means little;
-- **seconds**: the whole call, with compilation, the search for the mode and that for the stepsize. **processor s**:
-  the time of the processors, which says less of what else the computer did meanwhile;
-- **million gradients**: of single observations, in the chains. Control variates need two for each.
+- **seconds**: the whole call, including compilation and the searches for the mode and the stepsize. **processor s**:
+  processor time, which depends less on what else the computer did meanwhile;
+- **million gradients**: gradients of single observations in the chains. Control variates need two per observation.
 
-All samplers of sgmcmc look at as many minibatches. `sghmc` takes five per iteration, so it makes a fifth of the
-iterations. The reference is exact, or importance sampling on all data from a t distribution.
-The two modes of the mixture differ only by the labels of the groups. Control variates are made at one of them.
+All samplers of sgmcmc see the same number of minibatches. `sghmc` uses five per iteration, so it makes a fifth of the
+iterations. The reference is exact, or importance sampling on all data from a t distribution. The two modes of the
+mixture differ only by the labels of the groups. The control variates are centred at one of them.
 
-![Standard deviations over those of the reference](figures/accuracy.png)
+![Standard deviations relative to those of the reference](figures/accuracy.png)
 
-Every point is an element: its standard deviation over that of the reference. The band is {TOLERANCE:.0%} on either
-side. Hollow points are of runs with an R-hat above {CONVERGED}. Points outside the range of an axis are drawn at its
-edge.
+Each point is one element: its standard deviation relative to that of the reference. The band is {TOLERANCE:.0%} on
+either side. Hollow points belong to runs with an R-hat above {CONVERGED}. Points outside the range of an axis are drawn
+at its edge.
 """
 
 
 def report(kept: dict[str, Any]) -> None:
-    """Write both."""
+    """Write the page and the picture."""
     if not kept:
         return
     draw(kept)
     parts = [INTRO.strip()]
     for name, problem in kept.items():
-        size = f", whose effective sample size is {number(problem['size'])}" if problem["size"] else ""
+        size = f", effective sample size {number(problem['size'])}" if problem["size"] else ""
         parts.append(f"## {problem['title'][0].upper()}{problem['title'][1:]}")
         parts.append(f"{problem['parameters']} parameters. Reference: {problem['told']}{size}.")
         rows = ordered(problem["rows"])
@@ -86,7 +86,7 @@ def report(kept: dict[str, Any]) -> None:
 
 
 def ordered(rows: dict[str, dict]) -> dict[str, dict]:
-    """Ours first."""
+    """The rows, those of sgmcmc first."""
     return {name: rows[name] for name in [*ORDER, *(one for one in rows if one not in ORDER)] if name in rows}
 
 
@@ -115,33 +115,33 @@ def table(rows: dict[str, dict]) -> str:
 
 
 def warned(rows: dict[str, dict]) -> str:
-    """What the runs warned of, each with its first clause."""
+    """The first clause of each warning."""
     lines = []
     for name, row in rows.items():
         for message in row.get("warnings", []):
             lines.append(f"- {name}: {message.split(';')[0].rstrip('.')}.")
-    return "\n".join(["What the runs warned of:", "", *lines]) if lines else ""
+    return "\n".join(["Warnings:", "", *lines]) if lines else ""
 
 
 def silent(rows: dict[str, dict]) -> str:
-    """Which of ours are wrong, and say nothing."""
+    """Samplers of sgmcmc with elements outside, a small R-hat and no warning."""
     names = [
         name
         for name, row in rows.items()
         if name in ORDER and row.get("outside") and row["r_hat"] <= CONVERGED and not row["warnings"]
     ]
-    return f"Outside, though R-hat is small and there was no warning: {'; '.join(names)}." if names else ""
+    return f"Elements outside, with a small R-hat and no warning: {'; '.join(names)}." if names else ""
 
 
 def missing(rows: dict[str, dict]) -> str:
     left = [name for name in OF_R if name not in rows]
-    return f"Not run, because of the time it takes: {'; '.join(left)}." if left else ""
+    return f"Not run, for lack of time: {'; '.join(left)}." if left else ""
 
 
 def compared(rows: dict[str, dict]) -> str:
-    """Sgldcv on this problem, in figures and relative to its peers."""
+    """`sgldcv` on this problem, and relative to the other packages."""
     lines = [
-        "### `sgldcv` compared with the others",
+        "### `sgldcv` compared with other packages",
         "",
         "| `sgldcv`, nothing tuned | measured |",
         "|---|---|",
@@ -162,30 +162,30 @@ def compared(rows: dict[str, dict]) -> str:
         best = max(jax, key=lambda name: jax[name]["ess"] / jax[name]["seconds"])
         lines.append(against(f"{best}, the best of the grid", ours, jax[best]))
         right = [name for name, row in jax.items() if row["r_hat"] <= CONVERGED and not row["outside"]]
-        kept = f"with which SGMCMCJax has R-hat {CONVERGED} and no element outside"
-        lines.append(f"| stepsizes of the grid {kept} | {len(right)} of {tried} |")
+        kept = f"with an R-hat of at most {CONVERGED} and no element outside"
+        lines.append(f"| SGMCMCJax stepsizes of the grid {kept} | {len(right)} of {tried} |")
     for name, row in peers.items():
         if name.startswith("NUTS"):
             lines.append(
-                f"| ESS / s over {name} | it has no draws: {row['failed']} |"
+                f"| ESS / s relative to {name} | no draws: {row['failed']} |"
                 if "failed" in row
                 else against(f"{name}, warm-up counted", ours, row)
             )
     machine, loads = ours["machine"], [row["load"] for row in rows.values()]
     lines += [
         "",
-        "The best of the grid is the one with the most effective samples per second, among those whose means are all "
-        f"within {ASTRAY:g} sd. Four chains that have not met count for about four effective samples, however short "
-        "they are; so where R-hat is large, the true ratio is probably larger than that above.",
+        "The best of the grid has the most effective draws per second among the stepsizes whose means are all within "
+        f"{ASTRAY:g} sd. Four chains that have not mixed count as about four effective draws, however short they are. "
+        "So where R-hat is large, the true ratio is probably larger than the one above.",
         "",
     ]
-    lines += [f"On {machine}. The load was between {min(loads):.1f} and {max(loads):.1f} while this ran."]
+    lines += [f"Machine: {machine}. The load was between {min(loads):.1f} and {max(loads):.1f} during the runs."]
     return "\n".join(lines)
 
 
 def against(what: str, ours: dict, other: dict) -> str:
     times, work = (ours["ess"] / ours[clock] / (other["ess"] / other[clock]) for clock in ("seconds", "work"))
-    return f"| ESS / s over {what} | {number(times)} times; {number(work)} by processor time |"
+    return f"| ESS / s relative to {what} | {number(times)} times; {number(work)} by processor time |"
 
 
 def draw(kept: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
-"""SGLD on the network for letter, here and in posteriors (PyTorch), from the same start; see NETWORKS.md.
+"""SGLD on the network for letter, in sgmcmc and in posteriors (PyTorch), from the same start; see NETWORKS.md.
 
-Needs an environment with torch and posteriors, as posteriors/ in SGMCMC_BENCH_ENVIRONMENTS. The packages take
+Requires an environment with torch and posteriors, as posteriors/ in SGMCMC_BENCH_ENVIRONMENTS. The packages take
 turns. Both draw minibatches with replacement, and average the predictions of 50 draws.
 """
 

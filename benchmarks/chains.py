@@ -1,4 +1,4 @@
-"""Time many chains in one call against SGMCMCJax and blackjax under jax.vmap, and what features cost.
+"""Time many chains in one call against SGMCMCJax and blackjax under jax.vmap, and the cost of features.
 
 Writes RESULTS_CHAINS.md. See README.md.
 """
@@ -30,13 +30,13 @@ from harness import (
 CHAINS, SEPARATELY = (4, 16, 64), 16
 SIZES = (50, 500)
 LENGTH = 4  # a repetition makes this many times the updates of one of speed.py, divided among the chains
-REPLACEMENT = {"subsampling": "withReplacement"}  # the others know no other way
+REPLACEMENT = {"subsampling": "withReplacement"}  # the only way of the other packages
 UNIT = "µs per iteration and chain"
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A choice in sgmcmc, as the worker's options with it on and off, and how the two are called."""
+    """A choice in sgmcmc: the worker's options with it on and off, and the labels of the two."""
 
     title: str
     text: str
@@ -74,7 +74,7 @@ def name(n_chains: int | None) -> str:
 
 
 def case_of(settings: Settings, n: int, n_chains: int | None) -> Case:
-    """The logistic model of speed.py, the same number of updates for any number of chains."""
+    """The logistic model of speed.py, with the same number of updates for any number of chains."""
     case = LOGISTIC[n]
     return settings.case(replace(case, iterations=LENGTH * case.iterations // (n_chains or 1), n_chains=n_chains))
 
@@ -119,7 +119,7 @@ def against_peers(settings: Settings, n: int) -> Section:
         for peer in (SGMCMCJAX, BLACKJAX)
     ]
     lengths = ", ".join(f"{case.iterations:,} iterations of {label}" for label, (case, _) in cases.items())
-    text = f"Logistic regression, N = {LOGISTIC[n].n_data:,}, n = {n}; in a repetition {lengths}."
+    text = f"Logistic regression, N = {LOGISTIC[n].n_data:,}, n = {n}; per repetition {lengths}."
     return Section(f"Many chains, n = {n}", text, UNIT, measured, checks)
 
 
@@ -127,7 +127,7 @@ CASES: Cases = {
     "peers": peers,
     "shared": Switch(
         title="One shared minibatch",
-        text="sgld: in each iteration one minibatch for all chains, or one for each.",
+        text="sgld, with one minibatch per iteration for all chains, or one for each chain.",
         on="shared",
         off="own minibatches",
         options_on={"sharedMinibatch": True},
@@ -144,7 +144,7 @@ CASES: Cases = {
     ),
     "storage": Switch(
         title="Storage of draws",
-        text="sgld, the draws on disk (opened, filled and closed within the time) or in memory.",
+        text="sgld, with draws on disk (the time includes opening, filling and closing the store) or in memory.",
         on="zarr",
         off="memory",
         options_on={"store": True},
@@ -152,7 +152,7 @@ CASES: Cases = {
     ),
     "estimates": Switch(
         title="Log posterior estimates",
-        text="sgld as it is, with its estimates of the log posterior, or with none.",
+        text="sgld with its estimates of the log posterior, as usual, or without them.",
         on="estimates",
         off="none",
         options_on={},

@@ -1,4 +1,4 @@
-"""What an iteration costs: samplers of one problem, side by side in one run, as medians of ratios to the first."""
+"""Cost of an iteration of several samplers, in turn in one run, as medians of ratios to the first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRADIENTS = 4000
 
 
 class Candidate(NamedTuple):
-    """A sampler to time, and how many gradients an iteration of it takes."""
+    """A sampler to time, and its gradients per iteration."""
 
     set_up: Callable
     arguments: dict[str, Any]
@@ -46,7 +46,7 @@ def parsed(description: str | None) -> argparse.Namespace:
 
 
 def timed(candidates: Mapping[str, Candidate], repetitions: int) -> dict[str, tuple[float, float]]:
-    """Of each the seconds per gradient, and their ratio to those of the first, as medians over the repetitions."""
+    """The seconds per gradient of each, and their ratio to those of the first, as medians over the repetitions."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, D)).astype(np.float32)
     X[:, 0] = 1.0
@@ -70,7 +70,7 @@ def timed(candidates: Mapping[str, Candidate], repetitions: int) -> dict[str, tu
 
 
 def publish(title: str, script: str, lines: list[str], given: argparse.Namespace) -> None:
-    """Print the table, and write it where that is asked for."""
+    """Print the table, and write it to `--output` if given."""
     text = "\n".join(lines) + "\n"
     print(text)
     if given.output:

@@ -1,9 +1,9 @@
-"""How often 95% intervals cover, of draws from the posterior and from the sandwich, in heteroscedastic regressions.
+"""Coverage of 95% intervals from the posterior and from the sandwich, in heteroscedastic regressions.
 
     python benchmarks/coverage.py      # about 40 minutes; --data-sets 50 for a short run
 
-The spread of y depends on a covariate, which the model does not know. Each data set is a new one, with its own run by
-`sgldcv`. A share from 1,000 data sets has a standard error of 0.7%. HC0 itself, with normal quantiles, is beside them.
+The spread of y depends on a covariate, which the model ignores. Each data set is new and has its own run of `sgldcv`.
+The coverage over 1,000 data sets has a standard error of 0.7%. HC0 itself, with normal quantiles, is the comparison.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def logLik(params: dict, dataset: dict) -> tf.Tensor:
     return -0.5 * (dataset["y"] - tf.linalg.matvec(dataset["x"], params["beta"])) ** 2 / VARIANCE
 
 
-# The variance of y is right on average: 0.09 + 2 * 0.3 * 1.5 * E|x| + 2.25 with E|x| = sqrt(2 / pi).
+# The model's variance of y is right on average: 0.09 + 2 * 0.3 * 1.5 * E|x| + 2.25 with E|x| = sqrt(2 / pi).
 VARIANCE = 0.09 + 0.9 * np.sqrt(2 / np.pi) + 2.25
 
 

@@ -1,4 +1,4 @@
-"""All six samplers on the covertype data against the exact mode: held-out log loss of the posterior mean.
+"""Held-out log loss of the posterior mean of six samplers on the covertype data, against that of the exact mode.
 
     python benchmarks/covertype.py covertype_subset.npz
 
@@ -18,7 +18,7 @@ import tensorflow as tf
 import sgmcmc
 
 N_ITERS = 10**4
-# Per sampler: stepsize and further settings, chosen for this posterior.
+# Stepsize and further settings of each sampler, chosen for this posterior.
 SAMPLERS: dict[str, dict] = {
     "sgld": {"stepsize": 5e-6},
     "sghmc": {"stepsize": 1e-6, "alpha": 0.1},

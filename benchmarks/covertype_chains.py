@@ -2,10 +2,10 @@
 
     python benchmarks/covertype_chains.py covertype_subset.npz       # writes benchmarks/figures/covertype_*.png
 
-The file is that of covertype.py. Nine numeric columns, standardised, and the areas other than the first explain the
-cover. With all 54 columns of covertype.py only the prior tells the intercept from the sums of the areas and of the
-soils, and the third hillshade from the others; no chain of this length mixes along these. The log loss on the rows held
-out is collected on the way.
+The file is that of covertype.py. The covariates are nine standardised numeric columns and the areas other than the
+first. With all 54 columns of covertype.py, only the prior identifies the intercept against the sums of the areas and
+of the soils, and the third hillshade against the others; no chain of this length mixes along these directions. The run
+also collects the log loss on the held-out rows.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""Data that stay on disk: everything from the search for the mode to R-hat, for N up to 10^8 observations.
+"""Time and memory of sgldcv on data that stay on disk, from the search for the mode to R-hat, for N up to 10^8.
 
     python benchmarks/data_on_disk.py FOLDER --output TABLE.md      # 8 GB of free disk, about an hour
-    python benchmarks/data_on_disk.py FOLDER --rows 100000          # a small one, to see that all works
+    python benchmarks/data_on_disk.py FOLDER --rows 100000          # a small run, to check that everything works
 
-With --output it draws the times as well, beside the table: figure 4.2.1 of the thesis of Baker (2018), time against N.
+With --output it also draws the times, next to the table: figure 4.2.1 of the thesis of Baker (2018), time against N.
 
-Two models, made up: a logistic regression on 19 numbers, in a file of 80 bytes for each observation, and one on 8
-categories with 70 levels together, in a file of 8 positions and an outcome. `sgldcv` with four chains, minibatches of
-1,000 and no other setting is compared with the normal distribution at the mode, which NumPy computes in float64 by
-passes over the file; with so many observations it is the posterior. Each run is in an interpreter of its own, after the
-file was dropped from the system's cache. Memory is the largest resident memory of the process without the pages of
-files, beyond that after a run with 1,000 observations. A pass is over all observations, for a derivative of any order.
+The data of the two models are simulated: a logistic regression on 19 numbers, in a file of 80 bytes per observation,
+and one on 8 categorical variables with 70 levels in total, in a file of 8 positions and an outcome. `sgldcv` with four
+chains, minibatches of 1,000 and no other setting is compared with the normal distribution at the mode, which NumPy
+computes in float64 by passes over the file; at these sample sizes it is the posterior. Each run has its own
+interpreter, after the file was dropped from the system's cache. Memory is the largest resident memory of the process
+without pages of files, in excess of that after a run with 1,000 observations. A pass is over all observations, for a
+derivative of any order.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ SIZES = {"logistic": COLUMNS - 1, "flights": sum(LEVELS)}
 
 
 def part_of(model: str, rng: np.random.Generator, n: int) -> np.ndarray:
-    """Some rows of the file."""
+    """`n` rows of the file."""
     beta = np.linspace(-1, 1, SIZES[model])
     if model == "logistic":
         rows = rng.standard_normal((n, COLUMNS), dtype=np.float32)
@@ -92,7 +93,7 @@ def make(path: Path, model: str, n_data: int) -> None:
 
 
 def exact(path: Path, model: str) -> tuple[np.ndarray, np.ndarray]:
-    """The mode and the sds of the normal distribution there, by Newton's method in float64."""
+    """The mode, and the sds of the normal distribution at it, by Newton's method in float64."""
     rows, d = np.load(path, mmap_mode="r"), SIZES[model]
     theta = np.zeros(d)
     while True:
@@ -124,14 +125,14 @@ def forget(path: Path, rows: np.memmap | None = None) -> None:
 
 
 def read(path: Path) -> None:
-    """Have the system read the file into its cache, as far as it fits."""
+    """Read the file into the system's cache, as far as it fits."""
     with path.open("rb") as file:
         while file.read(2**26):
             pass
 
 
 class Memory(threading.Thread):
-    """The most resident bytes of the process that are not pages of files."""
+    """Records the largest resident memory of the process, without pages of files."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -145,7 +146,7 @@ class Memory(threading.Thread):
 
 
 def one(path: Path, model: str, n_iters: int | None) -> dict[str, Any]:
-    """What one run takes."""
+    """Time, memory and accuracy of one run."""
     log_lik, dtype, _ = MODELS[model]
     counts: dict[str, float] = {"observations": 0}
     blocks = FullPass.blocks
@@ -179,7 +180,7 @@ def one(path: Path, model: str, n_iters: int | None) -> dict[str, Any]:
     )
     memory.ended.set()
     mean, sd = exact_of(path, model)
-    draws = np.asarray(out["beta"], np.float64).reshape(-1, len(mean))  # float32 would add up to a wrong mean
+    draws = np.asarray(out["beta"], np.float64).reshape(-1, len(mean))  # a sum in float32 would give a wrong mean
     result = {
         "model": model,
         "N": len(rows),
@@ -216,7 +217,7 @@ def exact_of(path: Path, model: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def picture(rows: list[dict[str, Any]], path: Path) -> None:
-    """The seconds of the chains, and of all before them, against N."""
+    """The seconds of the chains, and of everything before them, against N."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(5.5, 3.4), layout="constrained")

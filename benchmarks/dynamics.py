@@ -1,6 +1,6 @@
-"""What an iteration of each dynamics costs, relative to SGLD: side by side in one run, medians of ratios.
+"""Cost of each dynamics relative to SGLD: medians of ratios, in turn in one run.
 
-Logistic regression of 55 coefficients, n = 500, simulated:
+Simulated logistic regression, 55 coefficients, n = 500:
 
     python benchmarks/dynamics.py --output benchmarks/DYNAMICS.md
 """
@@ -17,7 +17,7 @@ LEAPS = 5  # of sghmc
 
 
 def langevin(theta: tf.Tensor, memory: dict, given: sgmcmc.Given) -> tuple[tf.Tensor, dict]:
-    """SGLD as a rule of a user's own."""
+    """SGLD as a user's update rule."""
     return theta + given.eps / 2 * given.gradient + tf.sqrt(given.eps) * given.noise, memory
 
 
@@ -43,10 +43,10 @@ def main() -> None:
     candidates = {
         name: one._replace(arguments={"stepsize": STEPSIZE} | one.arguments) for name, one in DYNAMICS.items()
     }
-    lines = ["| dynamics | us per gradient | over sgld |", "| --- | ---: | ---: |"]
+    lines = ["| dynamics | us per gradient | relative to sgld |", "| --- | ---: | ---: |"]
     for name, (seconds, ratio) in timed(candidates, given.repetitions).items():
         lines.append(f"| {name} | {1e6 * seconds:.0f} | {ratio:.2f} |")
-    publish("What a dynamics costs", "dynamics.py", lines, given)
+    publish("Cost of a dynamics", "dynamics.py", lines, given)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""What every method gives at equal cost, on posteriors with published references; see EQUAL_COST.md.
+"""Accuracy of all methods at equal cost, on posteriors with published references; see EQUAL_COST.md.
 
     python benchmarks/equal_cost.py                                 # all problems; about an hour
     python benchmarks/equal_cost.py --covertype FILE                # covertype too
     python benchmarks/equal_cost.py --only rare --methods "sgzigzag, cv;NUTS"
-    python benchmarks/equal_cost.py --only nothing                  # only the tables anew
+    python benchmarks/equal_cost.py --only nothing                  # remake only the page
 
-The cost is the number of gradients of single observations. The references are in reference/*.npz, for others to use:
-the means and standard deviations of all elements, in order of name, their errors and how they were found. What is
-measured is kept in equal_cost.json.
+The cost is the number of gradients of single observations. The references in reference/*.npz can be reused: they have
+the means and standard deviations of all elements, in order of name, their errors and how they were computed. The
+results are stored in equal_cost.json.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ TRAINING, PILOT = 5000, 2000  # iterations for networks
 
 
 def against(truth: Reference, mean: np.ndarray, sd: np.ndarray) -> dict[str, Any]:
-    """Errors of all elements: the largest, and the root of the mean square."""
+    """The largest error of all elements, and the root mean square."""
     shift, ratio = (mean - truth.mean) / truth.sd, sd / truth.sd - 1
     return {
         "mean": float(np.abs(shift).max()),
@@ -79,7 +79,7 @@ def against(truth: Reference, mean: np.ndarray, sd: np.ndarray) -> dict[str, Any
 
 
 def of_draws(x: np.ndarray) -> dict[str, float]:
-    """The smallest effective sample size and the largest R-hat, of draws [C, T, D]."""
+    """The smallest effective sample size and the largest R-hat of draws [C, T, D]."""
     told = diagnostics(np.moveaxis(x, 2, 0))
     return {"ess": float(np.min(told["ess_bulk"])), "r_hat": float(np.max(told["r_hat"]))}
 
@@ -91,13 +91,13 @@ def flat_draws(out: sgmcmc.Draws, problem: Problem) -> np.ndarray:
 
 
 def gradients_of(label: str, problem: Problem) -> int:
-    """Those of single observations in an iteration of all chains; control variates evaluate each twice."""
+    """Gradients of single observations in an iteration of all chains; control variates evaluate each twice."""
     leaps, evaluations = (OURS | OF_NETWORKS)[label][1].get("L", 1), 2 if "cv" in label else 1
     return evaluations * leaps * problem.minibatchSize * CHAINS
 
 
 def for_network(label: str, problem: Problem) -> tuple[dict[str, Any], int]:
-    """Trained networks to start from and the stepsize of checkTemperature; and the gradients that both took."""
+    """Trained networks as starts, the stepsize of checkTemperature, and the gradients that both took."""
     name, options = OF_NETWORKS[label]
     rng = np.random.default_rng(1)
     given = {"logPrior": problem.logPrior, "minibatchSize": problem.minibatchSize, "seed": 1, "verbose": False}
@@ -115,7 +115,7 @@ def for_network(label: str, problem: Problem) -> tuple[dict[str, Any], int]:
 
 
 def ours(label: str, problem: Problem, truth: Reference, budget: float) -> dict[str, Any]:
-    """A run of sgmcmc that finds everything itself."""
+    """A run of sgmcmc, with nothing tuned by hand."""
     (name, options), spent = (OURS | OF_NETWORKS)[label], 0
     started = time.process_time()
     if problem.outputs is not None:
@@ -148,7 +148,7 @@ def ours(label: str, problem: Problem, truth: Reference, budget: float) -> dict[
 
 
 def full(label: str, problem: Problem, truth: Reference, budget: float) -> dict[str, Any]:
-    """A method that looks at all data."""
+    """A method that uses all data."""
     n_data = len(next(iter(problem.dataset.values())))
     started = time.process_time()
     found = FULL[label](flattened(problem), int(budget / n_data), 1)
@@ -158,51 +158,54 @@ def full(label: str, problem: Problem, truth: Reference, budget: float) -> dict[
     return against(truth, found.mean, found.sd) | measured
 
 
-INTRO = """# What every method gives at equal cost
+INTRO = """# Accuracy at equal cost
 
-Each method has the same number of gradients of single observations, four chains, and nothing is tuned by hand:
-`sgmcmc` with `stepsize="auto"`, and a tenth of each chain left out. NUTS and MALA (TensorFlow Probability, all data in
-each iteration) run in coordinates in which the posterior is white, from the mode and the curvature there. Laplace is
-the normal distribution with these, and ADVI has independent normals. So all know the mode. A step of NUTS or MALA is a
-pass over the data, so for large data they make few.
+Each method gets the same number of gradients of single observations, and nothing is tuned by hand. The samplers of
+`sgmcmc` run with `stepsize="auto"` and four chains, of which the first tenth is discarded. NUTS and MALA (TensorFlow
+Probability, all data in each iteration, four chains) run in coordinates whitened by the curvature at the mode. Laplace
+is the normal distribution with this mode and curvature, and ADVI has independent normals. So all methods know the mode.
+A step of NUTS or MALA is a full pass, so they make few steps on large data.
 
 - **mean**: the largest error of a posterior mean, in posterior standard deviations; **rms**, its root mean square.
-- **sd**: the error of the standard deviation that is farthest off, and the root mean square.
+- **sd**: the largest relative error of a standard deviation, and the root mean square.
 - **ESS**, **R-hat**: the smallest bulk effective sample size, and the largest rank-normalised R-hat.
-- **gradients**: in millions. **seconds**: of processors, with compilation and all searches.
+- **gradients**: in millions. **seconds**: processor time, including compilation and all searches.
 
-With ESS effective draws, chance alone makes errors of about 2.5/sqrt(ESS) in the worst mean of some tens, and of
-1.8/sqrt(ESS) in the worst sd. The references are in `benchmarks/reference/`: means and standard deviations of all
-elements, in order of name, the error of each by Monte Carlo, and how they were found.
+With ESS effective draws, chance alone causes errors of about 2.5/sqrt(ESS) in the worst of a few tens of means, and of
+1.8/sqrt(ESS) in the worst standard deviation. The references are in `benchmarks/reference/`: the means and standard
+deviations of all elements, in order of name, their Monte Carlo errors, and how they were computed.
 `numpy.load("reference/rare.npz")` reads one.
 
-A network has no mode around which its posterior is normal, so `stepsize="auto"` is not for it. There the samplers begin
-at four trained networks and have the stepsize of `checkTemperature`, both of which are among their gradients, and what
-is compared is its function. Larger networks, by their predictions, are in `NETWORKS.md`.
+The posterior of a network is not normal around a mode, so `stepsize="auto"` is not meant for it. There the samplers
+start at four trained networks and use the stepsize of `checkTemperature`; the cost of both is included in their
+gradients. The comparison is of the function of the network. `NETWORKS.md` compares larger networks by predictions.
 
-What the tables show:
+The tables show:
 
-- With control variates `sgzigzag`, `ubu` and `baoab` have the most effective draws, up to thirteen times those of
-  `sgldcv`, and five to thirteen times those of NUTS and MALA on the 397,125 rows of covertype.
-- Where a handful of observations decides (rare categories), minibatches gain nothing over all data of this size.
-- `barker` has the fewest: robustness has its price.
-- Laplace is the cheapest, and enough where the posterior is nearly normal. With heavy tails its standard deviations are
-  23% too large, and of the mixture it sees one mode. Those of ADVI are too small wherever elements are correlated.
-- The function of a network is known to about a tenth of its standard deviation (rms) by all samplers but `sghmc`, and
-  by NUTS, from at most some hundred effective draws. Standard deviations of the samplers are too large, by 12% to 22%;
-  `baoab` and `ubu` warn of it. `checkTemperature` measures at one trained network, and the noise differs between them.
-  Laplace, ADVI, and MALA in the coordinates of one mode fail.
-- Over 200 data sets 95% intervals of the samplers cover 95% to 97% of the truths, as those of Laplace do, except for
-  `barker` with rare categories, which has too few draws (92%). Those of ADVI cover 91%, and 82% of the worst element.
+- With control variates, `sgzigzag`, `ubu` and `baoab` have the most effective draws: up to thirteen times as many as
+  `sgldcv`, and five to thirteen times as many as NUTS and MALA on the 397,125 rows of covertype.
+- Where a handful of observations is decisive (rare categories), minibatches gain nothing over full passes at this
+  sample size.
+- `barker` has the fewest effective draws: robustness has its price.
+- Laplace is the cheapest, and sufficient where the posterior is nearly normal. With heavy tails its standard deviations
+  are 23% too large, and it finds only one mode of the mixture. The standard deviations of ADVI are too small wherever
+  elements are correlated.
+- All samplers but `sghmc`, and NUTS, estimate the function of the network to about a tenth of its standard deviation
+  (rms), from at most some hundred effective draws. The standard deviations of the samplers are 12% to 22% too large;
+  `baoab` and `ubu` warn of it. `checkTemperature` measures at one trained network, and the gradient noise differs
+  between networks. Laplace, ADVI, and MALA in the coordinates of one mode fail.
+- Over 200 data sets, 95% intervals of the samplers cover 95% to 97% of the true values, as do those of Laplace. The
+  exception is `barker` with rare categories, which has too few draws (92%). Intervals of ADVI cover 91%, and 82% for
+  the worst element.
 """
 
 
 def report() -> None:
-    """The tables."""
+    """Write the page."""
     parts = [INTRO.strip()]
     for problem in read(KEPT).values():
         title = f"{problem['title'][0].upper()}{problem['title'][1:]}"
-        size = f", worth {number(problem['size'])} draws" if problem["size"] else ""
+        size = f", ESS {number(problem['size'])}" if problem["size"] else ""
         lines = [
             f"## {title}\n\n{problem['elements']} elements, minibatches of {problem['n']}. "
             f"Reference: {problem['told']}{size}.\n",
@@ -237,11 +240,11 @@ def of_coverage(kept: dict[str, Any]) -> str:
     problems = list(kept.values())
     lines = [
         "## Coverage of 95% intervals\n",
-        "Parameters are drawn from the prior, and data given these, so exact intervals cover 95%. Each method has 1.6 "
-        f"million gradients for each of {problems[0]['data sets']} data sets. In brackets the element that is covered "
-        "least; of five elements with exact intervals that is about 93%. Quantiles of few effective draws are narrow: "
-        "with rare categories a run of `barker` is worth some 13 and warns of that, and its intervals are 8% narrower "
-        "than with 16 times as many gradients (mean over 16 data sets).\n",
+        "Parameters are drawn from the prior, and data given the parameters, so exact intervals cover 95%. Each method "
+        f"has 1.6 million gradients for each of {problems[0]['data sets']} data sets. In parentheses is the coverage "
+        "of the worst element; with exact intervals the worst of five elements has about 93%. Intervals from few "
+        "effective draws are narrow: with rare categories a run of `barker` has some 13 effective draws, and warns of "
+        "it, and its intervals are 8% narrower than with 16 times as many gradients (mean over 16 data sets).\n",
         "| method | " + " | ".join(problem["title"] for problem in problems) + " |",
         "|---|" + "---:|" * len(problems),
     ]

@@ -1,10 +1,10 @@
-"""How often the 95% intervals of each method of equal_cost.py cover, over simulated data sets; see EQUAL_COST.md.
+"""Coverage of the 95% intervals of each method of equal_cost.py over simulated data sets; see EQUAL_COST.md.
 
     python benchmarks/equal_cost_coverage.py [--data-sets 200] [--only rare] [--methods "sgldcv;Laplace"]
 
 The parameters of each data set are drawn from the prior, so exact intervals cover 95% of them. All data sets have the
-same shapes, so that nothing is compiled again. Intervals are the quantiles of the draws, for Laplace and ADVI those of
-the normal distribution.
+same shapes, so that nothing is recompiled. Intervals are quantiles of the draws or, for Laplace and ADVI, of the
+normal distribution.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VARIANCE = 0.25
 
 
 def counts(rng: np.random.Generator) -> tuple[Problem, np.ndarray]:
-    """Counts of a thousand observations, four coefficients and an intercept; and the truth, in order of name."""
+    """A thousand counts, with four coefficients and an intercept; and the true values, in order of name."""
     truth, X = rng.normal(0, VARIANCE**0.5, 5), rng.normal(size=(1000, 4))
     y = rng.poisson(np.exp(X @ truth[:4] + truth[4]))
     data, start = {"X": X, "y": y.astype(float)}, {"beta": np.zeros(4), "intercept": 0.0}
@@ -36,7 +36,7 @@ def counts(rng: np.random.Generator) -> tuple[Problem, np.ndarray]:
 
 
 def few_of_a_kind(rng: np.random.Generator) -> tuple[Problem, np.ndarray]:
-    """Binary outcomes, and categories of which some are rare: ten of a thousand."""
+    """Binary outcomes and categories, the rarest with about ten observations of a thousand."""
     truth = rng.normal(size=5)
     X = np.hstack([np.ones((1000, 1)), rng.random((1000, 4)) < [0.5, 0.2, 0.05, 0.01]])
     y = rng.random(1000) < 1 / (1 + np.exp(-X @ truth))
@@ -67,7 +67,7 @@ def interval(label: str, problem: Problem, seed: int) -> tuple[np.ndarray, np.nd
 
 
 def covered(label: str, simulated: Any, data_sets: int) -> dict[str, float]:
-    """The share of all elements of all data sets, its standard error over data sets, and the worst element's."""
+    """The coverage over all elements and data sets, its standard error over data sets, and the worst element's."""
     inside, failed = [], 0
     for seed in range(data_sets):
         problem, truth = simulated(np.random.default_rng(1000 + seed))

@@ -1,7 +1,7 @@
-"""The methods of equal_cost.py that look at all data: NUTS and MALA of TensorFlow Probability, Laplace and ADVI.
+"""The methods of equal_cost.py that use all data: NUTS and MALA of TensorFlow Probability, Laplace and ADVI.
 
-All are given the mode and the curvature there, as `stepsize="auto"` finds them: NUTS and MALA run in coordinates in
-which the posterior is white, and ADVI starts with the mode and the conditional standard deviations.
+All are given the mode and the curvature there, as `stepsize="auto"` finds them: NUTS and MALA run in whitened
+coordinates, and ADVI starts with the mode and the conditional standard deviations.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import tensorflow_probability as tfp
 from automatic import CHAINS, DRAWS, Flat
 
 WARM_UP, FEWEST = 100, 10
-GUESSED, DEPTH = 7, 8  # gradients of an iteration of NUTS in white coordinates; the largest depth of its trees
-LONGEST, PIECES = 2**DEPTH - 1, 10  # gradients; how many pieces a run has at least
-SAMPLES, RATE = 10, 0.02  # of ADVI: draws for a gradient; Adam's learning rate, in conditional standard deviations
+GUESSED, DEPTH = 7, 8  # gradients of a NUTS iteration in whitened coordinates; the largest depth of its trees
+LONGEST, PIECES = 2**DEPTH - 1, 10  # gradients; the fewest pieces of a run
+SAMPLES, RATE = 10, 0.02  # of ADVI: draws per gradient; Adam's learning rate, in conditional standard deviations
 SEARCH = 10  # passes
-SHARE = 2  # of its iterations, the last half is averaged
+SHARE = 2  # the last half of its iterations is averaged
 
 
 class Found(NamedTuple):
-    """Draws [C, T, D], or their moments; and the passes over all data that they took."""
+    """Draws [C, T, D], or their moments; and the full passes that they took."""
 
     draws: np.ndarray | None
     mean: np.ndarray
@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 
 def laplace(flat: Flat, passes: int, seed: int) -> Found:
-    """The normal approximation; of a parameter with a logarithm the log-normal one."""
+    """The normal approximation; log-normal for a parameter on the log scale."""
     return _moments(flat, flat.mode, flat.covariance, SEARCH)
 
 
@@ -62,10 +62,10 @@ def advi(flat: Flat, passes: int, seed: int) -> Found:
 
 
 def nuts(flat: Flat, passes: int, seed: int) -> Found:
-    """The No-U-Turn sampler, with a warm-up of the step size, which counts, if there are iterations for one."""
+    """The No-U-Turn sampler; its step size is adapted, at a cost that counts, if there are enough iterations."""
     kernel = tfp.mcmc.NoUTurnSampler(_white(flat), step_size=tf.constant(0.5, tf.float64), max_tree_depth=DEPTH)
     warm_up = min(WARM_UP, passes // (CHAINS * GUESSED) // 3)
-    if warm_up < FEWEST:  # a step size from fewer is worse than the guess
+    if warm_up < FEWEST:  # a step size adapted in fewer is worse than the guess
         return _sampled(flat, kernel, passes, 0, seed, lambda told: told.leapfrogs_taken)
     adapted = tfp.mcmc.DualAveragingStepSizeAdaptation(kernel, warm_up, target_accept_prob=0.8)
     return _sampled(flat, adapted, passes, warm_up, seed, lambda told: told.inner_results.leapfrogs_taken)
@@ -98,7 +98,7 @@ def _white(flat: Flat) -> Callable:
 def _sampled(
     flat: Flat, kernel: tfp.mcmc.TransitionKernel, passes: int, warm_up: int, seed: int, cost: Callable
 ) -> Found:
-    """Four chains from draws of the normal approximation, a piece at a time until the passes are used up."""
+    """Four chains from draws of the normal approximation, run in pieces until the passes are used up."""
     length = max(passes // (CHAINS * LONGEST * PIECES), 2)
 
     @tf.function(jit_compile=True)
@@ -122,7 +122,7 @@ def _sampled(
 
 
 def _moments(flat: Flat, mean: np.ndarray, covariance: np.ndarray, passes: float) -> Found:
-    """Of normals, or log-normals; of outputs by draws."""
+    """Moments of normals or log-normals; those of outputs from draws."""
     if flat.outputs is not None:
         outputs = flat.outputs(np.random.default_rng(0).multivariate_normal(mean, covariance, DRAWS))
         return Found(None, outputs.mean(axis=0), outputs.std(axis=0), passes)

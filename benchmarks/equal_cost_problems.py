@@ -1,4 +1,4 @@
-"""The problems of equal_cost.py, and their references."""
+"""The problems of equal_cost.py and their references."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFERENCES = HERE / "reference"
 
 
 def heavy_tails() -> Problem:
-    """A hundred means with a prior of Student's t with three degrees of freedom, ten observations of each."""
+    """A hundred means with a t prior of three degrees of freedom, and ten observations of each."""
     rng = np.random.default_rng(7)
     mean = rng.standard_t(3, size=100)
     group = np.repeat(np.arange(100), 10)
@@ -33,7 +33,7 @@ def heavy_tails() -> Problem:
 
 
 def of_heavy_tails(problem: Problem) -> Reference:
-    """Each mean by quadrature."""
+    """Quadrature of each mean."""
     grid, sums = np.linspace(-60, 60, 48_001), problem.dataset["indicator"].T @ problem.dataset["y"]
     log_p = sums[:, None] * grid / 25 - 10 * grid**2 / 50 - 2 * np.log1p(grid**2 / 3)
     p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
@@ -44,7 +44,7 @@ def of_heavy_tails(problem: Problem) -> Reference:
 
 
 HIDDEN, NOISE, SCALE = 8, 0.25, 3.0
-AT = np.linspace(-1.25, 1.25, 21)  # where the function is compared; there are data in [-1, 1]
+AT = np.linspace(-1.25, 1.25, 21)  # where the function is compared; the data are in [-1, 1]
 
 
 def function(params: dict, x: tf.Tensor) -> tf.Tensor:
@@ -55,7 +55,7 @@ def function(params: dict, x: tf.Tensor) -> tf.Tensor:
 
 
 def network() -> Problem:
-    """A network of 25 weights, whose function is compared: weights can be permuted, and the function stays."""
+    """A network of 25 weights, compared by its function, which does not change if hidden units are permuted."""
     rng = np.random.default_rng(3)
     x = rng.uniform(-1, 1, 500)
     y = np.sin(4 * x) * np.exp(-x) / 2 + NOISE * rng.normal(size=500)
@@ -75,7 +75,7 @@ def network() -> Problem:
 
 
 def of_network(problem: Problem, chains: int = 32, iterations: int = 2000) -> Reference:
-    """By NUTS on all data, from as many draws of the prior as there are chains."""
+    """NUTS on all data, with chains from draws of the prior."""
     flat = flattened(problem)
     start = tf.constant(np.random.default_rng(0).normal(size=(chains, len(flat.mode))))
     kernel = tfp.mcmc.DualAveragingStepSizeAdaptation(
@@ -96,7 +96,7 @@ def of_network(problem: Problem, chains: int = 32, iterations: int = 2000) -> Re
 
 
 def cases(covertype: str | None) -> dict[str, Case]:
-    """The problems and how their references are found."""
+    """The problems and how their references are computed."""
     bundled = problems()
     sampled = "importance sampling from a t distribution around the mode, on all data"
     found = {
@@ -114,7 +114,7 @@ def cases(covertype: str | None) -> dict[str, Case]:
 
 
 def published(name: str, case: Case) -> Reference:
-    """The reference from its file, which is made if there is none."""
+    """The reference from its file, which is made if it does not exist."""
     file = REFERENCES / f"{name}.npz"
     if not file.exists():
         REFERENCES.mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
-"""What an iteration of each estimator costs, relative to the plain one: side by side in one run, medians of ratios.
+"""Cost of each estimator relative to the plain one: medians of ratios, in turn in one run.
 
-Logistic regression of 55 coefficients, n = 500, simulated:
+Simulated logistic regression, 55 coefficients, n = 500:
 
     python benchmarks/estimators.py --output benchmarks/ESTIMATORS.md
 """
@@ -31,10 +31,10 @@ def main() -> None:
     """Measure, and write the table."""
     given = parsed(__doc__)
     candidates = {name: Candidate(sgldSetup, {"stepsize": STEPSIZE} | changes) for name, changes in ESTIMATORS.items()}
-    lines = ["| estimator | us per iteration | over plain |", "| --- | ---: | ---: |"]
+    lines = ["| estimator | us per iteration | relative to plain |", "| --- | ---: | ---: |"]
     for name, (seconds, ratio) in timed(candidates, given.repetitions).items():
         lines.append(f"| {name} | {1e6 * seconds:.0f} | {ratio:.2f} |")
-    publish("What an estimator costs", "estimators.py", lines, given)
+    publish("Cost of an estimator", "estimators.py", lines, given)
 
 
 if __name__ == "__main__":

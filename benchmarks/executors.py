@@ -1,9 +1,9 @@
-"""Whether engines of others really run the chains: the bits, what a killed worker loses, and what two processes gain.
+"""Chains in the workers of executors: equality of the draws, the effect of a killed worker, and the gain in speed.
 
 python benchmarks/executors.py --engines spawn,loky,dask,ray,executorlib --cases equality,kills,speed
 
-Engines other than spawn need their package: loky, distributed, ray or executorlib. For mpi4py, two workers and one that
-waits: mpiexec -n 3 python -m mpi4py.futures benchmarks/executors.py --engines mpi --cases equality
+Engines other than spawn need their package: loky, distributed, ray or executorlib. For mpi4py, start two workers and a
+process that waits: mpiexec -n 3 python -m mpi4py.futures benchmarks/executors.py --engines mpi --cases equality
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RUN = {"minibatchSize": 40, "nIters": 30, "seed": 1, "verbose": False}
 
 
 class RayExecutor:
-    """Ray as an executor: the guide's wrapper."""
+    """Ray as an executor: the wrapper of the guide."""
 
     def __init__(self) -> None:
         import ray
@@ -157,7 +157,7 @@ SAMPLERS: dict[str, Callable[..., Draws]] = {
 
 
 def difference(one: Draws, other: Draws) -> float:
-    """The largest difference of any draw, statistic or sum, over the largest of its array; 0 is the same bits."""
+    """The largest difference of a draw, statistic or sum, relative to the largest of its array; 0 is the same bits."""
     arrays = [dict(with_paths({"groups": x.groups, "reduced": x.reduced})) for x in (one, other)]
     assert arrays[0].keys() == arrays[1].keys()
     pairs = [(np.asarray(x, float), np.asarray(arrays[1][keys], float)) for keys, x in arrays[0].items()]
@@ -174,14 +174,14 @@ def table(rows: list[list[str]]) -> str:
 
 
 def tasks(run: Callable[..., Draws], size: int) -> Draws:
-    """The chains 0 to 4 as tasks of an array job would make them, joined."""
+    """Chains 0 to 4 as run by the tasks of an array job, joined."""
     return Draws.concat([run(nChains=range(k, min(k + size, 5))) for k in range(0, 5, size)])
 
 
 def equality(engines: list[str]) -> str:
-    """Five chains of each sampler. A task is a call with a range of chains; an engine has jobs of 3.
+    """Each sampler runs five chains. A task is a call with a range of chains; an engine has jobs of 3 chains.
 
-    Largest relative differences; that of dpMixture, whose tasks are not joined, is to one program.
+    The table shows the largest relative differences. dpMixture, whose tasks are not joined, is compared to one program.
     """
     here = {name: run(nChains=5) for name, run in SAMPLERS.items()}
     apart = {name: run for name, run in SAMPLERS.items() if name != "dpMixture"}
@@ -189,11 +189,11 @@ def equality(engines: list[str]) -> str:
     rows = [["", *SAMPLERS]]
     for size in (1, 2, 3):
         of_size = by_three if size == 3 else here | {name: tasks(run, size) for name, run in apart.items()}
-        rows.append([f"tasks of {size}, to one program", *differences(of_size, here)])
+        rows.append([f"tasks of {size}, against one program", *differences(of_size, here)])
     for engine in engines:
         with ENGINES[engine]() as executor:
             outs = {name: run(nChains=5, executor=executor, chainsPerJob=3) for name, run in SAMPLERS.items()}
-        rows.append([f"{engine}, to tasks of 3", *differences(outs, by_three)])
+        rows.append([f"{engine}, against tasks of 3", *differences(outs, by_three)])
     return table(rows)
 
 
@@ -202,7 +202,7 @@ def differences(outs: dict[str, Draws], others: dict[str, Draws]) -> list[str]:
 
 
 class Fatal:
-    """Observations that kill the first other process that reads them while a file is there."""
+    """Observations that kill the first other process that reads them while a file exists."""
 
     def __init__(self, armed: Path) -> None:
         self._armed, self._parent = armed, os.getpid()
@@ -218,7 +218,7 @@ class Fatal:
 
 
 def kills(engines: list[str]) -> str:
-    """A worker is killed by SIGKILL in its job: what comes back, and what resuming gives."""
+    """A worker is killed by SIGKILL during its job. The table shows what the call returns, and what resuming gives."""
     rows = [["engine", "draws", "the call returns", "and with resume=True here"]]
     for engine in engines:
         for stored in (False, True):
@@ -285,7 +285,7 @@ def many_topics() -> Callable[..., Any]:
 
 
 CHAINS = 16
-PROBLEMS = {  # what runs, and a short and a long number of iterations
+PROBLEMS = {  # the run, and the numbers of iterations of a short and a long one
     "logistic, N = 10^6, n = 50": (by_gradients(functools.partial(logistic, 10**6), 50, 1e-7), 4000, 24_000),
     "logistic, N = 10^6, n = 1000": (by_gradients(functools.partial(logistic, 10**6), 1000, 1e-7), 200, 2200),
     "network 784-100-10, n = 500": (
@@ -298,18 +298,18 @@ PROBLEMS = {  # what runs, and a short and a long number of iterations
 
 
 def seconds_of_processors() -> float:
-    """Of this process and its children, so far."""
+    """Processor time of this process and its children so far."""
     own = psutil.Process()
     times = [process.cpu_times() for process in (own, *own.children(recursive=True))]
     return sum(one.user + one.system for one in times)
 
 
 def speed(engines: list[str]) -> str:
-    """16 chains in one process, which may use all processors, and in the workers of an engine.
+    """16 chains run in one process, which may use all processors, or in the workers of an engine.
 
-    Seconds of a first, short run; then, once all runs, milliseconds of an iteration, and those of the processors.
+    The table shows the seconds of a first, short run, then the milliseconds per iteration, of wall and processor time.
     """
-    rows = [["problem", "where", "first run, s", "an iteration, ms", "its processors, ms", "gain"]]
+    rows = [["problem", "where", "first run, s", "iteration, ms", "processor time, ms", "gain"]]
     for title, (made, short, long) in PROBLEMS.items():
         run, alone = made(), None
         for engine in ("one process", *engines):

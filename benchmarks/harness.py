@@ -1,7 +1,7 @@
-"""What the scripts share: workers that take turns, ratios, and results as Markdown.
+"""Shared by the scripts: workers that take turns, ratios, and results as Markdown.
 
-Each package runs in a process of its own, and they take turns: A B C A B C ..., so that what else the machine does
-hits all alike. See README.md.
+Each package runs in its own process, and they take turns, A B C A B C ..., so that other load on the machine affects
+all alike. See README.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Samples = list[float]  # one for each repetition
 
 @dataclass(frozen=True)
 class Check:
-    """What is read off the measurements: a ratio, or a plain number."""
+    """A result derived from the measurements: a ratio, or a plain number."""
 
     label: str
     value: float
@@ -63,7 +63,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line asks for."""
+    """The settings of the command line."""
 
     repetitions: int
     quick: bool
@@ -109,7 +109,7 @@ class Worker:
         return json.loads(reply)
 
     def arm(self, name: str, case: Case, **options: Any) -> Callable[[], float]:
-        """Something to measure: a function for one repetition, in microseconds per iteration and chain."""
+        """A function that measures one repetition, in microseconds per iteration and chain."""
         self.ask("prepare", name=name, case=asdict(case), **options)
         return lambda: self.ask("time", name=name)
 
@@ -165,12 +165,12 @@ def render(section: Section) -> str:
 
 
 def read(file: Path) -> dict[str, Any]:
-    """What was measured so far."""
+    """The results so far."""
     return json.loads(file.read_text()) if file.exists() else {}
 
 
 def write(file: Path, kept: Mapping[str, Any]) -> None:
-    """Problems with their rows, a line for each row."""
+    """Write problems with their rows, a line for each row."""
     parts = []
     for name, problem in kept.items():
         rows = ",\n".join(f"  {json.dumps(label)}: {json.dumps(row)}" for label, row in problem["rows"].items())
@@ -185,7 +185,7 @@ def number(x: float) -> str:
 
 
 def machine() -> str:
-    """What this was run on, as Markdown."""
+    """The machine, as Markdown."""
     model = platform.processor() or platform.machine()
     try:
         lscpu = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
@@ -198,7 +198,7 @@ def machine() -> str:
 
 
 def versions(packages: Sequence[str]) -> str:
-    """The packages that took part, as Markdown."""
+    """The versions of the packages, as Markdown."""
     lines = []
     for package in packages:
         with Worker(package) as worker:
@@ -215,7 +215,7 @@ def common_parser(description: str, cases: Cases, output: str) -> argparse.Argum
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--cases", default=",".join(cases), help=f"of {','.join(cases)}; default all")
     parser.add_argument("--repetitions", type=int, default=9, help=f"at least {FEWEST_REPETITIONS}; default 9")
-    parser.add_argument("--quick", action="store_true", help="3 short repetitions, to see that all works")
+    parser.add_argument("--quick", action="store_true", help="3 short repetitions, to check that everything works")
     parser.add_argument("--output", type=Path, default=HERE / output)
     return parser
 
@@ -232,17 +232,18 @@ def parse(parser: argparse.ArgumentParser, cases: Cases) -> argparse.Namespace:
 
 
 def publish(title: str, arguments: argparse.Namespace, cases: Cases, packages: Sequence[str]) -> None:
-    """Run the cases asked for, print each when it is done, and write all to the output."""
+    """Run the requested cases, print each when it is done, and write all to the output."""
     settings = Settings(3 if arguments.quick else arguments.repetitions, arguments.quick)
     command = " ".join([f"python benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     parts = [
         f"# {title}",
         f"{datetime.date.today()}, by `{command}`: {settings.repetitions} repetitions. "
         f"Load of the machine at the start: {os.getloadavg()[0]:.2f}.",
-        *(["**A quick run, which shows that all works and not how fast.**"] if settings.quick else []),
+        *(["**A quick run: it shows that everything works, not how fast it is.**"] if settings.quick else []),
         machine() + ".",
         versions(packages),
-        "A ratio is the median over the repetitions of the ratio within a repetition. README.md says what is measured.",
+        "A ratio is the median over the repetitions of the ratio within a repetition. README.md describes the "
+        "measurements.",
     ]
     for name in arguments.cases:
         for section in cases[name](settings):

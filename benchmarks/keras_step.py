@@ -1,6 +1,6 @@
-"""An iteration of sgld beside a training step of Keras with Adam, for a convolutional network; see NETWORKS.md.
+"""An iteration of sgld against a training step of Keras with Adam, for a convolutional network; see NETWORKS.md.
 
-Both in one process, in turns, on minibatches of the same sizes. Keras runs as it comes, without XLA, which is slower.
+Both run in one process, in turns, on minibatches of the same sizes. Keras runs without XLA, which would be slower.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras
 import numpy as np
-from harness import Section, compare, interleave, machine, render  # it also makes workers/ importable
+from harness import Section, compare, interleave, machine, render  # harness also makes workers/ importable
 from protocol import seconds
 
 from sgmcmc import fromKeras, initSess, sgldSetup, sgmcmcStep

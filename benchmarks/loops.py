@@ -1,4 +1,4 @@
-"""What a loop in logLik costs, beside the same model unrolled by hand: in one run, medians of ratios.
+"""Cost of a loop in logLik relative to the same model unrolled by hand: medians of ratios, in one run.
 
 A hidden Markov model with two states, 1,500 sequences of 20 steps, n = 100:
 
@@ -109,7 +109,7 @@ def main() -> None:
     text = "\n".join(lines) + "\n"
     print(text)
     if given.output:
-        about = f"""# What a loop costs
+        about = f"""# Cost of a loop
 
 A hidden Markov model with two states, {N:,} sequences of {STEPS} steps, n = {MINIBATCH}; medians over
 {given.repetitions} repetitions of {ITERATIONS} iterations, in turn. The first call includes tracing, compilation,

@@ -1,10 +1,10 @@
-"""minibatchSize="auto" beside other sizes: the time of an effective draw.
+"""Time per effective draw with minibatchSize="auto" and with other sizes.
 
     python benchmarks/minibatch_size.py --data FOLDER --output TABLE.md      # about ten minutes
 
-Three logistic regressions by `sgldcv` with four chains: covertype, a million made-up rows, and rare categories.
-The first run of a size is short, and compiles. Then sizes run in turn, ROUNDS times, and the median is taken. The time
-is that of the iterations, divided by the effective draws of the slowest coefficient.
+Three logistic regressions by `sgldcv` with four chains: covertype, a million simulated rows, and rare categories. The
+first run of a size is short, and compiles. Then the sizes run in turn, ROUNDS times, of which the table has medians.
+The time is that of the iterations, divided by the effective sample size of the slowest coefficient.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from covertype import load
 from sgmcmc import sgldcvSetup
 from sgmcmc.arguments.signatures import RUN_DEFAULTS
 
-ROUNDS, DRAWS, FEWEST = 3, 400, 20_000  # effective draws, and iterations, at least
+ROUNDS, DRAWS, FEWEST = 3, 400, 20_000  # FEWEST: iterations; DRAWS: effective draws, at least
 FACTORS = (1 / 4, 1 / 2, 1, 2, 4, 8)
 RARE = (0.5, 0.1, 0.03, 0.01, 0.003, 0.001)
 

@@ -1,11 +1,11 @@
-"""Networks: accuracy, log loss and calibration of a fit, an ensemble and chains, with as many gradients each.
+"""Accuracy, log loss and calibration of a network's fit, ensemble and chains, with the same number of gradients.
 
     python benchmarks/networks.py --data FOLDER --output NETWORKS.md     # half an hour
 
-FOLDER has mnist.npz and letter.npz. A gradient is that of a minibatch; all methods have the same number of them, and
-chains that begin at a trained network spent a third of theirs on its training. Stepsizes of sghmc and ubu are those of
-`checkTemperature`; of psgld and sgld the best of three by the log loss of a tenth of the training data that is left
-out. Neither search is counted.
+FOLDER has mnist.npz and letter.npz. Gradients are counted in minibatches, and all methods have the same number. Chains
+that start at a trained network spend a third of theirs on its training. The stepsizes of sghmc and ubu are those of
+`checkTemperature`; those of psgld and sgld are the best of three by the log loss on a tenth of the training data that
+is held out. Neither search is counted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SCORES = ("accuracy", "log_loss", "brier", "calibration_error")
 
 
 class Problem(NamedTuple):
-    """Data with labels from 0 on, and how much each method may do with them."""
+    """Data with labels from 0, and the minibatch size and number of gradients of each method."""
 
     dataset: dict[str, np.ndarray]
     testset: dict[str, np.ndarray]
@@ -47,7 +47,7 @@ class Problem(NamedTuple):
         return fromKeras(model, dataset or self.dataset, "categorical", prior=1.0)
 
     def parted(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Nine tenths of the data, and the rest."""
+        """Nine tenths of the data, and the remaining tenth."""
         n = len(self.dataset["y"]) * 9 // 10
         return {k: x[:n] for k, x in self.dataset.items()}, {k: x[n:] for k, x in self.dataset.items()}
 
@@ -70,11 +70,11 @@ def letter(folder: Path) -> Problem:
 
 
 class Method(NamedTuple):
-    """A function (network, problem, stepsize, seed) -> the draws or trained networks, and a guess of its stepsize."""
+    """A function (network, problem, stepsize, seed) -> draws or trained networks, and how its stepsize is chosen."""
 
     run: Callable[..., Any]
-    guess: float | None = None  # for those whose stepsize is searched on a grid
-    pilot: Callable | None = None  # the sampler whose stepsize comes from temperatures
+    guess: float | None = None  # the centre of the grid of stepsizes, if it is searched on one
+    pilot: Callable | None = None  # the sampler whose stepsize checkTemperature finds
 
 
 def trained(network: Any, problem: Problem, seed: int, members: int = 1, share: float = FOR_TRAINING) -> list[dict]:
@@ -85,12 +85,12 @@ def trained(network: Any, problem: Problem, seed: int, members: int = 1, share: 
 
 
 def fits(members: int) -> Callable:
-    """Networks that spend all gradients on their training."""
+    """Networks trained with all gradients."""
     return lambda network, problem, stepsize, seed: trained(network, problem, seed, members, 1.0)
 
 
 def chains(sampler: Callable, members: int = 1, leaps: int = 1, **settings: Any) -> Callable:
-    """Chains from trained networks, of which each stores some draws."""
+    """Chains from trained networks, with DRAWS stored in total."""
 
     def run(network: Any, problem: Problem, stepsize: float, seed: int) -> Draws:
         starts = trained(network, problem, seed, members)
@@ -128,7 +128,7 @@ METHODS = {
 
 
 def probabilities(network: Any, found: Any, testset: dict[str, np.ndarray]) -> tuple[np.ndarray, float]:
-    """The predictive probabilities, and the share of those of the first 500 rows whose R-hat is above 1.1."""
+    """Predictive probabilities, and the share of those of the first 500 rows with an R-hat above 1.1."""
     if isinstance(found, Draws):
         p = found.predict(network.outputs, testset, quantiles=(), batchSize=2000)["mean"]
         if found.nChains == 1:

@@ -1,10 +1,10 @@
-"""What shards do to a chain: means and standard deviations beside those of chains on all data, and what was predicted.
+"""Effect of shards on means and standard deviations, measured against chains on all data, and predicted.
 
     python benchmarks/shards.py covertype_subset.npz --output TABLE.md      # six minutes
 
-The logistic regression of `covertype.py`, with 55 coefficients, on 20,000 observations in four shards: dealt at random,
-or sorted by the first number, the elevation, so that kinds of soil and of wilderness are in some shards only. `sgldcv`
-with preconditioner="dense" and 16 chains, with a hop every 1, 5 and 100 iterations, and without shards.
+The logistic regression of `covertype.py`, with 55 coefficients, on 20,000 observations in four shards: split at random,
+or sorted by the first column, the elevation, so that some kinds of soil and wilderness are in some shards only.
+`sgldcv` runs with preconditioner="dense" and 16 chains, with a hop every 1, 5 and 100 iterations, and without shards.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def elements(out: sgmcmc.Draws) -> np.ndarray:
 
 
 def expected(out: sgmcmc.Draws) -> np.ndarray:
-    """The predicted sds over those of the posterior, of all elements."""
+    """The predicted sds of all elements, relative to those of the posterior."""
     return np.concatenate([np.ravel(x) for _, x in sorted(out.settings["expected"]["sdRatio"].items())])
 
 
 def run(dataset: Any) -> tuple[sgmcmc.Draws, float, bool]:
-    """The draws, the seconds, and whether a warning spoke of the shards."""
+    """The draws, the seconds, and whether there was a warning about the shards."""
     params = {"beta": np.zeros(54), "bias": 0.0}
     started = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
@@ -58,11 +58,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="covertype_subset.npz")
     parser.add_argument("--output", type=Path, help="where the table is written")
-    parser.add_argument("--quick", action="store_true", help="few iterations, to see that all works")
+    parser.add_argument("--quick", action="store_true", help="few iterations, to check that everything works")
     arguments = parser.parse_args()
     if arguments.quick:
         RUN.update(nIters=600, burnIn=100)
-    data = {name: x[:N] for name, x in load(arguments.file)[0].items()}  # in an order drawn at random
+    data = {name: x[:N] for name, x in load(arguments.file)[0].items()}  # already in random order
     orders = {"random": np.arange(N), "sorted": np.argsort(data["X"][:, 0], kind="stable")}
     whole, seconds, _ = run(data)
     mean, sd = elements(whole).mean(axis=(0, 1)), elements(whole).std(axis=(0, 1))
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def r_hat(out: sgmcmc.Draws) -> np.ndarray:
-    """Of all elements."""
+    """R-hat of all elements."""
     return out.summary()["r_hat"].to_numpy()
 
 

@@ -49,7 +49,7 @@ LEAPS = 5  # of sghmc, the default
 
 
 def against_peers(settings: Settings, title: str, case: Case) -> Section:
-    """One case in all three packages, with replacement, as the others know no other way."""
+    """One case in all three packages, with replacement, the only way of the others."""
     case = settings.case(case)
     with ExitStack() as stack:
         workers = {package: stack.enter_context(Worker(package)) for package in PACKAGES}
@@ -59,7 +59,7 @@ def against_peers(settings: Settings, title: str, case: Case) -> Section:
         }
         measured = interleave(arms, settings.repetitions)
     checks = [compare(f"{OURS} / {peer}", measured[OURS], measured[peer]) for peer in (SGMCMCJAX, BLACKJAX)]
-    text = f"N = {case.n_data:,}, n = {case.n}, {case.iterations:,} iterations in a repetition."
+    text = f"N = {case.n_data:,}, n = {case.n}, {case.iterations:,} iterations per repetition."
     return Section(title, text, "µs per iteration", measured, checks)
 
 
@@ -93,7 +93,7 @@ def startup(settings: Settings) -> list[Section]:
     return [
         Section(
             "Import",
-            "Each in a fresh interpreter, the files in the disk cache.",
+            "Each in a fresh interpreter, with the files in the disk cache.",
             "s",
             imports,
             [compare("sgmcmc / tensorflow", imports[OURS], imports["tensorflow"])],
@@ -101,14 +101,14 @@ def startup(settings: Settings) -> list[Section]:
         Section(
             "Handing over the data",
             f"The logistic model, N = {N_LOGISTIC:,}: {OURS} checks and packs the data; the others copy them to JAX. "
-            "The first use of TensorFlow or JAX falls into this time.",
+            "The time includes the first use of TensorFlow or JAX.",
             "s",
             data,
         ),
         Section(
             "First call",
-            "The logistic model, n = 500, in a fresh process, from data handed over to the first 10 draws: trace, "
-            "compile and run. SGMCMCJax and blackjax compile again for every new number of iterations.",
+            "The logistic model, n = 500, in a fresh process, after the data are handed over, up to the first 10 "
+            "draws: tracing, compilation and run. SGMCMCJax and blackjax recompile for every new number of iterations.",
             "s",
             first,
             [compare(f"{OURS} / {peer}", first[OURS], first[peer]) for peer in (SGMCMCJAX, BLACKJAX)],
@@ -162,7 +162,7 @@ def own_samplers(settings: Settings, worker: Worker) -> Section:
     ]
     return Section(
         "Samplers of sgmcmc",
-        "The logistic model. Without replacement, the default, unless said otherwise.",
+        "The logistic model, without replacement (the default) unless stated otherwise.",
         "µs per iteration",
         measured,
         [
@@ -186,7 +186,7 @@ def own_leaps(settings: Settings, worker: Worker) -> Section:
     sgld, sghmc = measured.values()
     return Section(
         "Many parameters and few observations",
-        "The mean of 2000 normal variables, n = 2: noise is what costs.",
+        "The mean of 2000 normal variables, n = 2: the cost is that of the noise.",
         "µs per iteration",
         measured,
         [compare(f"sghmc / ({LEAPS} x sgld)", sghmc, sgld, other_times=LEAPS)],
@@ -241,14 +241,14 @@ def own_memory(settings: Settings) -> Section:
         "the user's dataset": size["dataset"],
         "the draws": size["draws"],
         "the peak of the process": size["peak"],
-        "what sgmcmc adds: peak less before less the user's dataset": grown,
+        "added by sgmcmc: peak minus before minus the user's dataset": grown,
     }
     return Section(
         "Memory",
         f"sgld in one call, the logistic model, N = {case.n_data:,}, {case.iterations:,} iterations.",
         "MB",
         {label: [n_bytes / 1e6] for label, n_bytes in rows.items()},
-        [Check("what sgmcmc adds / (dataset + draws)", grown / (size["dataset"] + size["draws"]))],
+        [Check("added by sgmcmc / (dataset + draws)", grown / (size["dataset"] + size["draws"]))],
     )
 
 

@@ -1,8 +1,8 @@
-"""A chain of 10^7 iterations and 55 parameters to a Zarr store: host memory along the run, and megabytes per second.
+"""Host memory and megabytes per second of a chain of 10^7 iterations and 55 parameters written to a Zarr store.
 
     python benchmarks/storage_memory.py [iterations]      # writes benchmarks/figures/storage_memory.png
 
-The run is a process of its own, whose memory is looked at from outside every quarter of a second.
+The run has its own process, whose memory is read from outside every quarter of a second.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """lda against scikit-learn's online variational Bayes: perplexity of held-out documents, and time.
 
-The documents are the docstrings of Python's library and of packages that come with sgmcmc,
-by paragraph, by function and by module, and simulated ones. Both have the same priors, 30
-topics, and their defaults otherwise; scikit-learn makes two passes. The perplexity is by
-document completion: the topics of a document come from half of its tokens, the other half
-is predicted. Processor time of a repeated call; the first in a process also compiles.
+The documents are docstrings of Python's standard library and of packages installed with
+sgmcmc, by paragraph, by function and by module, and simulated documents. Both methods have
+the same priors, 30 topics, and otherwise their defaults; scikit-learn makes two passes. The
+perplexity is by document completion: half of the tokens of a document give its topics, which
+predict the other half. Times are processor times of a repeated call; the first call in a
+process also compiles.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Corpus = tuple[sparse.csr_array, sparse.csr_array]
 
 
 def docstrings() -> Iterator[list[str]]:
-    """Those of each module of the standard library and of some packages."""
+    """Docstrings of each module of the standard library and of some packages."""
     library, packages = Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib"))
     files = {file for file in library.rglob("*.py") if packages not in file.parents}
     files |= {file for name in PACKAGES for file in (packages / name).rglob("*.py")}
@@ -46,7 +47,7 @@ def docstrings() -> Iterator[list[str]]:
 
 
 def counted(texts: set[str], n_train: int, n_held: int, shortest: int, longest: int) -> Corpus:
-    """Counts of the words of some of these texts, of those that have between so many and so many words."""
+    """Word counts of a sample of the texts that have from `shortest` to `longest` words."""
     chosen = sorted(text for text in texts if shortest <= len(WORD.findall(text.lower())) <= longest)
     order = np.random.default_rng(0).permutation(len(chosen))[: n_train + n_held]
     vectorizer = CountVectorizer(
@@ -68,7 +69,7 @@ def simulated() -> Corpus:
 
 
 def corpora() -> dict[str, Corpus]:
-    """All of them, by name."""
+    """All corpora, by name."""
     modules = list(docstrings())
     paragraphs = {paragraph for texts in modules for text in texts for paragraph in text.split("\n\n")}
     functions = {text for texts in modules for text in texts}
@@ -81,7 +82,7 @@ def corpora() -> dict[str, Corpus]:
 
 
 def perplexity(components: np.ndarray, held: sparse.csr_array) -> float:
-    """Of single topics, [K, V]."""
+    """Perplexity of one set of topics, [K, V]."""
     draws = sgmcmc.Draws(
         {"posterior": {"topics": np.asarray(components, np.float32)[None, None]}},
         nChains=None,
@@ -92,14 +93,14 @@ def perplexity(components: np.ndarray, held: sparse.csr_array) -> float:
 
 
 def timed(call: Callable) -> tuple[float, object]:
-    """Processor time, and what the call returns."""
+    """The processor time and the result of a call."""
     began = time.process_time()
     result = call()
     return time.process_time() - began, result
 
 
 def compare(train: sparse.csr_array, held: sparse.csr_array, repetitions: int) -> dict[str, float]:
-    """Medians over seeds, both in turn."""
+    """Medians over seeds, with both methods in turn."""
     found: dict[str, list[float]] = {"ours": [], "theirs": [], "ours_s": [], "theirs_s": []}
     arguments = {"docTopicPrior": PRIOR_OF_DOCUMENTS, "topicWordPrior": PRIOR_OF_WORDS, "verbose": False}
     first, _ = timed(lambda: sgmcmc.lda(train, TOPICS, seed=0, **arguments))

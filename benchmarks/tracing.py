@@ -1,7 +1,7 @@
-"""What a call costs before its first iteration: traces, operations and processor time of first and repeated calls.
+"""Cost of a call before its first iteration: traces, operations and processor time of first and repeated calls.
 
-Each sampler has a process of its own, on one core, so that nothing is computed beside the call. Programs, such as the
-passes over the data and the iterations, are taken out of a repeated call's time; a first call includes compilation.
+Each sampler has its own process on one core, so that nothing else is computed during the call. The time of a repeated
+call excludes compiled programs, such as full passes and iterations; that of a first call includes compilation.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SAMPLERS = ("sgld", "sgldcv", "sghmc", "saga", "scir", "lda")
 
 
 class Counted:
-    """What the traces and the programs of this process have come to."""
+    """Counts of traces and operations, and the time of compiled programs, in this process."""
 
     def __init__(self) -> None:
         self.traces, self.operations, self.running = 0, 0, 0.0
 
     def watch(self) -> None:
-        """Count from now on."""
+        """Start to count."""
         from tensorflow.python.framework import func_graph
 
         from sgmcmc.core import compilation as compiled
@@ -100,7 +100,7 @@ def call_of(name: str) -> Callable[[], Any]:
 
 
 def measured(name: str) -> dict[str, float]:
-    """The figures of one sampler; of a repeated call the medians."""
+    """Results of one sampler, with medians over the repeated calls."""
     warnings.simplefilter("ignore")
     call, counted, rows = call_of(name), Counted(), []
     counted.watch()

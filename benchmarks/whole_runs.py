@@ -1,12 +1,12 @@
-"""Nothing chosen: how long, how many observations and which stepsize, beside NUTS on all data.
+"""Runs with automatic length, minibatch size and stepsize, against NUTS on all data.
 
     python benchmarks/whole_runs.py --data FOLDER --output TABLE.md [problem ...]      # about forty minutes
 
-The problems are those of automatic.py and forest covertype, from `params` as a user has them. Both shall reach the
-same effective sample size, of the bulk and the tails of every element: `sgldcv(..., nIters="auto",
+The problems are those of automatic.py and forest covertype, with `params` as a user would give them. Both methods run
+until the bulk and tail effective sample sizes of every element reach the same value: `sgldcv(..., nIters="auto",
 minibatchSize="auto")` with four chains, and NumPyro's NUTS with four chains in parallel and 500 iterations of warm-up,
-within five minutes. They run one after the other. Errors are the worst of all elements, in standard deviations of the
-reference, or relative.
+within five minutes. They run one after the other. Errors are the largest over all elements, in standard deviations of
+the reference for means, and relative for standard deviations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NUTS = Path(__file__).parent / "workers" / "numpyro_nuts.py"
 
 
 class Outcome(NamedTuple):
-    """Of one of the two."""
+    """The result of one method."""
 
     ess: float
     mean: float

@@ -1,10 +1,9 @@
-"""A regression with very many coefficients, stepsize and minibatches automatic, beside its exact posterior.
+"""A regression with very many coefficients and everything automatic, against its exact posterior.
 
     python benchmarks/wide.py --output TABLE.md      # about ten minutes
 
-A linear model of N observations on the levels of ten fields, few of them frequent and many rare. Its precision is a
-sparse matrix: the exact mean, and the standard deviations of some of its coefficients, are solutions of linear
-systems, by conjugate gradients.
+A linear model of N observations on the levels of ten fields, a few levels frequent and many rare. Its precision is a
+sparse matrix, so conjugate gradients give the exact mean and the standard deviations of some coefficients.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def made_up(size: int, n_data: int) -> dict[str, np.ndarray]:
 
 
 class Exact:
-    """The posterior, as far as it is asked for."""
+    """The exact posterior: its mean, and single standard deviations."""
 
     def __init__(self, data: dict[str, np.ndarray], size: int) -> None:
         n_data = len(data["y"])

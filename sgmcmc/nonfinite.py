@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data, block_size
-from sgmcmc.dataset.layout import aligned_zeros
-from sgmcmc.dataset.remote import Remotes
+from sgmcmc.dataset import Data, aligned_zeros, block_size
+from sgmcmc.dataset.remote import RemoteShards
 from sgmcmc.model import Model
 
 SEARCHED, BLOCK = 10**6, 2**16  # observations: in all, and in one block
@@ -40,7 +39,7 @@ class Value(NamedTuple):
         return f"is {self.value:.3g}, but its gradient with respect to {self.without_gradient} is not finite,"
 
 
-class Found(NamedTuple):
+class NonfiniteTerm(NamedTuple):
     """An observation, or the prior, whose log density or its gradient is not finite."""
 
     what: str
@@ -104,7 +103,7 @@ class _Program:
         return [value, *(tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(gradient[k]))) for k in self._names)]
 
 
-class _Judge:
+class _FiniteChecks:
     """Finds what is not finite in one observation, or in the prior."""
 
     def __init__(self, model: Model, params: Tree, density: Density, in_double: Density) -> None:
@@ -113,7 +112,7 @@ class _Judge:
         if model.dtype != tf.float64:
             self._double = _Program(in_double, tf.float64, params)
 
-    def found(self, what: str, words: np.ndarray) -> Found | None:
+    def found(self, what: str, words: np.ndarray) -> NonfiniteTerm | None:
         """What is not finite for these packed rows; None if all is finite."""
         value, double = self._single(self._params, words), None
         if value.is_finite:
@@ -121,7 +120,9 @@ class _Judge:
         if self._double is not None:
             with contextlib.suppress(Exception):  # such as with constants of type float32
                 double = self._double(self._params, words)
-        return Found(what, value, double, next(filter(lambda name: self._is_outside(name, words), self._shown), None))
+        return NonfiniteTerm(
+            what, value, double, next(filter(lambda name: self._is_outside(name, words), self._shown), None)
+        )
 
     def _is_outside(self, name: str, words: np.ndarray) -> bool:
         if (self._shown[name] > 0).all():
@@ -130,22 +131,22 @@ class _Judge:
         return bool(np.isfinite(inside.value))
 
 
-def _prior(model: Model, params: Tree) -> Found | None:
+def _prior(model: Model, params: Tree) -> NonfiniteTerm | None:
     def density(params: Tree, _: tf.Tensor) -> tf.Tensor:
         return model.log_prior(params)
 
-    return _Judge(model, params, density, density).found("logPrior", np.zeros((1, 1), np.uint32))
+    return _FiniteChecks(model, params, density, density).found("logPrior", np.zeros((1, 1), np.uint32))
 
 
-def _observation(model: Model, params: Tree, data: Data) -> Found | None:
+def _observation(model: Model, params: Tree, data: Data) -> NonfiniteTerm | None:
     """The first observation whose term is not finite, unless a later one shows that rounding is the cause."""
-    if isinstance(data, Remotes):
+    if isinstance(data, RemoteShards):
         parts = zip(data.shards.starts, data.parts, strict=True)
         return next(filter(None, (part.asked(_here, (model, params, int(start))) for start, part in parts)), None)
     return _here(data, (model, params, 0))
 
 
-def _here(data: Data, given: tuple[Model, Tree, int]) -> Found | None:
+def _here(data: Data, given: tuple[Model, Tree, int]) -> NonfiniteTerm | None:
     model, params, first = given
 
     def density(params: Tree, words: tf.Tensor) -> tf.Tensor:
@@ -155,8 +156,8 @@ def _here(data: Data, given: tuple[Model, Tree, int]) -> Found | None:
         rows = data.layout.unpack(words).items()
         return model.log_lik(params, {name: tf.cast(x, tf.float64) if x.dtype.is_floating else x for name, x in rows})
 
-    judge, indices = _Judge(model, params, density, in_double), getattr(data, "indices", range(data.size))
-    shown: Found | None = None
+    judge, indices = _FiniteChecks(model, params, density, in_double), getattr(data, "indices", range(data.size))
+    shown: NonfiniteTerm | None = None
     for k, words in _rows(data, _Program(density, model.dtype, params), params):
         found = judge.found(f"the log likelihood of observation {first + int(indices[k])} (counted from 0)", words)
         if found is not None and found.is_rounding:
@@ -189,13 +190,13 @@ def _are_finite(of_block: _Program, params: Tree, words: np.ndarray, size: int) 
     return of_block(params, words[np.arange(size) % len(words)]).is_finite
 
 
-def _sentences(found: Found, shown: Tree, dtype: tf.DType, step: str) -> str:
+def _sentences(found: NonfiniteTerm, shown: Tree, dtype: tf.DType, step: str) -> str:
     where = ", ".join(f"{name!r}: {_numbers(np.asarray(x))}" for name, x in shown.items())
     also = f" If these params are implausible, decrease {step}." if step else ""
     return f"{found.what} {found.value} at params {{{where}}}. {_cause(found, dtype.name)}{also}"
 
 
-def _cause(found: Found, dtype: str) -> str:
+def _cause(found: NonfiniteTerm, dtype: str) -> str:
     value, double = found.value.value, found.double
     if double is not None and found.is_rounding:
         is_then = "that gradient is finite" if np.isfinite(value) else f"it is {double.value:.3g}"

@@ -1,13 +1,13 @@
 """
-A Dirichlet process mixture: clusters, without a number to choose
-=================================================================
+A Dirichlet process mixture: an unknown number of clusters
+==========================================================
 
 How many kinds of users does a site have, and which pages does each kind visit? A
-mixture of multinomial distributions answers both if its number of components is not
-fixed in advance. A Dirichlet process is a prior over mixtures with infinitely many
-components, of which only finitely many have observations. ``dpMixture`` samples its
-posterior with minibatches: an iteration assigns only some of the observations anew, so
-its cost does not depend on how many there are.
+mixture of multinomial distributions answers both questions if its number of components
+is not fixed in advance. A Dirichlet process is a prior over mixtures with infinitely
+many components, of which only finitely many have observations. ``dpMixture`` samples
+from the posterior with minibatches: an iteration reassigns only some of the
+observations, so its cost does not depend on how many there are.
 
 Run it from anywhere, with ``python vignettes/dirichletProcess.py``. It takes a minute
 or two.
@@ -39,8 +39,8 @@ N, N_ITERS = (1_000, 1_000) if SHORT else (2_000, 4_000)
 # %%
 # The data
 # --------
-# Simulated, so that the truth is known: 20 pages, and five kinds of users, of which the
-# smallest has 5% of them. Each kind has favourite pages. A user makes 10 to 30 visits.
+# The data are simulated, so the truth is known: 20 pages, and five kinds of users, the
+# smallest with 5% of them. Each kind has favourite pages. A user makes 10 to 30 visits.
 
 rng = np.random.default_rng(1)
 shares = np.array([0.35, 0.25, 0.20, 0.15, 0.05])
@@ -66,19 +66,20 @@ _, held_out = users(1_000)
 #    \theta_j \sim \mathrm{Dir}(a, \dots, a), \qquad
 #    w_j = v_j \prod_{l < j} (1 - v_l), \qquad v_j \sim \mathrm{Beta}(1, \alpha).
 #
-# The concentration :math:`\alpha` says how many components there are likely to be, and
-# is inferred too. Only the prior is left to choose. The chain begins with the users
-# assigned to 20 components at random, which is far from the posterior.
+# The concentration :math:`\alpha` controls how many components are likely, and is
+# inferred too. Only the prior must be chosen. The chain starts with the users assigned
+# to 20 components at random, which is far from the posterior.
 
 settings = {"minibatchSize": N // 10, "nIters": N_ITERS, "thin": 20, "seed": 1}
 settings |= {"maxComponents": 120, "verbose": False}
 runs = {"gibbs": dpMixture(visits, assignments=True, **settings)}
 
 # %%
-# What the draws say of the clusters
-# ----------------------------------
-# The labels of components are arbitrary, and may switch along the chain. So look at
-# what does not depend on them. How many components have users, in the second half:
+# The clusters
+# ------------
+# The labels of components are arbitrary, and may switch along the chain. So we look at
+# quantities that do not depend on them. The first is the number of components with
+# users, in the second half of the chain:
 
 gibbs = runs["gibbs"]
 half = len(gibbs.components) // 2
@@ -86,9 +87,9 @@ occupied = pd.Series(gibbs.components[half:]).value_counts(normalize=True)
 print(occupied.sort_index().round(2).to_string())
 
 # %%
-# Components beyond five hold a few users each: a small new component costs the
-# posterior little. The draws also give the probability that two users are of the same
-# kind. Here it is, for two users of one kind and for two users of different kinds:
+# Components beyond five hold a few users each: the posterior penalises a small extra
+# component only a little. The draws also give the probability that two users are of the
+# same kind. Here it is for two users of one kind, and for two users of different kinds:
 
 settled = Mixture(gibbs.draws[half:])
 first, second = np.flatnonzero(kind == 0)[:2]
@@ -106,9 +107,9 @@ print(f"adjusted Rand index of the last draw: {rand:.3f}")
 # %%
 # Predictions
 # -----------
-# How well a mixture predicts new users is measured by the mean of their log
-# probabilities. The mixture that made the data has the best value to be expected, and a
-# single component is the baseline.
+# We measure how well a mixture predicts new users by the mean of their log
+# probabilities. The mixture that generated the data has the highest expected score, and
+# a single component is the baseline.
 
 
 orders = gammaln(held_out.sum(axis=1) + 1) - gammaln(held_out + 1).sum(axis=1)
@@ -126,16 +127,17 @@ print(f"log predictive: {settled.logPredictive(held_out):.2f}")
 print(f"the mixture that made the data: {best:.2f}, one component: {alone:.2f}")
 
 # %%
-# Exact, or by estimated counts
-# -----------------------------
+# Exact or estimated counts
+# -------------------------
 # The sampler comes from the thesis of Baker (2018). There, the number of users of a
 # component is estimated from the minibatch, as N/n times the number in it. Weights and
 # components move by the stochastic Cox-Ingersoll-Ross process (``method="scir"``) or by
 # Riemannian Langevin dynamics (``method="sgrld"``). But only the users of the minibatch
-# change these numbers. So they can be kept for all users, and weights and components
-# drawn from their exact distributions. This is ``method="gibbs"``, the default, whose
-# posterior is exact whatever the size of the minibatch. The estimated numbers are
-# noisy. Here, with ``scir``, this adds components that the posterior does not have.
+# change these counts. So the counts can be kept for all users, and weights and
+# components drawn from their full conditionals. This is ``method="gibbs"``, the
+# default, whose posterior is exact whatever the minibatch size. Estimated counts are
+# noisy. Here, with ``scir``, the noise adds components that the posterior does not
+# have.
 
 for method in ("scir", "sgrld"):
     runs[method] = dpMixture(visits, method=method, **settings)
@@ -154,7 +156,7 @@ print(table.round(2).to_string())
 # %%
 # The picture
 # -----------
-# Left, the number of components that have users, along the chains; five kinds made the
+# Left, the number of components with users along the chains; five kinds generated the
 # data. Right, how well each draw predicts.
 
 plt.rcParams.update(

@@ -2,10 +2,10 @@ r"""
 Other dynamics: thermostats, splittings and cycles
 ==================================================
 
-The package has more samplers than R's. Each is made for one difficulty: noise that
-differs between directions, errors of the steps, several modes. This vignette shows for
-each the problem that it is made for, what it then gets right, and where it fails. All
-posteriors here are known exactly, so that errors can be seen.
+The package has more samplers than the R package. Each is meant for one difficulty:
+gradient noise that differs between directions, discretisation error, or several modes.
+For each, this vignette shows the problem that it addresses, what it then gets right,
+and where it fails. All posteriors here are known exactly, so the errors are visible.
 
 Run it from anywhere, with ``python vignettes/dynamics.py``. It takes about a minute.
 With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
@@ -36,11 +36,11 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 rng = np.random.default_rng(1)
 
 # %%
-# Noise that differs between directions
-# -------------------------------------
-# The problem of Shang et al. (2015): 100 normal observations, whose mean :math:`\mu`
-# and precision :math:`\gamma` are unknown. Under the prior here the posterior is known:
-# Student's t for :math:`\mu`, and Gamma for :math:`\gamma`. Both are one parameter
+# Gradient noise that differs between directions
+# ----------------------------------------------
+# The problem is that of Shang et al. (2015): 100 normal observations with unknown mean
+# :math:`\mu` and precision :math:`\gamma`. Under the prior here the posterior is known:
+# Student's t for :math:`\mu`, and Gamma for :math:`\gamma`. Both are in one parameter
 # array, so they share a thermostat.
 
 N, n = 100, 10
@@ -71,10 +71,10 @@ exact_mean = np.array([of_mu.mean(), of_gamma.mean()])
 exact_variance = np.array([of_mu.var(), of_gamma.var()])
 
 # %%
-# The noise of the gradients, from their formula at the posterior mean, with minibatches
-# of 10 that are drawn with replacement. What counts is the stepsize times the variance
-# of the noise, compared with twice the friction `a`: the noise of :math:`\mu`
-# is larger than that, and several times that of :math:`\gamma`.
+# We compute the gradient noise from the formula of the gradients at the posterior mean,
+# for minibatches of 10 drawn with replacement. What matters is the stepsize times the
+# variance of the noise, compared with twice the friction `a`. For :math:`\mu` the
+# product is larger than that, and several times the product for :math:`\gamma`.
 
 stepsize, a = 1e-4, 0.01  # h = 0.01 and A = 1 in the paper
 gradients = np.stack(
@@ -90,12 +90,12 @@ print(
 )
 
 # %%
-# SGNHT adapts one friction, so that the average temperature is right; then :math:`\mu`
-# is too hot and :math:`\gamma` too cold. CCAdL estimates the covariance of the noise,
-# and has a friction for each direction. It takes the average of the covariance over all
-# iterations. A rule of our own may do otherwise: a ``Dynamics`` with
-# ``covariance="diag"`` is given the estimate from each minibatch, and here it takes the
-# average of the last hundred or so.
+# SGNHT adapts a single friction, so that the average temperature is right; then
+# :math:`\mu` is too hot and :math:`\gamma` too cold. CCAdL estimates the covariance of
+# the gradient noise, and has a friction for each direction. It averages the covariance
+# over all iterations. We can also write our own rule. A ``Dynamics`` with
+# ``covariance="diag"`` receives the estimate from each minibatch; the one below
+# averages over the last hundred or so.
 
 
 def forgetful(a, kappa=0.01):
@@ -126,8 +126,8 @@ def forgetful(a, kappa=0.01):
 
 
 # %%
-# Many chains of each begin with draws from the posterior, so that all errors come from
-# the samplers.
+# Each sampler runs many chains. They start at draws from the posterior, so all errors
+# come from the samplers.
 
 C, T = (20, 4_000) if SHORT else (80, 15_000)
 starts = {
@@ -161,7 +161,7 @@ if SHORT:
 draws, rows = {}, {}
 for name, (sampler, own) in runs.items():
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what the table shows
+        warnings.simplefilter("ignore")  # the table shows why
         out = sampler(
             logLik,
             {"x": x},
@@ -184,24 +184,25 @@ print("\nRelative to the posterior's:")
 print(noisy.round(3).to_string())
 
 # %%
-# Panels a and b of the picture below. With one friction for both, the variances of
-# SGNHT are 42% too large and 50% too small. A tenth of the stepsize makes the errors
-# smaller, to 17% and 18%, but then a chain moves more slowly. Those of CCAdL are 4% and
-# 6% too small, for either kind of covariance. Most of this is the error of friction in
-# a finite step: in a simulation with a normal posterior, and with constant noise of
-# these sizes, they are 1% and 5% too small. The thermostat keeps the mean temperature
-# of both right, so it cools the direction with less noise more.
+# Panels a and b of the picture below show the densities. With one friction for both
+# parameters, the variances of SGNHT are 42% too large and 50% too small. A tenth of the
+# stepsize reduces the errors to 17% and 18%, but then a chain moves more slowly. The
+# variances of CCAdL are 4% and 6% too small, for either kind of covariance. Most of
+# this error comes from friction in finite steps: in a simulation with a normal
+# posterior and constant noise of these sizes, the variances are 1% and 5% too small.
+# The thermostat keeps the mean temperature of both right, so it cools the direction
+# with less noise more.
 #
-# The rest comes from noise that changes with the position of the chain. For this, the
-# average over all iterations is right on average only. An average of recent minibatches
-# has the same result.
+# The rest comes from noise that varies with the position of the chain. The average over
+# all iterations is then right only on average. An average over recent minibatches gives
+# the same result.
 #
-# Errors of the steps
-# -------------------
-# Where gradients have no noise, the error is that of the steps. Take the mean of normal
-# observations with a flat prior: its posterior is normal, so how wide a chain becomes
-# can be compared with formulas. Here are six means of 20 elements each, all of the same
-# data, so that one run tries six settings.
+# Discretisation error
+# --------------------
+# With exact gradients, the only error is that of the finite steps. Take the mean of
+# normal observations with a flat prior: its posterior is normal, so the variance of a
+# chain can be compared with a formula. Here are six means of 20 elements each, all for
+# the same data, so that one run tries six settings.
 
 K, D, N = 6, 20, 20
 x = rng.normal(size=(N, D))
@@ -227,10 +228,10 @@ def variances(sampler, stepsize, n=N, **own):
 
     Minibatches of all data are exact gradients.
     """
-    # given relative to the variance of the posterior
+    # relative to the variance of the posterior
     stepsize = np.broadcast_to(stepsize, K) / N
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # too large a stepsize, or `a`, is the point
+        warnings.simplefilter("ignore")  # stepsize or `a` is too large on purpose
         out = sampler(
             logLikOfMeans,
             {"x": x},
@@ -247,9 +248,9 @@ def of_each(values):
 
 
 # %%
-# SGNHT's variance is too small by half of its friction, however small the stepsize.
-# BADODAB is the same dynamics with its parts in a symmetric order, and does not have
-# that error. The stepsize is 0.02 times the variance.
+# The variance of SGNHT is too small by half of its friction, however small the
+# stepsize. BADODAB applies the parts of the same dynamics in a symmetric order, and
+# does not have this error. The stepsize is 0.02 times the posterior variance.
 
 grid = np.array([0.01, 0.05, 0.1, 0.2, 0.3, 0.4])
 thermostats = {"a": grid}
@@ -262,9 +263,9 @@ print("\nVariance relative to the posterior's, at a stepsize of 0.02 variances:"
 print(thermostats.round(3).to_string())
 
 # %%
-# In the same way BAOAB orders the parts of Langevin dynamics with a momentum. SGLD
-# diverges at four times the variance of the posterior; the error of BAOAB is zero up to
-# there.
+# In the same way, BAOAB orders the parts of Langevin dynamics with momentum. SGLD
+# diverges at a stepsize of four times the posterior variance; up to there, the error of
+# BAOAB is zero.
 
 steps = np.array([0.25, 0.5, 1.0, 2.0, 2.5, 3.0])
 exact_steps = {
@@ -278,12 +279,12 @@ print("\nThe same with exact gradients, stepsizes in variances:")
 print(exact_steps.round(3).to_string())
 
 # %%
-# Now with minibatches of 2 of the 20 observations. Their noise heats both samplers.
-# BAOAB is heated more, the less friction it has: by :math:`(2 - \alpha) / \alpha` times
-# as much. So BAOAB is for gradients with little noise.
+# Now the minibatches have 2 of the 20 observations. Their noise heats both samplers.
+# The less friction BAOAB has, the more it is heated: by :math:`(2 - \alpha) / \alpha`
+# times as much. So BAOAB is meant for gradients with little noise.
 
 few, alphas = np.array([0.01, 0.05, 0.3]), np.repeat([1.0, 0.3], 3)
-# the variance of the noise of an element; N is its precision
+# the variance of the gradient noise of an element; N is its precision
 noise = N * (N / 2 - 1) * N / (N - 1)
 both = np.tile(few, 2)
 with_noise = variances(baoab, both, n=2, alpha=of_each(alphas))
@@ -301,18 +302,19 @@ print("\nThe same with minibatches of a tenth of the data:")
 print(noisy_steps.round(3).to_string())
 
 # %%
-# Panels c to e. Without noise, BADODAB and BAOAB are right to within the precision of
-# the chains, at any `a` and at any stepsize that is stable. With noise, BAOAB with a
+# Panels c to e show these results. Without noise, BADODAB and BAOAB are right to within
+# Monte Carlo error, at every `a` and every stable stepsize. With noise, BAOAB with a
 # friction of 0.3 is far worse than SGLD.
 #
-# A preconditioner that moves
-# ---------------------------
-# pSGLD divides each gradient by the root of an average of its squares. This factor
-# changes with the parameters, and pSGLD leaves out the term that would correct for the
-# change. So its error does not vanish with the stepsize. It even grows in the end: when
-# a chain moves slowly, the average follows where it is. With `adapt` the average is
-# kept after so many iterations, here the first fifth, which is dropped; what follows is
-# SGLD, whose error falls with the stepsize.
+# A preconditioner that changes
+# -----------------------------
+# pSGLD divides each gradient by the root of a running average of its squares. This
+# factor changes with the parameters, and pSGLD omits the term that would correct for
+# the change. So its error does not vanish with the stepsize. It even grows for very
+# small stepsizes: when a chain moves slowly, the average follows its position. `adapt`
+# fixes the average after a number of iterations, here the first fifth, which are
+# dropped. The remaining iterations are SGLD with a fixed preconditioner, whose error
+# falls with the stepsize.
 
 small = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 0.5])
 preconditioned = pd.DataFrame(
@@ -326,12 +328,12 @@ print("\nVariance relative to the posterior's, exact gradients:")
 print(preconditioned.round(3).to_string())
 
 # %%
-# Stepsizes in cycles
-# -------------------
-# A mixture of two groups, of which 45% of the observations are from
-# :math:`N(\theta, 1)` and the others from :math:`N(-\theta, 1)`. Its posterior has two
-# modes, with a valley between them that a chain with small steps hardly ever crosses.
-# It is a function of one parameter, so we have it on a grid.
+# Cyclical stepsizes
+# ------------------
+# In a mixture of two groups, 45% of the observations are from :math:`N(\theta, 1)` and
+# the others from :math:`N(-\theta, 1)`. The posterior has two modes, separated by a
+# valley that a chain with small steps hardly ever crosses. It has only one parameter,
+# so we compute it on a grid.
 
 N, first = 50, 0.45
 rng = np.random.default_rng(0)
@@ -359,11 +361,11 @@ density = np.exp(density - density.max())
 density /= density.sum() * (grid[1] - grid[0])
 
 # %%
-# All chains begin in the higher mode. ``cyclical`` has large steps at the beginning of
-# each cycle, with which the chain crosses the valley, and small ones at its end. With
-# ``out.summary(weighted=True)`` draws count as their stepsize. With an
-# `explorationFraction` of 0.8, no noise is added in the first 80% of a cycle, and its
-# draws do not count.
+# All chains start in the higher mode. ``cyclical`` takes large steps at the beginning
+# of each cycle, with which the chain crosses the valley, and small ones at its end.
+# ``out.summary(weighted=True)`` weights draws by their stepsize. With an
+# `explorationFraction` of 0.8, no noise is added in the first 80% of a cycle, and the
+# draws from this part do not count.
 
 CYCLE = 500
 C, T = (10, 2_000) if SHORT else (50, 10_000)
@@ -394,7 +396,7 @@ def with_higher(params):
 chains = {}
 for name, schedule in schedules.items():
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of large steps
+        warnings.simplefilter("ignore")  # the steps are large on purpose
         chains[name] = out = sgld(
             logLikOfMixture, {"x": x}, {"theta": 1.2}, schedule, logPriorOfMixture, 10,
             nIters=T, nChains=C, seed=1, verbose=False,
@@ -419,21 +421,22 @@ cycles = pd.DataFrame(rows).T
 print("\n" + cycles.round(3).to_string(na_rep=""))
 
 # %%
-# Panel f. With small constant steps a chain is found in the other mode as often as it
-# has happened to cross, here hardly ever. Cycles see both modes far more often. But
-# weights do not repair large steps: a weighted average of all draws consists mostly of
-# large steps, which are much too wide. With the fraction that explores, the width
-# within a mode is right to within 10%.
+# Panel f shows the densities. With small constant steps, a chain visits the other mode
+# only when it happens to cross, here hardly ever. Cycles visit both modes far more
+# often. But weights do not repair large steps: most of the weight is on draws from
+# large steps, whose distribution is much too wide. With an exploration fraction, the
+# standard deviation within a mode is right to within 10%.
 #
 # The shares of the modes are wrong. A chain stays in the mode where it is when the
-# steps become too small to cross, and nothing makes this happen with the probability of
-# the mode. Here 71% are in the higher mode with one `h`, by chance near the 73% that
-# are right, and 58% with one that is a quarter larger. **Cycles find modes, but not
-# their weights.**
+# steps become too small to cross, and nothing gives each mode its posterior
+# probability. Here 71% of the draws are in the higher mode with one `h`, by chance near
+# the correct 73%, and 58% with an `h` that is a quarter larger. **Cycles find modes,
+# but not their weights.**
 #
 # The picture
 # -----------
-# Black dashed lines are exact. Points are chains, lines through them formulas.
+# Dashed black lines are exact. Points are results of chains, and the lines through them
+# are formulas.
 
 RED, BLUE, GREEN, OCHRE, GREY = "#cc6677", "#4477aa", "#228833", "#b8860b", "0.45"
 plt.rcParams.update(
@@ -601,14 +604,14 @@ figure.savefig("dynamics.png", dpi=150)
 # sphinx_gallery_end_ignore
 
 # %%
-# Which to take
-# -------------
-# - *Control variates or exact gradients*: `baoab`, if the error of the steps is what
-#   limits the stepsize.
-# - *Noise that is the same in all directions*: `badodab`, rather than `sgnht` with a
-#   large `a`.
-# - *Noise that differs between directions*: `ccadl`, with minibatches large enough to
-#   estimate a variance.
+# Which sampler to choose
+# -----------------------
+# - *Control variates or exact gradients*: `baoab`, if discretisation error limits the
+#   stepsize.
+# - *Gradient noise that is the same in all directions*: `badodab`, rather than `sgnht`
+#   with a large `a`.
+# - *Gradient noise that differs between directions*: `ccadl`, with minibatches large
+#   enough to estimate a variance.
 # - *Error bars*: not `psgld` without `adapt`.
-# - *Several modes*: `cyclical` finds them, and several chains with `starts` do too;
-#   neither weighs them.
+# - *Several modes*: `cyclical` finds them, and so do several chains with `starts`;
+#   neither estimates their weights.

@@ -2,11 +2,11 @@ r"""
 Gaussian mixture: six samplers against a long exact run
 =======================================================
 
-Two overlapping groups of points, whose centres we want. Nothing tells the groups apart,
-so the posterior has two modes that differ only by the labels of the groups. Samplers
-differ on such a posterior. Here SGLD, SGHMC and SGNHT run on it, each with and without
-control variates. They are compared with Hamiltonian Monte Carlo on all of the data,
-from TensorFlow Probability.
+We estimate the centres of two overlapping groups of points. Nothing distinguishes the
+groups, so the posterior has two modes that differ only in the labels of the groups.
+Samplers differ on such a posterior. Here we run SGLD, SGHMC and SGNHT, each with and
+without control variates, and compare them with Hamiltonian Monte Carlo on all of the
+data, from TensorFlow Probability.
 
 Run it from anywhere, with ``python vignettes/gaussMixture.py``. It takes two to three
 minutes. With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the
@@ -39,7 +39,7 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 # The model
 # ---------
 # Each of :math:`N = 1000` points in the plane belongs to one of two groups with equal
-# probability, and we do not see to which:
+# probability. The groups are not observed:
 #
 # .. math::
 #
@@ -57,10 +57,10 @@ dataset = {"x": x}
 params = {"theta1": rng.normal(size=2), "theta2": rng.normal(size=2)}
 
 # %%
-# The group of a point is summed out, by `reduce_logsumexp`: the log of a sum of
-# exponentials that neither overflows nor underflows. Written with `exp` and `log`, a
-# point far from both centres would have the log likelihood log(0), and its gradient
-# would be lost. Constants are left out.
+# We sum out the group of a point with `reduce_logsumexp`: the log of a sum of
+# exponentials that neither overflows nor underflows. With `exp` and `log`, a point far
+# from both centres would have the log likelihood log(0), and its gradient would be
+# lost. Constants are omitted.
 
 
 def logLik(params, dataset):
@@ -80,11 +80,11 @@ def logPrior(params):
 
 
 # %%
-# The truth
-# ---------
-# TensorFlow Probability wants one function of the position, a list of tensors. The same
-# `logLik` and `logPrior` serve it, with all of the data; `vectorized_map` makes them
-# functions of many chains. Using the same function in two packages also tests it.
+# The exact run
+# -------------
+# TensorFlow Probability needs one function of the position, which is a list of tensors.
+# We use the same `logLik` and `logPrior`, with all of the data; `vectorized_map`
+# applies them to many chains. Using the same functions in two packages also tests them.
 
 everything = {"x": tf.constant(x, tf.float32)}
 n_exact = 16
@@ -126,11 +126,11 @@ exact = dict(
 # %%
 # The samplers
 # ------------
-# Eight chains of each, so that we see whether they agree, from minibatches of 100. All
-# look at as many minibatches: `sghmc` and `sghmccv` use five per iteration, so they
-# make a fifth of the iterations. The control variates allow larger steps. The
-# thermostat runs twice: with the diffusion a = 0.1, and with the default, a = 0.01, and
-# larger steps.
+# Each sampler runs eight chains, so that we see whether they agree, with minibatches of
+# 100. All samplers use the same number of minibatches: `sghmc` and `sghmccv` use five
+# per iteration, so they make a fifth of the iterations. The control variates allow
+# larger steps. The thermostat runs twice: with a diffusion factor of a = 0.1, and with
+# the default, a = 0.01, and larger steps.
 
 n_minibatches = 5_000 if SHORT else 200_000
 search = {"optStepsize": 5e-5, "nItersOpt": 2_000}
@@ -168,12 +168,12 @@ for name, (sampler, own) in runs.items():
 # %%
 # Are they right?
 # ---------------
-# The mean of both centres, :math:`(\theta_1 + \theta_2) / 2`, is well determined by the
-# data, and half of their difference, :math:`(\theta_1 - \theta_2) / 2`, is not. By
-# symmetry, each chain should spend half of its time in either mode. The table has the
-# standard deviation of both over that of the exact run, and the least and the largest
-# part of its time that one of the chains spent where :math:`\theta_1` is above and to
-# the right of :math:`\theta_2`.
+# The data determine the mean of the centres, :math:`(\theta_1 + \theta_2) / 2`, well,
+# but not half of their difference, :math:`(\theta_1 - \theta_2) / 2`. By symmetry, each
+# chain should spend half of its time in each mode. The table has the standard
+# deviations of both quantities relative to those of the exact run. It also has the
+# smallest and the largest share of the time that any chain spent where :math:`\theta_1`
+# is above and to the right of :math:`\theta_2`.
 
 
 def halves(chains):
@@ -202,19 +202,20 @@ table = pd.DataFrame(rows).T
 print(table.round(2).to_string())
 
 # %%
-# With the stepsizes chosen, the six agree with the exact run within 7%, but for the
-# mean of both centres by `sghmc` and `sghmccv`, which is 15% and 10% too wide: the
-# package warned that the momentum of `sghmc` is too warm. The shares differ. No chain
-# is long enough to say how much weight each mode has: one spent a quarter of its time
-# in a mode, another two thirds, and only the exact run, or symmetry, tells that it
-# should be a half. Several chains show at least that there is a question.
+# With these stepsizes, the standard deviations of the six samplers agree with the exact
+# run to within 7%, with one exception: that of the mean of the centres is 15% too large
+# for `sghmc` and 10% for `sghmccv`. The package warned that the momentum of `sghmc` is
+# too warm. The shares differ. No chain is long enough to estimate the weight of each
+# mode: one spent a quarter of its time in a mode, another two thirds, and only the
+# exact run, or symmetry, shows that it should be a half. Several chains at least reveal
+# the problem.
 
 # %%
 # The picture
 # -----------
 # The posterior of :math:`\theta_1`: regions that hold 50%, 80% and 95% of the draws,
-# and dashed those of the exact run that hold 50% and 95%. Smoothed counts in small
-# squares are density enough for so many draws.
+# and, dashed, the regions that hold 50% and 95% in the exact run. With this many draws,
+# smoothed counts in small squares are a good enough density estimate.
 
 window = np.array([[-0.45, 0.75], [-0.35, 0.7]])
 
@@ -277,20 +278,21 @@ figure.savefig("gaussMixture.png", dpi=200)
 # %%
 # What can go wrong
 # -----------------
-# - *A chain sees one mode.* The thermostat with a = 0.01 never left the mode that it
-#   found first, in any of eight chains. All began at the same point, so their agreement
-#   says nothing; with `starts` they would begin at different points. The kinetic
-#   temperature, which is 1, does not show the problem either. The reason is in the
-#   table. A minibatch moves both centres together, so nearly all of its noise is in the
-#   direction of their mean. One thermostat for all directions can only hold the average
-#   of their temperatures at 1: the mean is too warm, and the difference, which leads
-#   from mode to mode, is frozen. Give it a larger `a`, whose noise has no direction,
-#   and smaller steps; but not above 0.1, where it makes the distribution too narrow.
-# - *Control variates know one mode.* They are made at the mode that the search found.
-#   Near it they remove the noise; but at the other mode the variance of the
-#   minibatches' noise in the difference is four times what it is without them. With a =
-#   0.01, all chains of `sgnhtcv` spent 85% of their time in the first, quiet mode.
-#   Where a posterior has modes far from each other, use a plain sampler.
-# - *Predictions do not show it.* Exchanging the labels of the groups does not change
-#   them. So a chain that stays in one mode, or is much too narrow around it, predicts
-#   as well as any other, but its draws are not from the posterior.
+# - *A chain visits only one mode.* With a = 0.01, none of the eight chains of the
+#   thermostat left the mode that it found first. All started at the same point, so
+#   their agreement says nothing; with `starts` they would start at different points.
+#   The kinetic temperature, which is 1, does not reveal the problem either. The table
+#   shows the reason. A minibatch moves both centres together, so nearly all of its
+#   noise is in the direction of their mean. One thermostat for all directions can only
+#   keep the average of their temperatures at 1: the mean is too warm, and the
+#   difference, which leads from mode to mode, is frozen. Use a larger `a`, whose noise
+#   is the same in all directions, and smaller steps; but an `a` above 0.1 makes the
+#   distribution too narrow.
+# - *Control variates know one mode.* They are computed at the mode that the search
+#   found. Near it they remove the gradient noise. But at the other mode, the variance
+#   of the noise in the difference is four times what it is without them. With a = 0.01,
+#   all chains of `sgnhtcv` spent 85% of their time in the first mode, where there is
+#   little noise. If the modes of a posterior are far apart, use a plain sampler.
+# - *Predictions do not reveal it.* Exchanging the labels of the groups does not change
+#   the predictions. So a chain that stays in one mode, or is much too narrow around it,
+#   predicts as well as any other, but its draws are not from the posterior.

@@ -2,12 +2,12 @@
 Getting started: a million rows
 ===============================
 
-A logistic regression on a million simulated observations. `sgldcv` draws from the
-posterior of its 20 coefficients in four chains, and an iteration reads 1,000 rows, a
-thousandth of the data. No stepsize is given.
+We fit a logistic regression to a million simulated observations. `sgldcv` draws from
+the posterior of its 20 coefficients in four chains. An iteration reads 1,000 rows, a
+thousandth of the data. We do not give a stepsize.
 
-The truth is known here, and so is the posterior. We compare both with what the sampler
-found, and its time with that of a sampler that reads all data.
+The truth is known here, and so is the posterior. We compare the draws with both, and
+the time with that of a sampler that reads all data.
 
 Run it from anywhere, with ``python vignettes/gettingStarted.py``. It takes about two
 minutes, most of them for the comparison.
@@ -57,8 +57,8 @@ print(f"{N:,} observations, of which {y.mean():.1%} are 1")
 # %%
 # The model
 # ---------
-# `logLik` is the log likelihood of the rows that it is given, in TensorFlow. The
-# sampler calls it with the rows of a minibatch, and scales the sum up to all rows.
+# `logLik` is the log likelihood of the rows passed to it, in TensorFlow. The sampler
+# calls it with the rows of a minibatch, and scales the sum up to all rows.
 # `tf.nn.softplus` is log(1 + exp(eta)) without overflow. Each coefficient has a
 # standard normal prior.
 
@@ -78,10 +78,10 @@ def logPrior(params):
 # %%
 # The chains
 # ----------
-# One call is enough. It searches for the mode, and computes the curvature there and the
-# noise of the minibatches. From these it works out the largest stepsize that is
-# expected to keep every standard deviation within 5% of the posterior's. Then it makes
-# 10,000 iterations in each of four chains.
+# One call is enough. It searches for the mode, and computes the curvature and the
+# gradient noise there. From these it finds the largest stepsize that is predicted to
+# keep every standard deviation within 5% of the posterior's. Then it makes 10,000
+# iterations in each of four chains.
 
 out = sgldcv(
     logLik,
@@ -97,16 +97,17 @@ columns = ["mean", "sd", "5%", "95%", "ess_bulk", "r_hat", "expected_sd_ratio"]
 print(summary[columns].round(4).to_string())
 
 # %%
-# `r_hat` near 1 says that the four chains agree. `ess_bulk` is how many independent
-# draws they are worth. `expected_sd_ratio` was worked out before the run: the standard
-# deviation of the chain, divided by that of the posterior. It is above 1 because of the
-# finite stepsize and the noise of the minibatches.
+# An `r_hat` near 1 indicates that the four chains agree. `ess_bulk`, the effective
+# sample size, is the number of independent draws that they are worth.
+# `expected_sd_ratio` is predicted before the run: it is the standard deviation of the
+# chain divided by that of the posterior. It is above 1 because of the finite stepsize
+# and the gradient noise.
 #
 # Is it right?
 # ------------
-# With so many rows the posterior is nearly normal. So its mean is nearly the mode, and
-# its covariance nearly the inverse of the curvature there. We compute both by Newton's
-# method on all rows.
+# With this many rows the posterior is nearly normal. So its mean is close to the mode,
+# and its covariance close to the inverse of the curvature there. We compute both by
+# Newton's method on all rows.
 
 precision = np.eye(N_FEATURES)
 mode = np.zeros(N_FEATURES)
@@ -118,8 +119,9 @@ factor = np.linalg.cholesky(np.linalg.inv(precision))  # factor @ factor.T: cova
 exact_sd = np.sqrt((factor**2).sum(axis=1))
 
 # %%
-# How nearly? We weight draws of the normal distribution by the posterior density over
-# the normal density. If all weights were equal, both distributions would be the same.
+# How close to normal is the posterior? We weight draws from the normal approximation by
+# the posterior density divided by the normal density. If all weights were equal, the
+# two distributions would be the same.
 
 
 def log_posterior(beta):
@@ -134,7 +136,7 @@ worth = weights.sum() ** 2 / (weights**2).sum()
 print(f"{len(z)} weighted draws are worth {worth:.2f} draws of the posterior")
 
 # %%
-# Every mean is compared in units of the posterior's standard deviation.
+# We express the error of each mean in posterior standard deviations.
 
 draws = out["beta"]  # [chains, iterations, coefficients]
 mean, sd = draws.mean(axis=(0, 1)), draws.std(axis=(0, 1))
@@ -160,10 +162,11 @@ print(f"95% intervals with the truth inside: {covered.sum()} of {N_FEATURES}")
 #
 # A sampler that reads all data
 # -----------------------------
-# The No-U-Turn sampler of TensorFlow Probability, on the same posterior with four
-# chains, compiled as well. We make it easy: it starts at the exact mode, and moves in
-# coordinates in which the posterior is nearly a standard normal, so it needs neither
-# burn-in nor adaptation. The time to compute mode and curvature is not counted.
+# We run the No-U-Turn sampler of TensorFlow Probability on the same posterior, also
+# compiled and with four chains. We make its task easy: it starts at the exact mode, and
+# moves in whitened coordinates, in which the posterior is nearly standard normal. So it
+# needs neither burn-in nor adaptation. The time to compute the mode and the curvature
+# is not counted.
 
 N_DRAWS = 10 if SHORT else 100
 everything = {"X": tf.constant(X, tf.float32), "y": tf.constant(y, tf.float32)}
@@ -190,9 +193,8 @@ of_nuts = full_data(N_DRAWS).numpy().swapaxes(0, 1) @ factor.T + mode
 nuts_seconds = time.perf_counter() - begun
 
 # %%
-# We compare the effective draws of the coefficient that has the fewest. The seconds are
-# those of the whole call, with compilation, and for `sgldcv` with the search for the
-# mode.
+# We compare the effective draws of the coefficient with the fewest. The times are for
+# the whole call, including compilation and, for `sgldcv`, the search for the mode.
 
 names = ["sgldcv, 1,000 rows per iteration", f"NUTS, {N:,} rows per gradient"]
 speed = pd.DataFrame(
@@ -211,9 +213,9 @@ print(speed.round(1).to_string())
 # %%
 # The picture
 # -----------
-# Left, the mean and the interval of each coefficient, minus the truth. In the middle,
-# their standard deviations over the exact ones; the line is what `sgldcv` expected
-# before it ran. Right, effective draws per second.
+# Left, the mean and the 95% interval of each coefficient, minus the truth. Middle, the
+# standard deviations relative to the exact ones; the line is what `sgldcv` predicted
+# before the run. Right, effective draws per second.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
@@ -245,16 +247,16 @@ figure.savefig("gettingStarted.png", dpi=200)
 # sphinx_gallery_end_ignore
 
 # %%
-# What to change
-# --------------
-# - *Your data*: arrays with the observations on the first axis, in `dataset`. Files on
-#   disk work as well. In a table of numbers on unlike scales, standardise the columns:
-#   the search for the mode is faster then.
-# - *Your model*: `logLik` returns the sum over the rows that it is given, by
-#   TensorFlow's functions, such as ``tf.exp`` and not ``np.exp``. A parameter that
-#   is positive, or a probability, needs ``transforms={"sd": "positive"}``, or "unit".
-# - *More precision*: `nIters` gives more draws. A stepsize of your own that is smaller
-#   than ``out.settings["expected"]["stepsize"]`` gives standard deviations closer to
-#   those of the posterior, with more iterations for each independent draw.
+# Adapting this example
+# ---------------------
+# - *Your data*: put arrays with the observations on the first axis into `dataset`.
+#   Files on disk work as well. If the columns of a table have different scales,
+#   standardise them: this makes the search for the mode faster.
+# - *Your model*: `logLik` returns the sum over the rows passed to it. Use TensorFlow's
+#   functions: ``tf.exp``, not ``np.exp``. Declare a positive parameter with
+#   ``transforms={"sd": "positive"}``, and a probability with "unit".
+# - *More precision*: a larger `nIters` gives more draws. A stepsize smaller than
+#   ``out.settings["expected"]["stepsize"]`` brings the standard deviations closer to
+#   those of the posterior, but needs more iterations for each independent draw.
 # - *A posterior that is far from normal*: `sgldcv` needs a mode to start from. The
-#   guide on choosing a sampler says which one to take.
+#   guide on choosing a sampler says which sampler to use.

@@ -5,9 +5,9 @@ Chains too large to store
 A chain of 100,000 draws of a model with a million parameters takes 400 GB. You rarely
 need all of it. You need means and variances, a prediction, or a loss along the chain.
 This vignette computes them from the same chain in four ways: step by step, with
-`collect`, with `reduce`, and with `storage` on disk, by a run that is stopped and goes
-on. The model is small, so that everything can be compared. For a large model the code
-would be the same.
+`collect`, with `reduce`, and with `storage` on disk, in a run that is stopped and
+resumed. The model is small, so that everything can be compared. For a large model the
+code would be the same.
 
 Run it from anywhere, with ``python vignettes/hugeChains.py``. It takes two to three
 minutes.
@@ -52,9 +52,9 @@ FOLDER = Path(temporary.name)
 # %%
 # The model
 # ---------
-# Softmax regression: which digit is on an image of 8 x 8 pixels? A weight for each
-# pixel and digit, and an intercept for each digit, 650 numbers in all. The data come
-# with the package; a fifth of them are held out.
+# Softmax regression predicts which digit an image of 8 x 8 pixels shows. It has a
+# weight for each pixel and digit, and an intercept for each digit, 650 parameters in
+# all. The data come with the package; a fifth of them are held out.
 
 digits = getDataset("digits")
 order = np.random.default_rng(1).permutation(len(digits["y"]))
@@ -77,8 +77,8 @@ def logPrior(params):
 
 
 # %%
-# All runs below have these arguments, the seed among them, so they make the same chain
-# and differ in what they keep.
+# All runs below share these arguments, including the seed. So they make the same chain,
+# and differ only in what they keep.
 
 N_ITERS, BURN_IN = (2_000, 500) if SHORT else (40_000, 4_000)
 model = (logLik, dataset, params)
@@ -116,7 +116,7 @@ def on_disk(path):
 # %%
 # Everything in memory
 # --------------------
-# For comparison, the default: all draws are in memory.
+# For comparison, the default keeps all draws in memory.
 
 everything = timed("all in memory", lambda: sgld(*model, **settings, **run), size)
 print(everything)
@@ -124,11 +124,11 @@ print(everything)
 # %%
 # 1. Step by step
 # ---------------
-# The loop is yours. Between steps you may look at the chain, stop it, or change it.
-# ``sampler.params`` are variables of TensorFlow, so a function of your own reads them
-# where they are: here the log loss on the held-out images. A step is a call from
-# Python; several at once, with ``nSteps``, take less time, so this loop looks at every
-# twentieth draw only.
+# You write the loop. Between steps you can inspect the chain, stop it, or change it.
+# ``sampler.params`` are TensorFlow variables, so your own function can read them in
+# place: here it computes the log loss on the held-out images. Each step is a call from
+# Python. Several steps in one call, with ``nSteps``, take less time, so this loop looks
+# at every twentieth draw only.
 
 X_test = tf.constant(pixels[held_out], tf.float32)
 y_test = tf.constant(labels[held_out])
@@ -159,8 +159,8 @@ def step_by_step():
 by_hand = timed("step by step", step_by_step, size)
 
 # %%
-# `saveSess` writes such a chain to a file. `restoreSess` goes on with it, in another
-# process too.
+# `saveSess` writes such a chain to a file. `restoreSess` continues it, even in another
+# process.
 
 sess = initSess(sampler, verbose=False)
 sgmcmcStep(sampler, sess, nSteps=100)
@@ -175,9 +175,9 @@ print(
 # %%
 # 2. collect
 # ----------
-# A function of the parameters is stored in their place. It is compiled with the loop,
-# and evaluated for the draws that are stored. ``thin`` chooses the same draws as the
-# loop above, and so the losses are the same, up to rounding.
+# `collect` stores a function of the parameters in their place. The function is compiled
+# with the loop, and evaluated for the draws that are stored. ``thin`` selects the same
+# draws as the loop above, so the losses are the same up to rounding.
 
 collected = timed(
     "collect",
@@ -198,13 +198,13 @@ print(
 # %%
 # 3. reduce
 # ---------
-# A reducer is a sum that grows with the chain and takes no more memory for it.
-# `runningMean` and `runningCovariance` come with the package. But the covariance of 640
-# weights is a matrix of 640 x 640, and what matters is the prediction. So we write a
-# `Reducer` of our own, which needs the mean and the variance of each weight, and for
-# each held-out image the probabilities of the digits, averaged over the posterior. It
-# is three functions: what to begin with, what to do with a draw, and what to make of
-# the sums at the end.
+# A reducer is a running sum, whose memory does not grow with the chain. `runningMean`
+# and `runningCovariance` come with the package. But the covariance of 640 weights is a
+# matrix of 640 x 640, and what matters is the prediction. So we write our own
+# `Reducer`. It computes the mean and the variance of each weight, and for each held-out
+# image the probabilities of the digits, averaged over the posterior. A reducer has
+# three functions: the first makes the initial sums, the second adds a draw, and the
+# third turns the sums into the result.
 
 
 def begin(draw):
@@ -266,13 +266,12 @@ print(
 )
 
 # %%
-# 4. storage, and a run that stops and goes on
-# --------------------------------------------
-# A Zarr store on disk receives all draws while the run goes on. So they take a few
-# megabytes of memory, however long the run is. If the run is interrupted, by you or by
-# a power failure, it goes on from its store with ``resume=True``. Here it is stopped
-# halfway, by a smaller `nIters`. The draws are those of the run that was never stopped,
-# to the bit.
+# 4. storage, and a run that is resumed
+# -------------------------------------
+# A Zarr store on disk receives all draws during the run. So they take a few megabytes
+# of memory, however long the run is. If the run is interrupted, by you or by a power
+# failure, ``resume=True`` continues it from its store. Here a smaller `nIters` stops it
+# halfway. The draws are bit for bit those of an uninterrupted run.
 
 store = FOLDER / "chain.zarr"
 half = run | {"nIters": N_ITERS // 2}
@@ -293,8 +292,8 @@ print(
 )
 
 # %%
-# The result looks as before, but its arrays are read from disk when they are used.
-# Other programs can read the store while it is written:
+# The result looks the same as before, but its arrays are read from disk when they are
+# used. Other programs can read the store while it is being written:
 # ``xarray.open_datatree("chain.zarr", engine="zarr")`` opens it as a tree that ArviZ
 # accepts.
 
@@ -303,21 +302,21 @@ last = both["weights"][-1000:].values  # reads the last thousand draws, no more
 print("mean of the last thousand:", last.mean())
 
 # %%
-# What it cost
-# ------------
-# The times include compilation, about a second for each.
+# Costs
+# -----
+# The times include compilation, about a second for each run.
 
 print(pd.DataFrame(costs).T.round(2).to_string())
 
 # %%
 # The picture
 # -----------
-# Left, the loss along the chain, of single draws: `collect` gave it. The line is the
+# Left, the loss of single draws along the chain, from `collect`. The dashed line is the
 # loss of the prediction averaged over the posterior, which is better than that of
-# almost any single draw. Right, what `reduce` gave: the mean of the weights of three
-# digits, and their standard deviations. Pixels at the left and right edge are nearly
-# always blank. So the data say little about their weights, which nearly keep their
-# prior, with mean 0 and standard deviation 1.
+# almost any single draw. Right, from `reduce`, the means of the weights of three digits
+# and their standard deviations. Pixels at the left and right edges are nearly always
+# blank. So the data contain little information about their weights, which nearly keep
+# their prior, with mean 0 and standard deviation 1.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}

@@ -3,9 +3,9 @@ Intervals: which measurements indicate a malignant tumour?
 ==========================================================
 
 From 30 measurements of the cell nuclei in a biopsy we predict whether a tumour is
-malignant, with the uncertainty that remains. Stochastic gradient Langevin dynamics with
-control variates, `sgldcv`, draws from the posterior of the coefficients while it reads
-only a fifth of the data per iteration.
+malignant, and quantify the uncertainty. Stochastic gradient Langevin dynamics with
+control variates, `sgldcv`, draws from the posterior of the coefficients and reads only
+a fifth of the data per iteration.
 
 Run it from anywhere, with ``python vignettes/intervals.py``. It takes about 15
 seconds. With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the
@@ -37,9 +37,9 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 # %%
 # The data
 # --------
-# One row for each of 569 patients. A fifth of them, chosen by a fixed seed, are held
-# out. All features are standardised by the mean and standard deviation of the other
-# patients, so one prior and one stepsize suit them all.
+# There is one row for each of 569 patients. A fifth of them, chosen by a fixed seed,
+# are held out. All features are standardised by the mean and standard deviation of the
+# other patients, so one prior and one stepsize suit them all.
 
 cancer = getDataset("breastCancer")
 features = pd.Index(cancer["names"])
@@ -62,15 +62,15 @@ print(
 # ---------
 # A sampler needs three things: the data, a starting point, and the log density of the
 # model in TensorFlow. The data and the parameters are dictionaries; `logLik` and
-# `logPrior` find their entries by the same names.
+# `logPrior` look up their entries by name.
 #
-# `logLik` receives a minibatch in place of the whole data and returns the log
-# likelihood summed over it. The log likelihood of a logistic regression is y * eta -
-# log(1 + exp(eta)). Written like this it overflows in float32 as soon as eta reaches
-# 89, so we use `tf.nn.softplus`, which does not.
+# `logLik` receives a minibatch in place of the full data and returns the log likelihood
+# summed over it. The log likelihood of a logistic regression is y * eta - log(1 +
+# exp(eta)). Computed as written, it overflows in float32 as soon as eta reaches 89, so
+# we use `tf.nn.softplus`, which does not.
 #
-# Each coefficient has a standard normal prior. The intercept has a flat one, so it does
-# not appear in `logPrior`.
+# Each coefficient has a standard normal prior. The intercept has a flat prior, so it
+# does not appear in `logPrior`.
 
 dataset = {"X": X_train, "y": y_train}
 params = {"intercept": 0.0, "beta": np.zeros(len(features))}
@@ -86,9 +86,9 @@ def logPrior(params):
 
 
 # %%
-# Both are ordinary functions of tensors, so they can be tried before the run.
-# With all coefficients 0, every tumour is malignant with probability 1/2, and the log
-# likelihood is -N log 2.
+# Both are ordinary functions of tensors, so we can test them before the run. With all
+# coefficients 0, every tumour is malignant with probability 1/2, and the log likelihood
+# is -N log 2.
 
 nothing = {"intercept": tf.constant(0.0), "beta": tf.zeros(len(features))}
 everybody = {
@@ -104,15 +104,16 @@ print(
 # The chain
 # ---------
 # `sgldcv` first searches for the mode of the posterior, then starts the chain there. It
-# could work out a stepsize itself. Here we choose one, to show what a stepsize does.
+# can find a stepsize itself. Here we choose one, to show its effect.
 #
 # The stepsize is a variance on the scale of the parameters. Along a direction in which
 # a normal posterior has variance v, the chain forgets its position within about 2 v /
-# stepsize iterations, and its own variance is v / (1 - stepsize / 4v): a small stepsize
-# is slow, a large one is biased, and from 4 v on it diverges. Here v is
-# between 0.016 and 1, the eigenvalues of the inverse curvature at the mode, which is
-# computed below. With 0.004, the chain forgets within 500 iterations, and the standard
-# deviation along the narrowest direction is 3% too large, less along all others.
+# stepsize iterations, and its own variance is v / (1 - stepsize / 4v). So a small
+# stepsize is slow, a large one is biased, and from 4 v on the chain diverges. Here v is
+# between 0.016 and 1: these are the extreme eigenvalues of the inverse curvature at the
+# mode, which is computed below. With a stepsize of 0.004, the chain forgets within 500
+# iterations. Its standard deviation is 3% too large along the narrowest direction, and
+# by less along all others.
 
 out = sgldcv(
     logLik,
@@ -129,9 +130,9 @@ out = sgldcv(
 
 # %%
 # `out` holds one array for each parameter, with one row for each iteration. The chain
-# starts at the mode, which is not a typical draw, so we drop its first hundredth. Of
+# starts at the mode, which is not a typical draw, so we discard its first hundredth. Of
 # the rest we keep every tenth iteration, because successive draws are nearly equal.
-# ``summary()`` is a table of the posterior, with the diagnostics of ArviZ.
+# ``summary()`` tabulates the posterior, with the diagnostics of ArviZ.
 
 n_iterations = len(out["beta"])
 kept = out[n_iterations // 100 :: 10]
@@ -166,8 +167,8 @@ print(
 )
 
 # %%
-# On the held-out patients, the probability of a malignant tumour is averaged over the
-# draws. This posterior predictive is compared with the single best fit by the log loss,
+# For the held-out patients, we average the probability of a malignant tumour over the
+# draws. We compare this posterior predictive with the single best fit by the log loss,
 # the mean of -log(predicted probability of the true class). Both are about equally good
 # here: 114 patients are too few to tell a difference of 0.005 from chance.
 
@@ -198,7 +199,7 @@ print(losses.round(4).to_string())
 # -----------
 # Left, the log posterior along the chain, relative to the mode. In 31 dimensions
 # typical draws lie well below it: by 31/2 = 15.5 on average if the posterior is normal.
-# The chain goes there at once and stays. Right, the intervals of all coefficients.
+# The chain moves there at once and stays. Right, the intervals of all coefficients.
 
 shown = slice(None, None, max(1, n_iterations // 2_000))
 chain = np.column_stack([out["intercept"], out["beta"]])[shown].astype(float)
@@ -277,23 +278,24 @@ figure.savefig("intervals.png", dpi=200)
 # %%
 # What can go wrong
 # -----------------
-# - *The stepsize is too large.* Above 4 v in some direction a chain on a normal
-#   posterior diverges, which is a `DivergenceError`. Do not wait for it here: the
-#   gradient of a logistic regression is bounded, so the chain runs on and is wrong.
-#   With 0.04, by the formula above, one of the standard deviations is 60% too large.
+# - *The stepsize is too large.* If it exceeds 4 v in some direction, a chain on a
+#   normal posterior diverges, which raises a `DivergenceError`. Do not rely on this
+#   error here: the gradient of a logistic regression is bounded, so the chain
+#   continues, with wrong draws. With a stepsize of 0.04, by the formula above, one of
+#   the standard deviations is 60% too large.
 # - *The chain is too short.* 500,000 iterations seem many. But along the widest
-#   direction it takes about 1,000 of them, twice the time to forget, to make one
-#   independent draw.
+#   direction, one independent draw takes about 1,000 iterations, twice the time to
+#   forget the position.
 #
-# A model of your own
-# -------------------
-# - Put the observations on the first axis of every array of `dataset`. `logLik` is
-#   given some rows of each, and returns the sum over these rows; the sampler scales it
-#   up to all of them.
-# - Use TensorFlow's functions, ``tf.exp`` and not ``np.exp``, as only these have
+# Your own model
+# --------------
+# - Put the observations on the first axis of every array of `dataset`. `logLik`
+#   receives some rows of each, and returns the sum over these rows; the sampler scales
+#   it up to all rows.
+# - Use TensorFlow's functions, ``tf.exp`` and not ``np.exp``: only these have
 #   gradients. Most distributions are in TensorFlow Probability.
-# - Say which parameters are not any real numbers: ``transforms={"sd": "positive"}``.
-# - Simulate data from the model, and see whether the sampler finds what you put in.
-# - Begin with a stepsize of a tenth of the posterior variance in the narrowest
+# - Declare constrained parameters: ``transforms={"sd": "positive"}``.
+# - Simulate data from the model, and check that the sampler recovers what you put in.
+# - Start with a stepsize of a tenth of the posterior variance in the narrowest
 #   direction; if the parameters are well scaled, that variance is of the order of 1 /
 #   N. (Here we took a quarter of that variance, not a tenth.)

@@ -2,10 +2,10 @@ r"""
 From a Keras model to calibrated predictions
 ============================================
 
-A network that is trained until it explains its data is sure of what it says, even where
-it is wrong. The usual cure is to stop the training in time, which needs data to tell
-when. Here a Keras model becomes a posterior, and the predictions are averaged over
-draws from it: there is nothing to stop, and the probabilities are what they say.
+A network that is trained until it explains its data is certain of its predictions, even
+where they are wrong. The usual remedy is early stopping, which needs held-out data to
+decide when. Here a Keras model becomes a posterior, and the predictions are averaged
+over draws from it: there is nothing to stop, and the probabilities are calibrated.
 
 Run it from anywhere, with ``python vignettes/kerasNetwork.py``. It takes about two
 minutes. With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the
@@ -37,8 +37,8 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 # %%
 # The data and the model
 # ----------------------
-# Thirty measurements of a biopsy, and whether the tumour is malignant. Half of the 569
-# patients are held out.
+# The data are thirty measurements of a biopsy, and whether the tumour is malignant.
+# Half of the 569 patients are held out.
 
 cancer = getDataset("breastCancer")
 order = np.random.default_rng(0).permutation(len(cancer["y"]))
@@ -66,9 +66,10 @@ def network(seed):
 # -----------------------
 # `fromKeras` makes the arguments that every sampler takes: the weights are the
 # parameters, and each has the prior N(0, 1). `train` climbs to a mode of the posterior
-# from four untrained networks, `checkTemperature` finds the largest stepsize at which
-# the chain has the right temperature, and `ubu` draws: underdamped Langevin dynamics of
-# order two, here with minibatches that come forwards and then backwards.
+# from each of four untrained networks. `checkTemperature` finds the largest stepsize at
+# which the chain has the right temperature. `ubu` then draws from the posterior, by
+# underdamped Langevin dynamics of order two, here with minibatches that are used
+# forwards and then backwards.
 
 posterior = fromKeras(
     network(0), {"X": X[training], "y": y[training]}, "categorical", prior=1.0
@@ -101,10 +102,10 @@ out = ubu(
 # %%
 # From draws to predictions
 # -------------------------
-# `predict` averages the probabilities over all draws. The weights themselves cannot be
-# judged by R-hat, since units of a layer can be exchanged, so that each chain may have
-# them in an order of its own. The predictions do not depend on it, and they are what
-# counts. (R-hat is NaN where all draws give a probability of 0 or 1.)
+# `predict` averages the probabilities over all draws. R-hat is not meaningful for the
+# weights themselves: the units of a layer are exchangeable, so each chain may have them
+# in a different order. The predictions do not depend on this order, and they are what
+# matters. (R-hat is NaN where all draws give a probability of 0 or 1.)
 
 predicted = out.predict(posterior.outputs, {"X": X[held_out]}, diagnostics=True)
 r_hat, ess = predicted["r_hat"][:, 1], predicted["ess_bulk"][:, 1]
@@ -116,11 +117,12 @@ print(
 # %%
 # How good are they?
 # ------------------
-# Beside them are five networks that Keras trains with Adam, after 3 to 300 epochs, and
-# the average of the five, a deep ensemble. The log loss is the mean of -log
-# (predicted probability of the true class), the Brier score the mean squared distance
-# of the probabilities from the truth. The calibration error is how far the
-# probabilities of the likeliest class are from how often it is right, over ten bins.
+# We compare them with five networks that Keras trains with Adam, after 3 to 300 epochs,
+# and with the average of the five, a deep ensemble. The log loss is the mean of -log
+# (predicted probability of the true class). The Brier score is the mean squared
+# distance of the probabilities from the truth. The calibration error is the difference
+# between the probability of the likeliest class and the frequency with which it is
+# right, over ten bins.
 
 EPOCHS = np.array([3, 10, 30, 100] if SHORT else [3, 10, 20, 30, 50, 100, 200, 300])
 trained = [network(seed) for seed in range(5)]
@@ -144,10 +146,10 @@ scores = scores.loc[["accuracy", "log_loss", "brier", "calibration_error"]].T
 print(scores.astype(float).round(3).to_string())
 
 # %%
-# 285 patients are few, so differences of the log loss come with their standard errors.
-# The posterior is better than what is trained to the end. An ensemble that is stopped
-# in time is as good; but who stops it needs held-out patients to see when, and the
-# posterior learned from the training patients alone.
+# There are only 285 held-out patients, so differences of the log loss come with their
+# standard errors. The posterior is better than the network and the ensemble trained to
+# the end. An ensemble that is stopped in time is as good. But choosing when to stop
+# takes held-out patients, and the posterior learned from the training patients alone.
 
 
 def losses(p):
@@ -163,10 +165,10 @@ for name, p in list(methods.items())[1:]:
 # %%
 # The picture
 # -----------
-# Left, how the networks get worse when they are trained longer. Right, the patients of
-# whom the posterior is least sure: its probability that the tumour is malignant, and
-# that of one network after 300 epochs, which is sure of nearly all of them, and wrong
-# about some.
+# Left, the log loss of the networks, which get worse when they are trained longer.
+# Right, the patients about whom the posterior is least certain: its probability that
+# the tumour is malignant, and that of one network after 300 epochs, which is certain
+# about nearly all of them, and wrong about some.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
@@ -207,12 +209,13 @@ figure.savefig("kerasNetwork.png", dpi=200)
 # What can go wrong
 # -----------------
 # - *The chains start untrained.* From random weights they need far longer than this to
-#   come to a mode, and a stepsize that is found there is not the one for the mode.
-# - *The prior is far off.* N(0, 1) on each weight suits standardised inputs and some
-#   tens of units. It decides how sure the predictions are, so compare two or three
-#   values of `prior` by the log loss in a validation set, as one does with a penalty.
+#   reach a mode, and a stepsize found there does not suit the mode.
+# - *The prior is unsuitable.* N(0, 1) on each weight suits standardised inputs and a
+#   few tens of units. It determines how certain the predictions are, so compare two or
+#   three values of `prior` by the log loss on a validation set, as you would for a
+#   penalty.
 # - *The chains are too short.* With a third of the iterations, R-hat was above 1.1 in
 #   7% of the predictions, though the scores were nearly the same.
-# - *Too much is expected.* With many observations for each weight, a longer fit may
-#   give better predictions for the same number of gradients than chains do:
-#   ``benchmarks/NETWORKS.md`` has such a case.
+# - *The posterior may not be the best.* With many observations for each weight, a
+#   longer fit may give better predictions than chains with the same number of
+#   gradients: ``benchmarks/NETWORKS.md`` has such a case.

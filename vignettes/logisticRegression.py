@@ -2,9 +2,9 @@ r"""
 Logistic regression: log loss along the chain, six samplers
 ===========================================================
 
-A logistic regression with so many observations that a pass over all of them in each
-iteration would be a waste: the six samplers look at 500. We follow how well they
-predict held-out data while they run, without storing their draws.
+This logistic regression has so many observations that a pass over all of them in each
+iteration would be wasteful: the six samplers use 500. We follow how well they predict
+held-out data while they run, without storing their draws.
 
 Run it from anywhere, with ``python vignettes/logisticRegression.py``. It takes about a
 minute, on simulated data. With ``SGMCMC_VIGNETTES=full`` in the environment the data
@@ -38,9 +38,9 @@ rng = np.random.default_rng(1)
 # %%
 # The data
 # --------
-# The covertype data have the kind of trees on 581,012 patches of forest. From 54
-# features we predict whether they are lodgepole pines. Without the download, we
-# simulate 110,000 observations of 20 correlated features from the model.
+# The covertype data record the type of tree on 581,012 patches of forest. From 54
+# features we predict whether it is lodgepole pine. Without the download, we simulate
+# 110,000 observations of 20 correlated features from the model.
 
 
 def simulated():
@@ -54,9 +54,9 @@ held_out = np.isin(np.arange(len(data)), rng.choice(len(data), 10_000, replace=F
 train, test = data[~held_out], data[held_out]
 
 # %%
-# All features are standardised. This makes the posterior nearly as wide in one
-# direction as in another, so that one stepsize suits them all. (A type of soil that
-# does not occur in these data has a standard deviation of 0, which we replace by 1.)
+# All features are standardised. This makes the posterior nearly equally wide in all
+# directions, so one stepsize suits them all. (A soil type that does not occur in these
+# data has a standard deviation of 0, which we replace by 1.)
 
 centre, scale = train[:, 1:].mean(axis=0), train[:, 1:].std(axis=0)
 scale[scale == 0] = 1
@@ -73,7 +73,8 @@ print(f"{N:,} observations to learn from, {len(test):,} held out, {p} features")
 #    P(y_i = 1 \mid x_i) = \frac{1}{1 + e^{-\beta_0 - x_i^\top \beta}}, \qquad
 #    p(\beta_0, \beta) \propto \exp\left(-\sum_{j=0}^{p} |\beta_j|\right),
 #
-# so the prior is Laplace's. `softplus`, log(1 + exp(eta)), does not overflow.
+# so the parameters have Laplace priors. `softplus`, log(1 + exp(eta)), does not
+# overflow.
 
 params = {"bias": 0.0, "beta": np.zeros(p)}
 
@@ -91,10 +92,10 @@ def logPrior(params):
 # The log loss
 # ------------
 # The log loss is the mean of -log(predicted probability of the true class) in held-out
-# data. That is minus `logLik` of these data, over their number. As the argument
+# data. It equals minus `logLik` of these data, divided by their number. Passed as
 # `collect`, this function is evaluated in the compiled loop, and only its values are
-# stored, one in `thin` iterations. The held-out data are tensors that are made once,
-# outside of it.
+# stored, once every `thin` iterations. The held-out data are converted to tensors once,
+# outside the loop.
 
 testset = {name: tf.constant(values, tf.float32) for name, values in testset.items()}
 
@@ -106,12 +107,12 @@ def logLoss(params):
 # %%
 # The samplers
 # ------------
-# All samplers look at the same number of minibatches of 500. The first half is the
-# burn-in of the plain samplers, and the search for the mode of those with control
-# variates. `sghmc` and `sghmccv` look at five per iteration.
+# All samplers use the same number of minibatches of 500. The first half is the burn-in
+# of the plain samplers, and the search for the mode of those with control variates.
+# `sghmc` and `sghmccv` use five per iteration.
 #
-# The unit of all stepsizes is 1 / N: where the features are standardised, the posterior
-# variances are multiples of it.
+# All stepsizes are in units of 1 / N: where the features are standardised, the
+# posterior variances are proportional to it.
 
 n_minibatches = 1_000 if MODE == "short" else 10_000
 search = {"optStepsize": 0.5 / N, "nItersOpt": n_minibatches}
@@ -150,9 +151,9 @@ for name, (sampler, own) in runs.items():
 # %%
 # Are they right?
 # ---------------
-# With so many data the posterior is narrow. So the log loss of a draw is nearly that of
-# the mode, which scikit-learn finds from all data. Its prior differs from ours, but
-# this does not matter here.
+# With this much data the posterior is narrow. So the log loss of a draw is close to
+# that of the mode, which scikit-learn finds from all data. Its prior differs from ours,
+# but this does not matter here.
 
 fit = LogisticRegression(max_iter=1000).fit(
     dataset["X"].astype(np.float32), dataset["y"]
@@ -166,11 +167,12 @@ print(table.round(5).to_string())
 
 # %%
 # The numbers above and the picture below are from a random subset of 441,249 of the
-# 581,012 rows; with all of them they differ a little. scikit-learn's fit has the log
-# loss 0.5211. The draws of `sgld` have 0.5218 on average, with a standard deviation of
-# 0.0004; those of `sghmc` and `sgnht` have 0.5213, and with control variates all have
+# 581,012 rows; with all of them they differ a little. scikit-learn's fit has a log loss
+# of 0.5211. The draws of `sgld` have 0.5218 on average, with a standard deviation of
+# 0.0004; those of `sghmc` and `sgnht` have 0.5213. With control variates all have
 # 0.5211 or 0.5212, with standard deviations of 0.0001 or 0.0002. The first draws with
-# control variates are those of a mode that was found to a few standard deviations only.
+# control variates are near a mode that was found only to within a few standard
+# deviations.
 
 # %%
 # The picture
@@ -214,20 +216,20 @@ figure.savefig("logisticRegression.png", dpi=200)
 # %%
 # What can go wrong
 # -----------------
-# - *A low log loss is not a posterior.* The best log loss is that of a chain which
-#   stays at the mode. That `sgldcv` is below `sgld` says that its draws are less noisy,
-#   which is right here, where the posterior is narrow; it does not say that they are
-#   wide enough. For that, compare standard deviations, as the vignette on the
-#   multivariate Gaussian does.
+# - *A low log loss does not show that the posterior is right.* A chain that stays at
+#   the mode has the best log loss. That `sgldcv` is below `sgld` shows that its draws
+#   are less noisy, which is right here, where the posterior is narrow. It does not show
+#   that they are wide enough. To check that, compare standard deviations, as in the
+#   vignette on the multivariate Gaussian.
 # - *The momentum is too warm.* The package warns that the kinetic temperature of
-#   `sghmc` and `sgnht` is well above 1: with 500 of so many observations, the noise of
-#   a gradient is far too large for the stepsize. Smaller steps would cool it, and need
-#   a longer burn-in. Control variates make both unnecessary.
-# - *The thermostat hardly moves.* It adapts to the noise by steps that are as small as
-#   `stepsize`, here less than 1e-7, so within these iterations it stays where it began,
-#   at `a`. With the default, 0.01, the momentum would be several times as warm. The 0.1
-#   used here has a disadvantage: it makes the variance 5% too small, however small the
-#   stepsize. So there is a warning above it.
+#   `sghmc` and `sgnht` is well above 1: with 500 of this many observations, the
+#   gradient noise is far too large for the stepsize. Smaller steps would cool the
+#   momentum, but need a longer burn-in. Control variates make both unnecessary.
+# - *The thermostat hardly moves.* It adapts to the noise in steps as small as
+#   `stepsize`, here less than 1e-7, so within these iterations it stays where it
+#   started, at `a`. With the default, 0.01, the momentum would be several times as
+#   warm. The value 0.1 used here has a drawback: it makes the variance 5% too small,
+#   however small the stepsize. So larger values give a warning.
 # - *Features that are not standardised.* Scaled to [0, 1], as `getDataset` gives them,
-#   the covertype features are far from uncorrelated with the intercept, and after as
-#   many iterations the search for the mode has not arrived.
+#   the covertype features are far from uncorrelated with the intercept, and the search
+#   for the mode has not converged after the same number of iterations.

@@ -1,11 +1,10 @@
 r"""
-Multivariate Gaussian: what a stepsize does
-===========================================
+Multivariate Gaussian: the effect of the stepsize
+=================================================
 
-The mean of normal observations has a posterior that is known exactly, so here every
-error of a sampler can be seen. We estimate the mean of 10,000 correlated pairs by
-`sgld` and `sgldcv` from 100 pairs per iteration, and derive from one formula how small
-the stepsize must be.
+The posterior of a normal mean is known exactly, so every error of a sampler is visible
+here. We estimate the mean of 10,000 correlated pairs by `sgld` and `sgldcv` from 100
+pairs per iteration, and derive from one formula how small the stepsize must be.
 
 Run it from anywhere, with ``python vignettes/mvGauss.py``. It takes less than a minute.
 With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
@@ -75,9 +74,9 @@ def logPrior(params):
 # along and across the diagonal. Their variances are :math:`1.8 / N` and
 # :math:`0.2 / N`. A tenth of the smaller one is a good first stepsize.
 #
-# Twenty chains side by side cost little more than one. Those of `sgld` start at
-# `params` and soon separate. Those of `sgldcv` would start at the mode, and `starts`
-# scatters them around it.
+# Twenty parallel chains cost little more than one. Those of `sgld` start at `params`
+# and soon separate. Those of `sgldcv` would start at the mode; `starts` scatters them
+# around it.
 
 variances, directions = np.linalg.eigh(exact_covariance)  # narrow, wide
 common = {
@@ -102,9 +101,9 @@ draws = {
 # %%
 # Are they right?
 # ---------------
-# The mean, and the standard deviation in both directions over the exact one. The means
-# agree. But `sgld` is too wide, by nearly 90% in the narrow direction: the noise of its
-# minibatches is added to that of the posterior.
+# The table has the means, and the standard deviations in both directions relative to
+# the exact ones. The means agree. But `sgld` is too wide, by nearly 90% in the narrow
+# direction: the gradient noise adds to the variance of the posterior.
 
 
 def ratios(chains):
@@ -124,10 +123,10 @@ print(table.round(3).to_string())
 # %%
 # How large may the stepsize be?
 # ------------------------------
-# Both errors are known here, as the chain is a linear recursion. In a direction with
-# posterior variance :math:`v`, with :math:`h = \varepsilon / v` the stepsize in units
-# of it, the chain forgets its position within about :math:`2 / h` iterations, and its
-# stationary variance is
+# Both errors are known here, because the chain is a linear recursion. Take a direction
+# with posterior variance :math:`v`, and let :math:`h = \varepsilon / v` be the stepsize
+# in units of it. The chain forgets its position within about :math:`2 / h` iterations,
+# and its stationary variance is
 #
 # .. math::
 #
@@ -135,12 +134,12 @@ print(table.round(3).to_string())
 #    \quad\text{for sgld}, \qquad
 #    v \; \frac{1}{1 - \tfrac{h}{4}} \quad\text{for sgldcv}.
 #
-# The denominator is the error of finite steps: from :math:`h = 4` on, the chain
-# diverges. The numerator is the noise of the minibatch. Control variates remove all of
-# it in this model, whose gradient is linear, and most of it near the mode in others. So
-# for a standard deviation that is at most 5% too large, `sgldcv` may take :math:`h =
-# 0.37`, and `sgld` only :math:`h = 0.004`: nearly a hundred times as many iterations
-# for the same number of independent draws.
+# The denominator is the discretisation error: from :math:`h = 4` on, the chain
+# diverges. The numerator is the gradient noise. Control variates remove all of it in
+# this model, whose gradient is linear, and most of it near the mode in others. For a
+# standard deviation that is at most 5% too large, `sgldcv` may take :math:`h = 0.37`,
+# but `sgld` only :math:`h = 0.004`. So `sgld` needs nearly a hundred times as many
+# iterations for the same number of independent draws.
 #
 # We run both at three more stepsizes. The standard deviations agree with the formula.
 
@@ -164,9 +163,9 @@ def predicted(h, excess):
 # %%
 # The picture
 # -----------
-# Left and middle, draws at the first stepsize and the ellipse that holds 95% of the
-# exact posterior. Right, the measured standard deviations over the exact ones, and the
-# formula.
+# Left and middle, draws at the first stepsize and the ellipse that contains 95% of the
+# exact posterior. Right, the measured standard deviations relative to the exact ones,
+# and the formula.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
@@ -226,14 +225,14 @@ figure.savefig("mvGauss.png", dpi=200)
 # What can go wrong
 # -----------------
 # - *The scale.* `logLik` is summed over the observations, not averaged, and a stepsize
-#   is a variance: ten times as many data need a tenth of the stepsize.
+#   is a variance: ten times as much data needs a tenth of the stepsize.
 # - *The narrowest direction sets the stepsize, the widest the number of iterations.*
-#   Here it is the ratio 9 of their variances that makes one chain slow. Where
-#   parameters differ in scale, give `stepsize` as a dictionary with one for each, or
-#   change the parameters.
+#   Here the ratio of their variances, 9, makes one chain slow. If parameters differ in
+#   scale, give `stepsize` as a dictionary with one value for each, or reparameterise
+#   the model.
 # - *A chain that looks well-mixed may be wrong.* A trace of `sgld` shows how fast the
 #   chain forgets its position, not how wide it should be. Run it with half the
-#   stepsize: if the standard deviations fall, it was too large.
-# - *Successive draws are correlated.* At the first stepsize, a chain forgets along the
-#   wide direction within about 180 iterations, so its 16,000 draws are worth about 45
-#   independent ones.
+#   stepsize: if the standard deviations fall, the stepsize was too large.
+# - *Successive draws are correlated.* At the first stepsize, a chain forgets its
+#   position along the wide direction within about 180 iterations, so its 16,000 draws
+#   are worth about 45 independent ones.

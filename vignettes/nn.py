@@ -2,10 +2,10 @@ r"""
 Bayesian neural network: too many parameters to store every draw
 ================================================================
 
-A network that reads handwritten digits has thousands, or tens of thousands, of weights.
-What matters is how well they predict, so each draw is used at once and then discarded:
-step by step, if the use needs Python, or by `collect`, if it is a function that
-TensorFlow can compile.
+A network that classifies handwritten digits has thousands or tens of thousands of
+weights. What matters is how well they predict, so each draw is used at once and then
+discarded. If this use needs Python, we run the chain step by step. If it is a function
+that TensorFlow can compile, we pass it as `collect`.
 
 Run it from anywhere, with ``python vignettes/nn.py``. It takes two to three minutes, on
 1,797 images of 8 x 8 pixels that come with the package. With ``SGMCMC_VIGNETTES=full``
@@ -42,7 +42,7 @@ from sgmcmc import (
     sgnhtcv,
 )
 
-MODE = "full"  # MNIST is downloaded; otherwise a small set of digits is taken
+MODE = "full"  # download MNIST; otherwise use a small set of digits
 # sphinx_gallery_start_ignore
 MODE = os.environ.get("SGMCMC_VIGNETTES")
 # sphinx_gallery_end_ignore
@@ -51,8 +51,8 @@ rng = np.random.default_rng(1)
 # %%
 # The data
 # --------
-# One row of grey values in [0, 1] for each image, and one row of ten zeros and ones for
-# its digit.
+# Each image is a row of grey values in [0, 1]. Its digit is one-hot encoded, as a row
+# of ten zeros and ones.
 
 if MODE == "full":
     mnist = getDataset("mnist")
@@ -81,21 +81,20 @@ print(f"{N:,} images to learn from, {n_test:,} held out, {n_pixels} pixels")
 #    y_i \mid x_i
 #    \sim \mathrm{Categorical}\left(\sigma(\sigma(x_i^\top B + b)\, A + a)\right).
 #
-# The elements of each of :math:`A, B, a, b` have the prior :math:`N(0, 1 / \lambda)`,
-# with a precision :math:`\lambda` for each of the four, which has the prior Gamma(1,
-# 1).
+# The elements of each of :math:`A, B, a, b` have the prior :math:`N(0, 1 / \lambda)`.
+# Each of the four has its own precision :math:`\lambda`, with the prior Gamma(1, 1).
 #
-# Two changes of variables make this a posterior to sample from:
+# Two changes of variables make this posterior suitable for sampling:
 #
-# - A sampler moves on the whole real line, and a precision is positive. So the
+# - A sampler moves on the whole real line, but a precision is positive. So the
 #   parameters are the four :math:`\ell = \log \lambda`, with the log density
 #   :math:`\ell - e^\ell`.
 # - The joint density of weights and log precision has a mode where all weights are 0
-#   and :math:`\lambda` is about half the number of weights, and the density there can
-#   be far higher than at any network that classifies well. A search for the mode may
-#   end there, as it did on the small images. So the parameters have standard normal
-#   priors, and the weights are these times :math:`\lambda^{-1/2}`. It is the same
-#   model, without that peak.
+#   and :math:`\lambda` is about half the number of weights. The density there can be
+#   far higher than at any network that classifies well. A search for the mode may end
+#   there, as it did on the small images. So we use the non-centred parameterisation:
+#   the parameters have standard normal priors, and the weights are the parameters times
+#   :math:`\lambda^{-1/2}`. It is the same model without that peak.
 
 n_hidden = 100
 shapes = {"A": (n_hidden, 10), "B": (n_pixels, n_hidden), "a": (10,), "b": (n_hidden,)}
@@ -124,9 +123,9 @@ def logPrior(params):
 
 
 # %%
-# The stepsizes, in units of 1 / N. One of the :math:`\ell` scales a whole layer, which
-# the data determine much better than a single weight; so they have a tenth of the
-# stepsize.
+# Stepsizes are in units of 1 / N. Each :math:`\ell` scales a whole layer. The data
+# determine it much better than a single weight, so its stepsize is a tenth of the
+# others.
 
 n_minibatches = {"short": 500, "full": 4_000}.get(MODE, 10_000)
 minibatch_size = 500 if MODE == "full" else 100
@@ -139,10 +138,10 @@ def stepsizes(c):
 # %%
 # Step by step
 # ------------
-# We want to predict with the average of the probabilities that the network gives in
-# each draw. So we let `sgld` run, and add them up. `getParams` gives the draw, which
-# the next step replaces: only one copy of the weights is stored. A function of our own
-# is compiled by ``tf.function``.
+# We predict with the probabilities of the network, averaged over draws. So we run
+# `sgld` and add up the probabilities of each draw. `getParams` returns the current
+# draw, and the next step replaces it, so only one copy of the weights is stored. We
+# compile our own function with ``tf.function``.
 
 sampler = sgldSetup(
     logLik, dataset, params, stepsizes(4), logPrior, minibatch_size, seed=1
@@ -182,16 +181,16 @@ print(f"With the average, {wrong:.1%} of the images are misclassified")
 # %%
 # By collect
 # ----------
-# If a number for each draw is enough, here the log loss in the held-out images, then
-# `collect` is less work: the function becomes a part of the compiled loop, and its
-# value is stored in place of the draw. It is evaluated for one in `thin` iterations.
-# The held-out images are tensors that are made outside of it.
+# If a number for each draw is enough, here the log loss on the held-out images,
+# `collect` is less work. The function becomes part of the compiled loop, and its value
+# is stored in place of the draw. It is evaluated once every `thin` iterations. The
+# held-out images are tensors created outside the function.
 #
-# All samplers look at as many minibatches: `sghmc` and `sghmccv` five per iteration,
-# the plain ones first at a burn-in, and those with control variates in the search for
-# the mode.
+# All samplers read the same number of minibatches. `sghmc` and `sghmccv` read five per
+# iteration. The plain samplers spend the first half on a burn-in, and those with
+# control variates on the search for the mode.
 #
-# Beside the log loss we store :math:`\lambda^{-1/2}` of each group, the standard
+# Besides the log loss, we store :math:`\lambda^{-1/2}` for each group, the standard
 # deviation of its weights.
 
 
@@ -242,28 +241,27 @@ print("\nHeld-out log loss of a draw")
 print(table.round(3).to_string())
 
 # %%
-# A draw of the three plain samplers has a log loss of 0.184 to 0.189 on average, and
-# falling, as the picture below shows: they have not converged yet. With control
-# variates it is 0.153 to 0.167, after as many minibatches. The average of 100 draws of
-# `sgld` has 0.164, better than any one of them, and reads 4.8% of the held-out images
-# wrongly.
+# A draw of the three plain samplers has an average log loss of 0.184 to 0.189. It is
+# still falling, as the picture below shows, so these chains have not converged. With
+# control variates it is 0.153 to 0.167 after the same number of minibatches. The
+# probabilities averaged over 100 draws of `sgld` have a log loss of 0.164, better than
+# any single draw, and misclassify 4.8% of the held-out images.
 
 # %%
 # Precisions by a Gibbs step
 # --------------------------
-# The precisions need no change of variables, and no gradients. Given the weights, the
-# distribution of each :math:`\lambda` is known: with :math:`m` weights :math:`w_j` in
-# its group,
+# The precisions need neither a change of variables nor gradients. The full conditional
+# of each :math:`\lambda` is known: with :math:`m` weights :math:`w_j` in its group,
 #
 # .. math::
 #
 #    \lambda \mid w
 #    \sim \mathrm{Gamma}\left(1 + \frac{m}{2},\ 1 + \frac{1}{2} \sum_j w_j^2\right),
 #
-# and does not depend on the data otherwise. A function that draws from it is the
-# argument `gibbs`. It is called after each iteration, and gradients move the weights
-# only, as in the networks of Chen, Fox and Guestrin (2014). The model is the same, with
-# the weights themselves as parameters.
+# which given the weights does not depend on the data. The argument `gibbs` is a
+# function that draws from it. The sampler calls it after each iteration, and gradients
+# move only the weights, as in the networks of Chen, Fox and Guestrin (2014). The model
+# is the same, now with the weights themselves as parameters.
 
 weights = {name: params[name] for name in shapes}
 direct = weights | {f"lambda_{name}": 1.0 for name in shapes}
@@ -306,8 +304,8 @@ def logLossDirect(params):
 
 
 # %%
-# We repeat two of the runs, with as many minibatches. The weights of A move by larger
-# steps, as they have much the widest posterior.
+# We repeat two of the runs with the same number of minibatches. The weights of A take
+# larger steps, because their posterior is by far the widest.
 
 
 def weight_stepsizes(c):
@@ -338,19 +336,20 @@ print("\nHeld-out log loss of a draw, and the sd of the weights in each group")
 print(comparison.round(2).to_string())
 
 # %%
-# Both ways have the same posterior, so the runs have not all converged to it: the
-# weights of A have a standard deviation of about 15 in the first way and of 1.5 in the
-# second, where it grows more slowly, and where a draw predicts worse. The Gibbs step
-# itself is exact. But given its 1000 weights a precision is known to 4.5%, so in each
-# iteration it follows the weights, and the weights are held by the precision: both move
-# slowly together. With :math:`\lambda^{-1/2}` as a factor, one number moves the whole
-# layer. So a Gibbs step saves a change of variables and a stepsize, but no time.
+# Both parameterisations have the same posterior, so the runs have not all converged to
+# it. The standard deviation of the weights of A is about 15 in the first and 1.5 in the
+# second. In the second it grows more slowly, and a draw predicts worse. The Gibbs step
+# itself is exact. But 1000 weights determine their precision to 4.5%. So in each
+# iteration the precision follows the weights, and the weights are held by the
+# precision: both move slowly together. With :math:`\lambda^{-1/2}` as a factor, one
+# number moves the whole layer. A Gibbs step saves a change of variables and a stepsize,
+# but no time.
 
 # %%
 # The picture
 # -----------
-# The log loss after the burn-in. Below each plain sampler is the same sampler with
-# control variates.
+# The panels show the log loss after the burn-in. Below each plain sampler is the same
+# sampler with control variates.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
@@ -384,17 +383,17 @@ figure.savefig("nn.png", dpi=200)
 # %%
 # What can go wrong
 # -----------------
-# - *This is not the posterior.* The 100 hidden units may change places without changing
-#   the model, so there are more modes than any chain will see, and with tens of
-#   thousands of weights a chain this short explores the neighbourhood of one. What can
-#   be judged is the prediction: run again with another seed, and compare the averages.
-# - *The posterior is not narrow.* Control variates remove the noise near the point
-#   where they were made, and add to it far away. With the stepsize of `sghmc`, a chain
-#   of `sghmccv` on MNIST once left that neighbourhood for some hundred minibatches, and
-#   its log loss rose from 0.16 to 0.48 before it came back. On the small data set, with
-#   its wide posterior, control variates gain little or nothing.
+# - *This is not the posterior.* The 100 hidden units can be permuted without changing
+#   the model, so there are more modes than any chain will visit. With tens of thousands
+#   of weights, a chain this short explores the neighbourhood of one. Judge the
+#   predictions instead: run again with another seed, and compare the averages.
+# - *The posterior is not narrow.* Control variates remove gradient noise near the point
+#   where they are centred, and add to it far away. With the stepsize of `sghmc`, a
+#   chain of `sghmccv` on MNIST once left that neighbourhood for some hundred
+#   minibatches, and its log loss rose from 0.16 to 0.48 before it came back. On the
+#   small data set, with its wide posterior, control variates gain little or nothing.
 # - *The search for the mode ends in the wrong place.* On the small images, with four
 #   times their `optStepsize`, all weights went to 0. The log loss was then log 10 = 2.3
-#   in every draw, as the chains never left it: look at the first values.
-# - *Arrays in* `collect`. Had the held-out images been a NumPy array, they would have
-#   become a part of the compiled program, tens of megabytes of it.
+#   in every draw, because the chains never left that point. Look at the first values.
+# - *Arrays in* `collect`. As a NumPy array, the held-out images would have become part
+#   of the compiled program, tens of megabytes of it.

@@ -2,12 +2,12 @@ r"""
 Porting from R
 ==============
 
-For those who have used the R package `sgmcmc`_. A program is translated line by line,
-from the data to a loop of your own, with the R code in the text. Then follow a
-table of the intended differences, and the largest of them: the distribution that
-`sghmc` draws from.
+This vignette is for users of the R package `sgmcmc`_. It translates a program line by
+line, from the data to a loop of your own, with the R code in the text. A table then
+lists the intended differences, and the section after it explains the largest: the
+distribution that `sghmc` draws from.
 
-All statements about R are about version 0.2.5 of the package, its documentation and its
+All statements about R refer to version 0.2.5 of the package, its documentation and its
 paper.
 
 Run it from anywhere, with ``python vignettes/portingFromR.py``. It takes about 20
@@ -32,12 +32,12 @@ matplotlib.use("Agg")  # draw to a file, with or without a display
 #    library(sgmcmc)
 #    library(tensorflow)
 #
-# ``installTF()`` has no counterpart: pip installs TensorFlow with this package. What R
-# has at ``tf$distributions`` or ``tf$contrib$distributions`` is a package of its own in
-# Python, TensorFlow Probability, which is installed too. A few names there are new:
-# ``WishartCholesky`` and ``WishartFull`` are ``tfd.WishartTriL(df, scale_tril)``, which
-# takes the Cholesky factor of the scale, and with ``input_output_cholesky=True`` that
-# of the matrix as well.
+# ``installTF()`` has no counterpart: pip installs TensorFlow with this package. In
+# Python, ``tf$distributions`` and ``tf$contrib$distributions`` are a separate package,
+# TensorFlow Probability, which is also installed. A few of its names are new.
+# ``WishartCholesky`` and ``WishartFull`` are now ``tfd.WishartTriL(df, scale_tril)``,
+# which takes the Cholesky factor of the scale, and with ``input_output_cholesky=True``
+# also that of the matrix.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -62,9 +62,8 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 #    y = rpois(N, exp(0.5 + X %*% c(0.3, -0.2, 0.1)))
 #    dataset = list("X" = X, "y" = y)
 #
-# A list becomes a dictionary, an R array one of NumPy. In both, observations are along
-# the first axis. A data frame of pandas, or its columns, may take the place of an
-# array.
+# A list becomes a dictionary, and an R array a NumPy array. In both, observations are
+# along the first axis. A pandas data frame, or its columns, may replace an array.
 
 rng = np.random.default_rng(1)
 N = 10_000
@@ -79,9 +78,9 @@ dataset = {"X": X, "y": y}
 #
 #    params = list("bias" = 0, "beta" = matrix(0, nrow = 3, ncol = 1))
 #
-# A vector of R is often made a matrix with one column, for ``tf$matmul``. That works
-# here too, and then a draw is such a matrix. With ``tf.linalg.matvec`` a vector can
-# stay one.
+# In R, a vector is often written as a matrix with one column, for ``tf$matmul``. That
+# works here too, and each draw is then such a matrix. With ``tf.linalg.matvec`` a
+# vector can stay a vector.
 
 params = {"bias": 0.0, "beta": np.zeros(3)}
 
@@ -103,16 +102,16 @@ params = {"bias": 0.0, "beta": np.zeros(3)}
 #
 # The functions have the same arguments in the same order. For an entry of a list, ``$``
 # becomes ``[""]``, as in ``params["beta"]``. For anything else it becomes a dot, as in
-# ``tf.matmul``. Operations of TensorFlow 1 may have moved: ``tf$log`` is
-# ``tf.math.log``. An integer is ``1``, not ``1L``, and counting starts at 0:
-# ``params$beta[1]`` is ``params["beta"][0]``. So does counting of groups: ids that go
-# from 1 in R, and are used by ``tf.gather``, are to be made ``ids - 1``, and named in
+# ``tf.matmul``. Some operations of TensorFlow 1 have moved: ``tf$log`` is
+# ``tf.math.log``. An integer is ``1``, not ``1L``, and indices start at 0:
+# ``params$beta[1]`` is ``params["beta"][0]``. Group ids start at 0 too. If they start
+# at 1 in R and are used by ``tf.gather``, pass ``ids - 1``, and name them in
 # ``integers``, since all other data become float32.
 #
-# A number in a formula, ``0.5 * x``, takes the type of the tensor. An array does not if
-# it is made a tensor first: ``tf.constant(np.eye(3))`` is float64, and clashes with
-# parameters of float32. Write ``tf.constant(np.eye(3), tf.float32)``, ``tf.eye(3)``, or
-# give the sampler ``dtype="float64"``.
+# A number in a formula, as in ``0.5 * x``, takes the type of the tensor. An array that
+# is first converted to a tensor does not: ``tf.constant(np.eye(3))`` is float64, and
+# clashes with float32 parameters. Write ``tf.constant(np.eye(3), tf.float32)``,
+# ``tf.eye(3)``, or give the sampler ``dtype="float64"``.
 
 
 def logLik(params, dataset):
@@ -138,29 +137,30 @@ def logPrior(params):
 #                 logPrior = logPrior, minibatchSize = 100, nIters = 20000,
 #                 nItersOpt = 10000, verbose = FALSE, seed = 13)
 #
-# All names, their order and their defaults are R's, so arguments without a name work as
-# well. What Python has in addition must be named: ``nChains``, ``thin``, ``burnIn``,
-# ``storage`` and others. Where R takes a list with one entry for each parameter or one
-# number for all, so does this package; ``seed = 13``, a double, may be ``13.0``.
+# All names, their order and their defaults are R's, so positional arguments work as
+# well. Arguments that only this package has must be named: ``nChains``, ``thin``,
+# ``burnIn``, ``storage`` and others. Where R takes a list with one entry for each
+# parameter or one number for all, so does this package. ``seed = 13``, a double in R,
+# may be ``13.0``.
 #
-# R places the named arguments first, and then the others in the places that are left.
-# In Python, all arguments after a named one must be named too.
+# R matches the named arguments first, and then assigns the others to the positions that
+# are left. In Python, all arguments after a named one must be named too.
 #
 # .. code-block:: r
 #
 #    # 100 is minibatchSize
 #    sgld(logLik, dataset, params, stepsize, 100, logPrior = logPrior)
 #
-# is here ``sgld(logLik, dataset, params, stepsize, minibatchSize=100,
-# logPrior=logPrior)``. Written as in R it is a ``TypeError``: *multiple values for
+# becomes ``sgld(logLik, dataset, params, stepsize, minibatchSize=100,
+# logPrior=logPrior)``. Written as in R, it raises a ``TypeError``: *multiple values for
 # argument 'logPrior'*.
 #
 # Some scripts have ``optStepsize = 1e-1``. Such a value suits Adam, whose steps are on
-# the scale of the parameters. The search of R's package, and of this one with an
-# ``optStepsize``, is gradient ascent. There ``optStepsize`` multiplies a gradient that
-# is summed over all observations, so 0.1 is too large and the search ends with a
-# ``ModeSearchError``. Say ``optimizer="adam"``, divide by the order of N, or leave
-# ``optStepsize`` out.
+# the scale of the parameters. R's package searches by gradient ascent, and so does this
+# one if it is given an ``optStepsize``. There ``optStepsize`` multiplies a gradient
+# that is summed over all observations, so 0.1 is too large and the search ends with a
+# ``ModeSearchError``. Set ``optimizer="adam"``, divide ``optStepsize`` by the order of
+# N, or leave it out.
 
 stepsize = {"bias": 5e-6, "beta": 5e-6}
 out = sgldcv(
@@ -181,10 +181,10 @@ out = sgldcv(
 #    plot(out$bias, type = "l")
 #
 # Iterations are along the first axis, as in R. ``out$beta`` is ``out["beta"]``;
-# ``out.beta`` is an error that says so. ``out`` is a dictionary that can do more: drop
-# the burn-in, show a table, draw the traces, predict. You cannot shorten one of its
-# arrays in place, as by ``out$bias = out$bias[-(1:1000)]``, because the other arrays
-# would keep their length. ``out = out.burnIn(1000)`` shortens all.
+# ``out.beta`` raises an error that says so. ``out`` is a dictionary with methods that
+# drop the burn-in, show a table, plot the traces and predict. You cannot shorten one of
+# its arrays in place, as with ``out$bias = out$bias[-(1:1000)]``, because the other
+# arrays would keep their length. ``out = out.burnIn(1000)`` shortens all of them.
 
 print(out["beta"].shape)
 beta = out["beta"][1000:]
@@ -210,17 +210,16 @@ print(out.burnIn(1000)["beta"].shape, "after the burn-in, by the method")
 #    sess$run(size)
 #
 # The three functions are the same. TensorFlow 2 has neither sessions nor placeholders:
-# ``sess`` holds the state of the chain, and what R declares before and runs later is
-# simply computed. Several iterations in one call, with ``nSteps``, are
-# quicker than as many calls.
+# ``sess`` holds the state of the chain, and what R first declares and later runs is
+# simply computed. One call with ``nSteps`` is faster than as many calls of one step.
 #
-# Of the fields of R's samplers ``params``, ``data``, ``N``, ``n``, ``stepsize``,
-# ``alpha``, ``L``, ``a``, ``paramsOpt`` and ``logPostOptGrad`` are here.
-# ``estLogPost``, a tensor to be run in R, is the number that the last iteration
-# estimated. There are no ``placeholders``, because TensorFlow 2 has none. There is no
-# ``dynamics``, R's list of operations to be run, because an iteration is one compiled
-# program. ``logLik`` and ``logPrior`` are your own functions, and can be called as they
-# are.
+# Of the fields of R's samplers, this package has ``params``, ``data``, ``N``, ``n``,
+# ``stepsize``, ``alpha``, ``L``, ``a``, ``paramsOpt`` and ``logPostOptGrad``.
+# ``estLogPost``, in R a tensor to run, is the number that the last iteration estimated.
+# There are no ``placeholders``, because TensorFlow 2 has none. There is no
+# ``dynamics``, R's list of operations to run, because an iteration is one compiled
+# program. ``logLik`` and ``logPrior`` are your own functions, and you can call them
+# directly.
 
 sampler = sgldcvSetup(
     logLik,
@@ -257,30 +256,30 @@ print(sampler.estLogPost)
 #      - with half the variance the distribution is too narrow; see below
 #    * - several parameters in ``sghmc``
 #      - moved one after another: the second sees the first one already moved
-#      - all move, then the gradient is taken
+#      - all move, then the gradient is evaluated
 #      - the algorithm of the paper; the order of the parameters does not matter
 #    * - ``a`` of ``sgnht``
 #      - any positive number
 #      - below 0.5; above 0.1 there is a warning
-#      - it makes the variance too small however small the stepsize, and from 0.5 on
-#        there is no equilibrium
+#      - it makes the variance too small, however small the stepsize; from 0.5 on there
+#        is no equilibrium
 #    * - a stepsize that is too large for its minibatches
 #      -
 #      - a warning at the end of the run, and numbers in ``out.summary()``
 #      - effective sample sizes and R-hat do not show it
 #    * - rows that a minibatch fetches k times by ``tf.gather``
 #      - receive k draws of noise
-#      - receive noise with a variance in proportion to k; in ``sghmc`` and
-#        ``sgnht`` all rows move
+#      - receive noise with variance proportional to k; in ``sghmc`` and ``sgnht`` all
+#        rows move
 #      - the distribution of a row is the posterior, however rarely it is visited
 #    * - minibatches
 #      - without replacement
-#      - the same; or with, or in proportion to weights: ``subsampling``
+#      - the same; or with replacement, or in proportion to weights: ``subsampling``
 #      - the weights N/n and 1/(n p) keep the gradient unbiased in each case
 #    * - ``minibatchSize``
 #      - a number, or a proportion
 #      - the same; a proportion that rounds to no observation is an error, and so is 1.0
-#      - a minibatch of none has no gradient; write 1 for one observation, N for all
+#      - an empty minibatch has no gradient; write 1 for one observation, N for all
 #    * - ``L`` of ``sghmc``
 #      - at least 1
 #      - at least 2
@@ -288,19 +287,19 @@ print(sampler.estLogPost)
 #    * - ``seed``
 #      - makes a run repeatable
 #      - the same, and ``verbose``, ``thin`` and ``storage`` do not change a draw;
-#        ``out.seed`` is the one that was used
+#        ``out.seed`` is the seed that was used
 #      - the generators differ, so the numbers are not those of R
 #    * - ``stepsize``
 #      - a constant
 #      - found by the sampler, if left out; otherwise on the same scale, or a schedule
 #        such as ``polynomial``
-#      - with one that falls, for b in (0.5, 1], the bias vanishes if averages are
-#        weighted by it
+#      - with a decreasing stepsize, for b in (0.5, 1], the bias vanishes if averages
+#        are weighted by it
 #    * - a ``stepsize`` for each element
 #      - an array of the shape of the parameter
 #      - one for each parameter; for one per element, ``stepsize=1.0`` and the array as
 #        ``preconditioner={"theta": array}``
-#      - the temperatures, tables and checks are by parameter
+#      - temperatures, tables and checks are per parameter
 #    * - mode search
 #      - gradient ascent
 #      - by SciPy, if ``optStepsize`` is left out; otherwise the same, or
@@ -309,7 +308,7 @@ print(sampler.estLogPost)
 #    * - labels of ``getDataset("covertype")``
 #      - 0 and 1, from LIBSVM
 #      - 0 and 1; which of the two is lodgepole pine is inferred
-#      - LIBSVM does not say; the other choice would change signs only
+#      - LIBSVM does not say; the other choice would only change signs
 #    * - a chain that diverges
 #      -
 #      - stops with a ``DivergenceError``, which keeps the draws before it
@@ -322,12 +321,12 @@ print(sampler.estLogPost)
 # The momentum of sghmc
 # ---------------------
 # An iteration of ``sghmc`` draws a momentum :math:`\nu` and makes L leaps with it. How
-# far they lead depends on how large :math:`\nu` is: if its variance is half of what it
-# should be, the chain stays too near the mode. For a normal posterior of precision a,
-# with m its mean, the distribution can be computed: the state
+# far they lead depends on the size of :math:`\nu`: if its variance is half of what it
+# should be, the chain stays too close to the mode. For a normal posterior with mean m
+# and precision a, the distribution can be computed. The state
 # :math:`s = (\theta - m, \nu)` obeys a linear recursion, so its covariance obeys
-# :math:`\Sigma' = A \Sigma A^T + Q`, and the variance of :math:`\theta` after an
-# iteration is a linear function of the one before.
+# :math:`\Sigma' = A \Sigma A^T + Q`. Hence the variance of :math:`\theta` after an
+# iteration is a linear function of the variance before it.
 
 
 def sd_of_sghmc(stepsize, alpha, L, precision, renewed):
@@ -349,7 +348,7 @@ def sd_of_sghmc(stepsize, alpha, L, precision, renewed):
 
 
 # %%
-# We take the mean of 1000 normal observations, and control variates, with which the
+# The parameter is the mean of 1000 normal observations. With control variates, the
 # gradients of this model are exact.
 
 x = rng.normal(3.0, 1.0, size=1_000)
@@ -372,14 +371,13 @@ print(
 )
 
 # %%
-# So a posterior from R's ``sghmc`` can be a quarter too narrow where the gradients have
-# little noise. Where they have much noise, it widens the distribution, and may hide
-# this.
+# So a posterior from R's ``sghmc`` can be a quarter too narrow where there is little
+# gradient noise. Much gradient noise widens the distribution, and may hide this.
 #
-# With few leaps there is one more effect, in R and here, because it belongs to the
-# algorithm: the first leap moves before it has seen a gradient. If stepsize and
-# friction are small the variance is too large by the factor L / (L - 1): by a quarter
-# for the default of 5, as in R, by a twentieth for 20.
+# With few leaps there is a further effect, in R and here, because it belongs to the
+# algorithm: the first leap moves before it has seen a gradient. If the stepsize and the
+# friction are small, the variance is too large by the factor L / (L - 1): by a quarter
+# for the default of 5, as in R, and by a twentieth for 20.
 
 for L in (2, 5, 10, 20, 50):
     sd = sd_of_sghmc(1e-6, 0.01, L, len(x), 1e-6)
@@ -391,9 +389,9 @@ for L in (2, 5, 10, 20, 50):
 # %%
 # The picture
 # -----------
-# Left, the coefficients of the Poisson regression, with the values they were simulated
-# from. Right, the draws of ``sghmccv``, the posterior, and the distribution that
-# follows from a momentum of variance eps/2.
+# Left: the coefficients of the Poisson regression, minus their true values. Right: the
+# draws of ``sghmccv``, the posterior, and the distribution implied by a momentum of
+# variance eps/2.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}

@@ -2,11 +2,11 @@ r"""
 A stepsize that is ten times too large
 ======================================
 
-A step of SGLD is as long as its gradient is large. So a stepsize that is a little too
-large, or a start where the density is steep, makes the chain diverge. Barker dynamics
-(Mauri and Zanella 2024) uses the gradient to choose between two directions only: the
-length of a step is that of its noise. This vignette shows what that gains, and what it
-costs, on counts whose rate is the exponential of a skewed predictor.
+The step of SGLD grows with the gradient. So a stepsize that is a little too large, or a
+start where the density is steep, makes the chain diverge. Barker dynamics (Mauri and
+Zanella 2024) uses the gradient only to choose between two directions; the noise alone
+sets the length of the step. This vignette shows what that gains and what it costs, for
+a Poisson regression with a skewed predictor.
 
 Run it from anywhere, with ``python vignettes/robustSteps.py``. It takes about a minute.
 With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the tests.
@@ -37,10 +37,10 @@ n_iters = 6000 if SHORT else 40_000
 # %%
 # Counts with a skewed predictor
 # ------------------------------
-# Ten thousand counts, with rates :math:`e^{a + b x}`. The predictor is log-normal in
-# one data set. In the other it is the absolute value of Student's t with four degrees
-# of freedom, which has heavier tails. A few observations with a large :math:`x` have
-# gradients that are far larger than the others.
+# There are ten thousand counts with rates :math:`e^{a + b x}`. In one data set the
+# predictor is log-normal. In the other it is the absolute value of Student's t with
+# four degrees of freedom, which has heavier tails. A few observations with large
+# :math:`x` have far larger gradients than the others.
 
 PREDICTORS = {
     "log-normal": lambda rng, N: np.exp(0.6 * rng.normal(size=N)),
@@ -63,7 +63,7 @@ datasets = {name: counts(predictor) for name, predictor in PREDICTORS.items()}
 start = {"a": 0.0, "b": 0.3}
 
 # %%
-# The posterior has two dimensions, so a grid gives its moments.
+# The posterior is two-dimensional, so a grid gives its moments.
 
 
 def exact(dataset, size=41, widths=6):
@@ -88,13 +88,14 @@ posteriors = {name: exact(dataset) for name, dataset in datasets.items()}
 print(pd.concat(posteriors).round(4))
 
 # %%
-# The stepsizes that are found
-# ----------------------------
-# Three cases: control variates, plain gradients, and plain gradients of the data with
-# heavier tails. In each, both samplers find a stepsize. That of `barker` is smaller,
-# since the error of its variance is three times as large where both are small. It is
-# smaller still if noise grows with the distance from the mode, or if few observations
-# make most of it, as with the heavier tails. This is the price.
+# Automatic stepsizes
+# -------------------
+# There are three cases: control variates, plain gradients, and plain gradients for the
+# data with heavier tails. In each, both samplers find a stepsize. That of `barker` is
+# smaller, because the error of its variance is three times as large while both errors
+# are small. It is smaller still if the gradient noise grows with the distance from the
+# mode, or if few observations cause most of it, as with the heavier tails. This is the
+# cost of `barker`.
 
 CASES = {
     "control variates": ("log-normal", controlVariates()),
@@ -146,15 +147,15 @@ automatic = pd.DataFrame.from_dict(rows, orient="index")
 print(automatic.to_string(float_format="{:.3g}".format))
 
 # %%
-# With control variates the runs are long enough to see that standard deviations are at
-# most 6% off; the ``tolerance`` is 5%, for a normal posterior. Plain gradients need
-# thousands of iterations for an independent draw, so there much of it is chance, and
-# the last run is far too short.
+# With control variates the runs are long enough to show that the standard deviations
+# are at most 6% off. The ``tolerance`` is 5%, for a normal posterior. Plain gradients
+# need thousands of iterations per independent draw. So there much of the error is Monte
+# Carlo error, and the last run is far too short.
 
 # %%
-# Ten times that
-# --------------
-# Now multiples of the stepsize of `sgld`, for both.
+# Ten times that stepsize
+# -----------------------
+# We now run both samplers with multiples of the stepsize found for `sgld`.
 
 FACTORS = [1, 10] if SHORT else [1, 2, 5, 10, 20, 50, 100, 200, 400]
 
@@ -177,17 +178,18 @@ table = pd.DataFrame(rows, index=automatic.columns[2:]).T
 print(table.xs(10, level=2).round(2).to_string())
 
 # %%
-# **Steep, with little noise.** With control variates SGLD diverges. The draws of Barker
-# dynamics are in the right place, and too wide: a picture of the posterior that is out
-# of focus, where SGLD has none.
+# **Steep density, little gradient noise.** With control variates SGLD diverges. The
+# draws of Barker dynamics are in the right place but too dispersed: a blurred picture
+# of the posterior, where SGLD has none.
 #
-# **Noise with heavy tails.** With plain gradients Barker dynamics is *not* the better
-# one. SGLD adds gradients up, so the noise averages out, and its mean is right until it
-# diverges, at about a hundred times its stepsize. A step of bounded length answers to
+# **Heavy-tailed gradient noise.** With plain gradients Barker dynamics is *not* better.
+# SGLD adds gradients up, so the noise averages out, and its mean is right until it
+# diverges, at about a hundred times its stepsize. A step of bounded length responds to
 # gradients more as a median does: rare large ones count for less than they should. Here
-# these are all on one side, so that the mean of Barker dynamics is off: by a third of a
+# these are all on one side, so the mean of Barker dynamics is off, by a third of a
 # standard deviation, and by more with heavier tails. It never diverges, but nothing
-# tells that its mean is off. For such data take control variates or larger minibatches.
+# reveals that its mean is off. For such data use control variates or larger
+# minibatches.
 
 figure, axes = plt.subplots(2, 3, figsize=(9.5, 5), sharex=True, sharey="row")
 for column, case in enumerate(CASES):
@@ -212,14 +214,14 @@ figure.savefig("robustSteps.png", dpi=150)
 # sphinx_gallery_end_ignore
 
 # %%
-# A cross is where the next larger stepsize diverges.
+# A cross marks a chain that diverges at the next larger stepsize.
 #
-# A start that is far away
-# ------------------------
-# At :math:`b = 2` some rates are millions of times too large. The first step of SGLD
-# leads from there to a place where all rates are 0. What is left of the gradient is
-# small, so it is far from back after 10,000 iterations. Barker dynamics walks down, and
-# arrives. (Both warn of their variance: this stepsize is not small.)
+# A distant start
+# ---------------
+# At :math:`b = 2` some rates are millions of times too large. From there the first step
+# of SGLD leads to a point where all rates are 0. The remaining gradient is small, so
+# after 10,000 iterations SGLD is still far from the mode. Barker dynamics walks down
+# and arrives. (Both warn about their variance, because this stepsize is not small.)
 
 far = {"a": 0.0, "b": 2.0}
 settings = {"minibatchSize": 100, "nIters": 10_000, "verbose": False, "seed": 1}

@@ -1,10 +1,10 @@
 r"""
-Scales, shares and correlations: parameters that are not any real numbers
-=========================================================================
+Scales, shares and correlations: constrained parameters
+=======================================================
 
 Standard deviations are positive, a probability is between 0 and 1, and a correlation
 matrix is positive definite. In this vignette all three are parameters of one model, for
-a table with a column of categories, and nobody takes a logarithm by hand.
+a table with a categorical column. No parameter is transformed by hand.
 
 Run it from anywhere, with ``python vignettes/scales.py``. It takes half a minute, on
 data that come with the package. With ``SGMCMC_VIGNETTES=short`` in the environment it
@@ -37,9 +37,9 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 # %%
 # A table
 # -------
-# From the cell nuclei of 569 breast tumours we take four measurements, two of them as
-# logarithms, all standardised. Every fifth patient is held out. The diagnosis is a
-# column of strings, so we make categories of it. The sampler sees their codes.
+# We take four measurements of the cell nuclei of 569 breast tumours, two of them on the
+# log scale, and standardise all four. Every fifth patient is held out. The diagnosis is
+# a column of strings, which we convert to categories. The sampler sees their codes.
 
 cancer = getDataset("breastCancer")
 named = pd.DataFrame(cancer["X"], columns=cancer["names"])
@@ -60,8 +60,8 @@ train, test = frame[~held_out], frame[held_out]
 print(train.groupby("diagnosis", observed=True).agg(["mean", "std"]).round(2).T)
 
 # %%
-# Spreads of one measurement
-# --------------------------
+# Standard deviations of one measurement
+# --------------------------------------
 # Is the area of the nuclei more variable in malignant tumours? The model has a mean and
 # a standard deviation for each diagnosis g,
 #
@@ -69,10 +69,10 @@ print(train.groupby("diagnosis", observed=True).agg(["mean", "std"]).round(2).T)
 #
 #    x_i \sim N(\mu_{g_i}, \sigma_{g_i}^2),
 #
-# with a flat prior of the means and :math:`\sigma_g \sim \mathrm{HalfCauchy}(1)`.
-# `transforms` says that ``sd`` is positive. Everything else is written for the standard
-# deviation as it is. The chain moves its logarithm, and the Jacobian is added to the
-# prior.
+# with a flat prior for the means and :math:`\sigma_g \sim \mathrm{HalfCauchy}(1)`.
+# `transforms` declares that ``sd`` is positive. Everything else is written in terms of
+# the standard deviation itself. The chain moves its logarithm, and the sampler adds the
+# log Jacobian to the log prior.
 
 
 def logLik(params, dataset):
@@ -112,7 +112,7 @@ print(out.summary()[columns].round(3))
 #    \sigma^{-(n - 1)} \exp\left(-\frac{(n - 1) s^2}{2 \sigma^2}\right)
 #    \frac{1}{1 + \sigma^2}
 #
-# for n patients with the sample variance :math:`s^2`. On a grid it is exact:
+# for n patients with sample variance :math:`s^2`. A grid gives it exactly:
 
 grid = np.linspace(0.3, 1.2, 2001)
 exact = {}
@@ -136,14 +136,15 @@ compared = pd.DataFrame(rows).T
 print(compared.round(4))
 
 # %%
-# All measurements, and how they are correlated
-# ---------------------------------------------
-# Now a model of the whole table: a share of malignant tumours, and for each diagnosis a
-# normal distribution of all four measurements, whose covariance is made of standard
-# deviations and of a correlation matrix :math:`L L^\top`. The prior is a joint
-# distribution of TensorFlow Probability. Its parts are the parameters, their supports
-# the transforms, and with ``params=None`` the search for the mode starts amid it. So
-# there is nothing to give but the prior, the likelihood and the table.
+# All measurements and their correlations
+# ---------------------------------------
+# We now model the whole table: a share of malignant tumours, and for each diagnosis a
+# normal distribution of all four measurements. Its covariance is made of standard
+# deviations and a correlation matrix :math:`L L^\top`. The prior is a joint
+# distribution of TensorFlow Probability. Its parts are the parameters, and their
+# supports determine the transforms. With ``params=None`` the search for the mode starts
+# at a central point of the prior. So the sampler needs only the prior, the likelihood
+# and the table.
 
 prior = tfd.JointDistributionNamed(
     {
@@ -187,7 +188,7 @@ for name in ("mean", "sd", "correlation"):
 print(everything.summary(["share", "sd"])[columns].round(3))
 
 # %%
-# The share has an exact posterior too, a Beta distribution.
+# The share also has an exact posterior, a Beta distribution.
 
 malignant = int((train["diagnosis"] == "malignant").sum())
 exact_share = beta(1 + malignant, 1 + len(train) - malignant)
@@ -197,7 +198,8 @@ print(
 )
 
 # %%
-# How do the correlations differ? The posterior knows how uncertain the differences are.
+# How do the correlations differ? The posterior gives the uncertainty of the
+# differences.
 
 correlation = everything["correlation"]
 pairs = [(i, j) for i in range(4) for j in range(i)]
@@ -217,9 +219,9 @@ print(differences.round(2))
 # %%
 # Predictions
 # -----------
-# The same function gives the probability that a tumour is malignant, for a draw.
-# `predict` averages it over the posterior, for the patients that were held out. Their
-# table has the codes of the run.
+# The same function gives the probability that a tumour is malignant, for one draw.
+# `predict` averages it over the posterior, for the held-out patients. It encodes their
+# table as the run did.
 
 
 def probability(params, dataset):
@@ -235,7 +237,7 @@ print(f"{wrong:.1%} of {len(test)} held-out patients are wrong, log loss {loss:.
 # %%
 # The picture
 # -----------
-# Left, the posterior of the two standard deviations of the area. Right, the
+# Left: the posterior of the two standard deviations of the area. Right: the
 # correlations with their 90% intervals.
 
 plt.rcParams.update(
@@ -270,12 +272,13 @@ figure.savefig("scales.png", dpi=200)
 # %%
 # What can go wrong
 # -----------------
-# - *A start on the boundary.* ``{"sd": 0.0}`` is refused, and so is a share of 1.
-# - *The mode.* It is that of the density of the real numbers that the chain moves, so
-#   ``paramsOpt["sd"]`` is not the maximum of the density of ``sd``.
-# - *Scales of effects.* The scale of a group's effects is a parameter of another kind:
-#   the joint density of effects and scale has no mode. The page on hierarchical models
-#   says what to do.
-# - *A correlation near 1.* The chain moves real numbers, of which the correlation is a
-#   steep function there, and the posterior is skew on both scales. Look at
-#   ``expected_sd_ratio``, and compare with half the stepsize by `checkStepsize`.
+# - *A start on the boundary.* ``{"sd": 0.0}`` is an error, and so is a share of 1.
+# - *The mode.* It is the mode on the unconstrained scale, where the chain moves, so
+#   ``paramsOpt["sd"]`` does not maximise the density of ``sd``.
+# - *Scales of effects.* The scale of group effects is a parameter of another kind: the
+#   joint density of effects and scale has no mode. The page on hierarchical models
+#   explains what to do.
+# - *A correlation near 1.* There the correlation is a steep function of the
+#   unconstrained parameters, which the chain moves, and the posterior is skewed on both
+#   scales. Look at ``expected_sd_ratio``, and use `checkStepsize` to compare with half
+#   the stepsize.

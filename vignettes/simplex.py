@@ -2,12 +2,12 @@ r"""
 Probabilities near zero: SCIR and SGRLD
 =======================================
 
-Some categories are never observed. Their probabilities have a posterior close to zero,
-at the boundary of the simplex. Langevin dynamics in discrete steps is biased there.
-The stochastic Cox-Ingersoll-Ross process (SCIR) is not: its transition is drawn exactly
+Some categories are never observed. The posterior of their probabilities is close to
+zero, at the boundary of the simplex. Discretised Langevin dynamics is biased there. The
+stochastic Cox-Ingersoll-Ross process (SCIR) is not: its transition is drawn exactly
 (Baker, Fearnhead, Fox and Nemeth 2018). This vignette compares ``scir`` with ``sgrld``,
-stochastic gradient Riemannian Langevin dynamics, where the posterior is known. It then
-shows categories that are not observed themselves, and rates in place of probabilities.
+stochastic gradient Riemannian Langevin dynamics, on a known posterior. It then shows
+latent categories, and rates in place of probabilities.
 
 Run it from anywhere, with ``python vignettes/simplex.py``. It takes about a minute.
 """
@@ -37,9 +37,9 @@ N_ITERS, N_CHAINS = (600, 4) if SHORT else (2_000, 10)
 # %%
 # The data and the posterior
 # --------------------------
-# This is the running example of the paper: 1000 observations of 10 categories, of which
-# three are observed. The prior is a Dirichlet distribution with all parameters 0.1. So
-# the posterior of the probabilities :math:`\omega` is
+# This is the running example of the paper: 1000 observations of 10 categories, only
+# three of which are observed. The prior is a Dirichlet distribution with all parameters
+# 0.1. So the posterior of the probabilities :math:`\omega` is
 #
 # .. math:: \omega \mid z \sim \mathrm{Dir}(800.1, 100.1, 100.1, 0.1, \dots, 0.1),
 #
@@ -58,8 +58,8 @@ print(f"median of the last probability: {marginals[-1].median():.1e}")
 # Two samplers
 # ------------
 # In place of a log likelihood, the samplers take a function that counts the categories
-# in a minibatch. They multiply its result by N/n, which is all that they need to know
-# of the data. With ``logScale=True`` the draws are logarithms, which cannot underflow.
+# in a minibatch. They multiply its result by N/n, and need nothing else from the data.
+# With ``logScale=True`` the draws are logarithms, which cannot underflow.
 
 
 def suffStats(params, dataset):
@@ -91,7 +91,7 @@ runs = {
 }
 
 # %%
-# The logarithms of two probabilities that have observations, and of two that have none:
+# The log probabilities of two categories with observations, and of two without:
 
 shown = ["mean", "sd", "5%", "50%", "95%", "ess_bulk", "r_hat"]
 summary = runs["scir, h = 0.1"].summary()[shown]
@@ -99,16 +99,16 @@ print(summary.iloc[[0, 1, 8, 9]].round(2).to_string())
 
 # %%
 # The stepsizes of the two samplers are not comparable. That of ``scir`` is a time: the
-# chain keeps a part :math:`e^{-h}` of the position that it had. The total of the
-# unnormalised probabilities is about N there, and about the sum of the prior's
-# parameters in ``sgrld``, whose steps must be smaller for that.
+# chain keeps a fraction :math:`e^{-h}` of its position. The unnormalised probabilities
+# sum to about N in ``scir``, and to about the sum of the prior's parameters in
+# ``sgrld``, whose steps must therefore be smaller.
 #
 # The distance to the posterior
 # -----------------------------
 # The Kolmogorov-Smirnov distance is the largest difference between two distribution
-# functions: that of the draws and the exact one. Here is the largest for the three
-# categories that have observations, and for the seven that have none. The last row is
-# for as many independent exact draws, by NumPy.
+# functions, here that of the draws and the exact one. The table shows its maximum over
+# the three categories with observations, and over the seven without. The last row is
+# for the same number of independent exact draws, by NumPy.
 
 size = N_CHAINS * (N_ITERS - N_ITERS // 4)
 exact = np.random.default_rng(1).dirichlet(shapes, size)
@@ -139,13 +139,13 @@ print(table.to_string(float_format="{:.3f}".format))
 
 # %%
 # For the categories without observations, ``scir`` is close to the posterior at both
-# stepsizes, and ``sgrld`` is far from it at both. Its noise reaches over the boundary,
-# and the absolute value that it takes keeps the probability from being small. A
-# stepsize a hundred times smaller removes only a part of the error.
+# stepsizes, and ``sgrld`` is far from it at both. The noise of ``sgrld`` reaches across
+# the boundary, and the absolute value that it takes keeps the probability from being
+# small. A stepsize a hundred times smaller removes only part of the error.
 #
-# For the categories with observations, the noise of the minibatches makes the variance
-# of a probability too large by tanh(h/2) (N/n - 1), and the larger stepsize is worse.
-# For variances within 10%, take stepsizes of at most 0.2 n/N, here 0.02:
+# For the categories with observations, minibatch noise makes the variance of a
+# probability too large, by a proportion of tanh(h/2) (N/n - 1), so the larger stepsize
+# is worse. For variances within 10%, use stepsizes of at most 0.2 n/N, here 0.02:
 
 n = 100
 for h in (0.02, 0.1, 0.5):
@@ -155,10 +155,11 @@ for h in (0.02, 0.1, 0.5):
 # %%
 # Latent categories
 # -----------------
-# Often the categories themselves are not observed. Here each observation is a word. It
-# comes from one of two known distributions over four words, and the question is how
-# often from each. With a third argument, ``suffStats`` is given a seed. It draws the
-# category of each word of the minibatch, given the current weights, and counts.
+# Often the categories themselves are not observed. Here each observation is a word from
+# one of two known distributions over four words. The question is how often each
+# distribution is used. If ``suffStats`` has a third argument, it is given a seed. Ours
+# draws the category of each word in the minibatch, given the current weights, and
+# counts the categories.
 
 words = np.array([[0.6, 0.2, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]])
 rng = np.random.default_rng(2)
@@ -192,7 +193,8 @@ latent = scir(
 draws = latent["weights"][..., 0]
 
 # %%
-# The posterior of the first weight is a density on an interval, here on a fine grid:
+# The posterior of the first weight is a density on an interval. We compute it on a fine
+# grid:
 
 grid = np.linspace(0, 1, 2_001)[1:-1]
 log_density = np.log(np.outer(grid, words[0]) + np.outer(1 - grid, words[1]))
@@ -209,8 +211,8 @@ print(f"exact: mean {exact_mean:.3f}, sd {exact_sd:.4f}")
 # -------------------------------
 # With ``normalise=False`` the parameters are positive numbers that need not sum to 1,
 # and each has the distribution Gamma(alpha + counts, 1). Divided by a time, these are
-# rates: for three kinds of events, counted in each of T = 1000 hours, and a
-# Gamma(0.1, 1) prior, the posterior of a rate is that of theta / (1 + T).
+# rates. Take three kinds of events, counted in each of T = 1000 hours, and a Gamma(0.1,
+# 1) prior. Then the posterior of a rate is that of theta / (1 + T).
 
 T = 1_000
 events = rng.poisson([2.0, 0.5, 0.0], size=(T, 3))
@@ -250,10 +252,10 @@ print(compared.round(5).to_string())
 # %%
 # The picture
 # -----------
-# The draws of all ten probabilities, on a logarithmic scale. The boxes hold half of the
-# draws, and the whiskers reach from the 5% to the 95% quantile. The draws of ``scir``
-# look like exact ones. Those of ``sgrld`` are too large for the seven categories that
-# have no observations.
+# The picture shows the draws of all ten probabilities on a logarithmic scale. The boxes
+# hold half of the draws, and the whiskers extend from the 5% to the 95% quantile. The
+# draws of ``scir`` look like exact ones. Those of ``sgrld`` are too large for the seven
+# categories without observations.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}

@@ -4,9 +4,9 @@ Topics of documents
 
 Latent Dirichlet allocation finds the topics of each document, and the words of each
 topic. ``lda`` samples from its posterior with minibatches of documents, so the cost of
-an iteration does not depend on how many there are. The documents of this vignette are
-simulated from known topics, so the result can be compared with the truth. It then asks
-how many topics there are, and compares the two samplers that ``lda`` can use.
+an iteration does not depend on the number of documents. Here we simulate documents from
+known topics, and compare the result with the truth. We then ask how many topics there
+are, and compare the two samplers that ``lda`` can use.
 
 Run it from anywhere, with ``python vignettes/topics.py``. It takes about two minutes.
 """
@@ -35,10 +35,10 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 # %%
 # Documents that are pictures
 # ---------------------------
-# A classical example: the 25 words are the pixels of a picture, and the 10 topics are
-# its five rows and five columns, each a uniform distribution over 5 words (Griffiths
-# and Steyvers 2004). A document has 100 tokens and few topics: it is a mixture of bars.
-# The words have names such as "b4", by row and column.
+# In a classical example, the 25 words are the pixels of a picture, and the 10 topics
+# are its five rows and five columns, each a uniform distribution over 5 words
+# (Griffiths and Steyvers 2004). A document has 100 tokens and few topics, so it is a
+# mixture of bars. The words are named by row and column, such as "b4".
 
 SIDE, N_TOPICS, N_TOKENS = 5, 10, 100
 N = 600 if SHORT else 2_000
@@ -66,9 +66,9 @@ print(f"{docs.shape[0]} documents, {docs.sum()} tokens of {docs.shape[1]} words"
 # %%
 # The topics
 # ----------
-# ``lda`` needs the matrix of counts and the number of topics; scikit-learn's
-# ``CountVectorizer`` makes such a matrix from texts. Each iteration uses as many
-# documents as have some thousands of tokens, here 200. The second half of the
+# ``lda`` needs the matrix of counts and the number of topics. scikit-learn's
+# ``CountVectorizer`` makes such a matrix from texts. Each iteration uses enough
+# documents for some thousands of tokens, here 200 documents. The second half of the
 # iterations is kept, thinned to 20 draws.
 
 given = {"vocabulary": vocabulary, "verbose": False, "seed": 1}
@@ -81,7 +81,7 @@ print(
 
 # %%
 # Every topic is a row or a column: its words share a letter or a digit. The order of
-# the topics is arbitrary, so each is matched with the true one that is most similar.
+# the topics is arbitrary, so each is matched with the most similar true topic.
 
 
 def matched(found):
@@ -99,16 +99,15 @@ print(
 )
 
 # %%
-# These are means of draws. The column ``sd`` is the standard deviation of the draws.
-# The noise of the minibatches makes it larger than that of the posterior.
+# These are means over draws. The column ``sd`` is the standard deviation of the draws.
+# Minibatch noise makes it larger than that of the posterior.
 
 print(topics.topWords(3).head(6).round(3).to_string(index=False))
 
 # %%
 # The topics of new documents
 # ---------------------------
-# ``transform`` gives the posterior mean of the distribution over topics of each
-# document.
+# ``transform`` gives the posterior mean of each document's distribution over topics.
 
 shares = topics.transform(held_out)[:, order]
 error = np.abs(shares - theta_held_out).mean()
@@ -121,11 +120,11 @@ print(
 # %%
 # How many topics
 # ---------------
-# Half of the tokens of a held-out document give its topics, which predict the other
-# half: ``perplexity`` is one over the geometric mean of the predicted probabilities. A
-# model without topics has nearly 25, the number of words. With too few topics some must
-# be two bars at once. With too many there is little harm, since documents need not use
-# all of them.
+# Half of the tokens of a held-out document determine its topics, and these predict the
+# other half. ``perplexity`` is one over the geometric mean of the predicted
+# probabilities. Without topics it is nearly 25, the number of words. If there are too
+# few topics, some must be two bars at once. Too many topics do little harm, because
+# documents need not use all of them.
 
 numbers = (5, 10) if SHORT else (5, 8, 10, 15)
 fits = {
@@ -137,8 +136,8 @@ by_number = by_number.rename_axis("topics").rename("perplexity")
 print(by_number.round(2).to_string())
 
 # %%
-# How topics form, and by which sampler
-# -------------------------------------
+# How topics form under two samplers
+# ----------------------------------
 # The topics can be drawn by ``scir`` or by ``sgrld``. The first draws its transition
 # exactly. The second makes Euler steps, whose error is largest where probabilities are
 # near 0, as for 20 of the 25 words in each topic here. ``perDraw`` gives the perplexity
@@ -169,8 +168,8 @@ along = pd.DataFrame(along).rename_axis("iteration")
 # %%
 # The picture
 # -----------
-# Above, ten of the documents, the true topics and those that were found. Below, the
-# held-out perplexity by the number of topics, and along the chains.
+# Above: ten of the documents, the true topics and the topics found. Below: the held-out
+# perplexity, by the number of topics and along the chains.
 
 plt.rcParams.update(
     {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}

@@ -1,13 +1,13 @@
 """
-Tuning: a stepsize that is found, and how to see that one is wrong
-==================================================================
+Tuning: an automatic stepsize, and the signs of a bad one
+=========================================================
 
-Nearly every sampler here has a stepsize. If it is too small, the chain hardly
-moves. If it is too large, the distribution of the chain is not the posterior. If it is
-much too large, the chain may diverge. There is no acceptance rate that would show this.
-Most users need not choose a stepsize: the package computes one before the run. This
-vignette shows how, what you still decide, and how to check the answer. For those who
-choose a stepsize themselves, it shows the signs of a bad one.
+Nearly every sampler here has a stepsize. If it is too small, the chain hardly moves. If
+it is too large, the distribution of the chain is not the posterior. If it is much too
+large, the chain may diverge. No acceptance rate shows this. Most users need not choose
+a stepsize: the package computes one before the run. This vignette shows how, what is
+left for you to choose, and how to check the result. If you choose a stepsize yourself,
+it shows the signs of a bad one.
 
 Run it from anywhere, with ``python vignettes/tuning.py``. It takes a minute or two.
 """
@@ -48,9 +48,9 @@ N_ITERS = 2_000 if SHORT else 60_000
 # %%
 # The model
 # ---------
-# Bayesian logistic regression on 10,000 simulated observations. The features have
-# different scales, so the posterior is narrow in some directions and wide in others, as
-# posteriors are.
+# The model is a Bayesian logistic regression on 10,000 simulated observations. The
+# features have different scales, so the posterior is narrow in some directions and wide
+# in others, as posteriors usually are.
 
 N, n = 10_000, 100
 rng = np.random.default_rng(1)
@@ -72,11 +72,11 @@ def logPrior(params):
 # %%
 # Nothing to choose
 # -----------------
-# Without a stepsize, ``stepsize="auto"`` holds. The sampler finds the mode and the
-# curvature there, moves in coordinates in which the posterior looks alike in all
-# directions, measures the noise of the gradients where the chain will be, and takes the
-# largest stepsize with which every standard deviation is expected to be within 5% of
-# the posterior's.
+# If no stepsize is given, the default is ``stepsize="auto"``. The sampler finds the
+# mode and the curvature there. It moves in whitened coordinates, in which the posterior
+# looks alike in all directions. It measures the gradient noise where the chain will be.
+# Then it takes the largest stepsize at which every standard deviation is predicted to
+# be within 5% of the posterior's.
 
 common = {
     "logPrior": logPrior,
@@ -97,12 +97,12 @@ print(
 
 # %%
 # The stepsize is relative to the curvature: 1 is the variance of the posterior in every
-# direction. Of the 5%, the error of the normal approximation may take a fifth, so at
-# most 4% is expected.
+# direction. A fifth of the 5% is reserved for the error of the normal approximation, so
+# the predicted error is at most 4%.
 #
-# Was that kept? With 10,000 observations the posterior is nearly normal, so the inverse
-# of the curvature at the mode is nearly its covariance. Here is the curvature by
-# Newton's method, in NumPy.
+# Did the run keep to that? With 10,000 observations the posterior is nearly normal, so
+# the inverse of the curvature at the mode is nearly its covariance. We compute the
+# curvature by Newton's method in NumPy.
 
 beta = np.zeros(4)
 for _ in range(10):
@@ -118,10 +118,10 @@ print(table.round(3).to_string())
 # %%
 # What is left to choose
 # ----------------------
-# The sampler, how long it runs, and how many observations a minibatch has. The unit of
-# the length is ``expected["iterations"]``. Larger minibatches mean less noise, a larger
-# stepsize, and fewer but more expensive iterations. A session knows what to expect as
-# soon as it has begun, before any iteration is made:
+# You choose the sampler, the length of the run and the size of a minibatch. The unit of
+# length is ``expected["iterations"]``. Larger minibatches mean less gradient noise, a
+# larger stepsize, and fewer but more expensive iterations. A session has its
+# predictions as soon as it has begun, before the first iteration:
 
 costs = {}
 for size in (10, 30, 100) if SHORT else (10, 30, 100, 300, 1000):
@@ -144,17 +144,17 @@ costs = pd.DataFrame(costs).T.rename_axis("minibatchSize")
 print(costs.round(3).to_string())
 
 # %%
-# Below some tens of observations, a smaller n hardly makes an iteration quicker,
-# because other things take longer. ``expected["minibatchSize"]`` is a limit: above it,
-# twice as many observations no longer allow nearly twice the stepsize.
+# Below some tens of observations, a smaller n hardly makes an iteration faster, because
+# other work takes longer. ``expected["minibatchSize"]`` is a limit: above it, twice as
+# many observations no longer allow nearly twice the stepsize.
 #
 # The check
 # ---------
-# ``checkStepsize`` runs again at half the stepsize, twice as long. It compares means
-# and standard deviations, in Monte Carlo standard errors. The error of a stepsize is
-# halved with it, so **the change is about as large as the error that is left.** This
-# works for every sampler, every quantity and every posterior. We check a run with the
-# default tolerance, and one with a large tolerance:
+# ``checkStepsize`` runs again at half the stepsize, for twice as long. It compares
+# means and standard deviations, in units of Monte Carlo standard errors. The error due
+# to the stepsize halves with it, so **the change is about as large as the error that is
+# left.** This works for every sampler, every quantity and every posterior. We check one
+# run with the default tolerance and one with a large tolerance:
 
 checks = {
     tolerance: checkStepsize(
@@ -175,9 +175,9 @@ for tolerance, check in checks.items():
 # Where the stepsize cannot be found
 # ----------------------------------
 # The curvature at one mode says little about a posterior with several modes, or about a
-# neural network. There ``tune`` tries many settings for a short time, then the best
-# third of them for three times as long, until one is left. The best is the one with the
-# smallest kernel Stein discrepancy, which needs draws and gradients only. The example
+# neural network. There ``tune`` tries many settings in short runs, then the best third
+# of them for three times as long, and so on until one is left. The best setting has the
+# smallest kernel Stein discrepancy, which needs only draws and gradients. The example
 # is `sgld`, which has no control variates:
 
 grid = list(10.0 ** np.arange(-7, -3, 1.0 if SHORT else 0.5))
@@ -198,7 +198,7 @@ print(tuned.table.to_string(index=False))
 # %%
 # A stepsize of your own
 # ----------------------
-# A stepsize is a variance on the scale of the parameters, so it is measured against the
+# A stepsize is a variance on the scale of the parameters, so compare it with the
 # variances of the posterior.
 
 precisions, directions = np.linalg.eigh(curvature)  # in increasing order
@@ -209,15 +209,15 @@ print(
 )
 
 # %%
-# Along a direction of variance v, and if the gradient has no noise, a chain of SGLD
-# with stepsize eps is known exactly for a normal posterior:
+# For a normal posterior and a gradient without noise, the distribution of an SGLD chain
+# with stepsize eps is known exactly. Along a direction of variance v, the chain
 #
-# - it forgets its position within about 2 v / eps iterations;
-# - its variance is v / (1 - eps / 4v), too large by a factor of about 1 + eps / 4v;
-# - above eps = 4 v it diverges.
+# - forgets its position within about 2 v / eps iterations;
+# - has the variance v / (1 - eps / 4v), too large by a factor of about 1 + eps / 4v;
+# - diverges above eps = 4 v.
 #
-# So the narrowest direction bounds the stepsize, and the widest one says how long to
-# run. **Begin with a tenth of the variance of the narrowest direction.** There the
+# So the narrowest direction bounds the stepsize, and the widest one determines how long
+# to run. **Begin with a tenth of the variance of the narrowest direction.** There the
 # standard deviation is 1.3% too large.
 
 start = narrowest / 10
@@ -231,13 +231,13 @@ print(
 # Sign 1: the trace
 # -----------------
 # We compare three stepsizes: a thousandth of this one, this one, and ten times this
-# one, which is the variance of the narrowest direction. Look at the left of the picture
-# below. The first chain hardly moves, and has not yet crossed the posterior. The second
+# one, the variance of the narrowest direction. Look at the left of the picture below.
+# The first chain hardly moves, and has not yet crossed the posterior. The second
 # wanders, but crosses it many times. The third looks best of all, and is 16% too wide.
 # **A trace shows that a stepsize is too small. It never shows that it is too large.**
 #
-# The chains start at the mode, which is known by now; so those with control variates
-# need not search for it, and ``nItersOpt=0`` says so.
+# The chains start at the mode, which is now known. So those with control variates need
+# not search for it, and we set ``nItersOpt=0``.
 
 search = {"optStepsize": 1e-5, "nItersOpt": 0}
 
@@ -265,13 +265,13 @@ with_cv = {
 # %%
 # Sign 2: the divergence error
 # ----------------------------
-# A chain that becomes NaN or infinite is an error. It says where, and keeps the draws
-# before it. But do not rely on it. A chain diverges only where the gradient grows at
-# least as fast as the distance from the mode, as for a normal posterior. The gradient
-# of a logistic regression is bounded. Take a stepsize of six times the narrowest
-# variance: on a normal posterior the chain would diverge, but here it runs on and is
-# wrong. Here only the prior, of precision 1, makes the chain diverge, when the stepsize
-# exceeds 4.
+# A chain that becomes NaN or infinite raises an error, which says where it happened and
+# keeps the earlier draws. But do not rely on this. A chain diverges only where the
+# gradient grows at least as fast as the distance from the mode, as for a normal
+# posterior. The gradient of a logistic regression is bounded. Take a stepsize of six
+# times the narrowest variance: on a normal posterior the chain would diverge, but here
+# it runs on and is wrong. Only the prior, of precision 1, makes this chain diverge,
+# when the stepsize exceeds 4.
 
 if not SHORT:
     far_too_wide = sd_of(run(sgldcv, 60 * start, **search))
@@ -285,21 +285,20 @@ except DivergenceError as error:
     print(f"stepsize 5: {error}")
 
 # %%
-# Sign 3: the noise of the minibatches
-# ------------------------------------
-# So far the gradient had no noise. The noise of a minibatch adds to the noise that the
-# algorithm injects. With V the variance of the gradient's noise, an update has noise of
-# variance eps + eps^2 V / 4, where it should be eps. So **the excess is eps V / 4,
-# relative to what it should be**, and the variance of the chain is too large by the
-# same proportion.
+# Sign 3: gradient noise
+# ----------------------
+# So far the gradient had no noise. Gradient noise of variance V adds to the noise that
+# the algorithm injects. An update then has noise of variance eps + eps^2 V / 4, where
+# it should be eps. So **the relative excess is eps V / 4**, and the variance of the
+# chain is too large by the same proportion.
 #
 # `sgld` measures this itself. ``variance_ratio`` in ``out.summary()`` is 1 plus eps/4
 # times the mean square of the gradients. For a normal posterior this is the variance of
-# the chain relative to the right one, with the error of the finite step included. Above
-# 1.4 there is a warning. One can also measure the noise along one direction. With
-# ``gradients=True`` a run keeps an estimate of the gradient at each draw, from a
-# minibatch of its own. The noise is this estimate minus the exact gradient, which we
-# take from the normal approximation.
+# the chain relative to the correct one, including the error of the finite step. Above
+# 1.4 the run warns. You can also measure the noise along one direction. With
+# ``gradients=True`` a run stores an estimate of the gradient at each draw, from a
+# separate minibatch. The noise is this estimate minus the exact gradient, which we take
+# from the normal approximation.
 
 
 def excess(out):
@@ -315,11 +314,11 @@ print(
 )
 
 # %%
-# Without control variates, the stepsize that we began with is far too large. There is a
-# rule for this without any measurement: if the model fits, the variance of the gradient
-# of one observation equals its Fisher information. This gives V = N / (n v), and the
+# Without control variates, the stepsize that we began with is far too large. A rule
+# shows this without any measurement. If the model fits, the variance of the gradient of
+# one observation equals its Fisher information. This gives V = N / (n v), and the
 # excess is eps N / (4 n v). So **without control variates begin with v n/N**, for an
-# excess of a quarter, or less. Here that is a hundredth of v, ten times less than with
+# excess of a quarter or less. Here that is a hundredth of v, ten times less than with
 # control variates. This gain is the purpose of control variates.
 
 print(f"the rule says for sgld: {start * N / (4 * n * narrowest):.2f}")
@@ -331,19 +330,19 @@ if not SHORT:
 # -------------------------------
 # For a sampler with momentum, the temperature is known too. The momentum should have
 # variance eps, so the mean of its square, divided by eps, should be 1. For `sghmc` the
-# right value is ``1 / (1 - alpha/2)``, which is nearly 1 with the default alpha, 0.01.
-# If the gradients are noisy it is larger: the chain is too hot, and its distribution
-# too wide. ``out.summary()`` shows the temperature of each parameter with a band of 99%
-# and the right one. A run warns if it is off by more than a tenth, and by more than its
-# band allows. The remedy is a smaller stepsize, a larger minibatch, or control
-# variates. More friction, `alpha`, helps a little, and `sgnht` adapts its friction to
-# the noise by itself, as far as one number for each parameter array can, and by steps
-# of the order of the stepsize.
+# correct value is ``1 / (1 - alpha/2)``, which is nearly 1 with the default alpha,
+# 0.01. Gradient noise makes it larger: the chain is too hot, and its distribution too
+# wide. ``out.summary()`` shows the temperature of each parameter, with a 99% band and
+# the correct value. A run warns if the temperature is off by more than a tenth, and by
+# more than its band allows. The remedy is a smaller stepsize, a larger minibatch, or
+# control variates. More friction, `alpha`, helps a little. `sgnht` adapts its friction
+# to the noise, as far as one number for each parameter array can, and in steps of the
+# order of the stepsize.
 
 leaps = {"nIters": N_ITERS // 10}
 temperature = {}
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # that some of these are too hot is the point
+    warnings.simplefilter("ignore")  # some of these are too hot on purpose
     for factor in (1,) if SHORT else (0.01, 0.1, 1):
         runs = {
             "sghmc": run(sghmc, factor * start, **leaps),
@@ -359,7 +358,8 @@ print(temperature.round(2).to_string())
 # %%
 # Sign 5: half the stepsize
 # -------------------------
-# What ``checkStepsize`` does, by hand, for ten times the stepsize that we began with:
+# Here we do by hand what ``checkStepsize`` does, for ten times the stepsize that we
+# began with:
 
 half = run(sgldcv, 5 * start, **search)
 changed = sd_of(with_cv[10]) - sd_of(half)
@@ -372,10 +372,11 @@ print(f"it changed by {changed:.3f}; what is left is {sd_of(half) - 1:.3f}")
 # %%
 # The picture
 # -----------
-# Left, the traces. In the middle, the standard deviation along the narrowest direction,
-# in units of the exact one. The points are runs, and the lines are the theory of a
-# normal posterior, with the noise of `sgld` by the rule above. Right, the temperature.
-# The dashed lines are the right values, and the grey lines the stepsize to begin with.
+# Left: the traces. Middle: the standard deviation along the narrowest direction,
+# relative to the exact one. Points are runs. Lines are the theory for a normal
+# posterior, with the gradient noise of `sgld` by the rule above. Right: the
+# temperature. Dashed lines mark the correct values, and grey lines the stepsize to
+# begin with.
 
 with_cv[5] = half
 blue, red = "#4477aa", "#cc6677"

@@ -2,10 +2,10 @@
 Less noise: control variates, preferential subsampling, SVRG, SAGA and adaptive sizes
 =====================================================================================
 
-A minibatch gives a noisy gradient, and its noise is what keeps the stepsize small.
-There are several ways to reduce it without more observations. This vignette measures
-each on one problem, in which few observations matter most: what it gains, what it
-costs, and where it stops helping.
+A minibatch gives a noisy gradient, and this noise limits the stepsize. Several methods
+reduce it without more observations. This vignette measures each on one problem, in
+which few observations matter most: what it gains, what it costs, and where it stops
+helping.
 
 Run it from anywhere, with ``python vignettes/varianceReduction.py``. It takes about two
 minutes. With ``SGMCMC_VIGNETTES=short`` in the environment it is shorter, for the
@@ -52,10 +52,10 @@ SHORT = os.environ.get("SGMCMC_VIGNETTES") == "short"  # for the tests
 # %%
 # Data in which few observations matter
 # -------------------------------------
-# Logistic regression on simulated data: two rare categories, to which 1% and 0.4% of
-# the observations belong, and four covariates with heavy tails (Student's t with 3
-# degrees of freedom). All are standardised, so that the parameters are about equally
-# well known.
+# The model is a logistic regression on simulated data. The covariates are indicators of
+# two rare categories, with 1% and 0.4% of the observations, and four heavy-tailed
+# variables (Student's t with 3 degrees of freedom). All are standardised, so the
+# parameters are about equally well known.
 
 N, n = (5_000 if SHORT else 50_000), 50
 rng = np.random.default_rng(1)
@@ -79,9 +79,9 @@ def logPrior(params):
 
 
 # %%
-# The mode by Newton's method, in NumPy, and the curvature there, whose inverse is
-# nearly the covariance of the posterior. All samplers are given this mode, so that they
-# need not search for long.
+# We compute the mode by Newton's method in NumPy, and the curvature there, whose
+# inverse is nearly the covariance of the posterior. All samplers are given this mode,
+# so their searches are short.
 
 mode = np.zeros(7)
 for _ in range(20):
@@ -99,15 +99,15 @@ print(
 # %%
 # The noise, and how far control variates reach
 # ---------------------------------------------
-# ``pseudoVariance`` is the variance of the estimated gradient, summed over all
-# parameters, at given points: exact, worked out from all data. We look at points at
-# several distances from the mode, in posterior standard deviations. A natural unit is
-# the trace of the curvature. In it the plain estimate has about N / n, 1000, if the
-# model fits.
+# ``pseudoVariance`` is the variance of the estimated gradient at given points, summed
+# over all parameters. It is exact, computed from all data. We take points at several
+# distances from the mode, in posterior standard deviations. A natural unit for the
+# variance is the trace of the curvature. In this unit the variance of the plain
+# estimate is about N / n, here 1000, if the model fits.
 #
-# ``preferential()`` draws the observations more often whose terms are larger, and
-# divides each term by its probability. With control variates the terms are differences
-# to the mode, with their sizes expected under the posterior.
+# ``preferential()`` draws observations with larger terms more often, and divides each
+# term by its probability. With control variates the terms are differences from the
+# mode, and their sizes are those expected under the posterior.
 
 SAMPLERS = {
     "plain": {},
@@ -124,14 +124,14 @@ distances = np.geomspace(0.1, 100, 4 if SHORT else 10)
 directions = rng.normal(size=(2, 7))
 directions *= np.sqrt(7) / np.linalg.norm(
     directions, axis=1, keepdims=True
-)  # so long are draws, on average
+)  # as long as draws, on average
 points = {"beta": np.concatenate([mode + r * directions @ root.T for r in distances])}
 
 
 def noise_at_points(optimal=False, **settings):
     sampler = sgldSetup(
         logLik, dataset, params, stepsize=1e-5, **common | settings
-    )  # the stepsize plays no part
+    )  # the stepsize has no effect here
     found = pseudoVariance(sampler, points, optimal=optimal) / np.trace(curvature)
     return found.reshape(len(distances), -1).mean(axis=1)
 
@@ -145,26 +145,26 @@ noise = pd.DataFrame(noise, index=pd.Index(distances, name="sds from the mode"))
 print(noise.iloc[::3].to_string(float_format="{:.3g}".format))
 
 # %%
-# This is panel a of the picture below. The noise of the plain estimate is nearly the
-# same wherever the chain may be. That of control variates grows with the square of the
-# distance: at one standard deviation from the mode it is nearly 400 times smaller, at
-# fifty it is half. Control variates are for a chain that stays around one mode, and
-# this mode must have been found.
+# Panel a of the picture below shows the results. The noise of the plain estimate is
+# nearly the same wherever the chain is. The noise of control variates grows with the
+# square of the distance: at one standard deviation from the mode it is nearly 400 times
+# smaller, at fifty it is half. Control variates suit a chain that stays around one
+# mode, and this mode must have been found.
 #
 # Preferential subsampling makes the noise of control variates 24 times smaller, with
-# weights that are computed once. This is within a factor of two of the smallest
-# possible noise, which needs new probabilities from all data at every point. Far away
-# the weights are wrong. There ``floor=0.1``, the tenth of the observations that is
-# drawn uniformly, keeps the noise within bounds; without it, an observation with a
-# small probability is drawn once in a while, with an enormous weight.
+# weights computed once. This is within a factor of two of the smallest possible noise,
+# which needs new probabilities from all data at every point. Far from the mode the
+# weights are wrong. There ``floor=0.1``, which draws a tenth of the observations
+# uniformly, bounds the noise. Without it, an observation with a small probability is
+# occasionally drawn, with an enormous weight.
 #
-# What the weights are
-# --------------------
-# With control variates an observation matters as far as its gradient changes from where
-# the mode is to where the chain is: by its Hessian, times the width of the posterior.
-# For a logistic regression we can compute that by hand, and ``preferential(hessian)``
-# would accept such weights. The half of the data that matters least, by these weights,
-# is a sixth of a minibatch (panel b).
+# The weights
+# -----------
+# With control variates, an observation matters to the extent that its gradient changes
+# between the mode and the chain: by its Hessian, times the width of the posterior. For
+# a logistic regression we can compute this by hand, and ``preferential(hessian)`` would
+# accept such weights. By these weights, the half of the data that matters least makes
+# up a sixth of a minibatch (panel b).
 
 hessian = (p * (1 - p)) * np.sqrt(
     (X**2).sum(axis=1) * np.einsum("ij,jk,ik->i", X, covariance, X)
@@ -187,18 +187,18 @@ print(
 )
 
 # %%
-# The stepsize that follows, and the time
-# ---------------------------------------
-# Less noise allows larger steps, and so fewer iterations for an independent draw. A
-# session that has begun knows which stepsize it found, and what to expect of it.
+# Stepsize and time
+# -----------------
+# Less noise allows larger steps, and so fewer iterations per independent draw. A
+# session that has begun knows its stepsize and its predictions.
 #
 # SVRG and SAGA need no mode for their estimates. SVRG moves the centre of the
-# differences to where the chain is, every so many iterations, with a pass over all data
-# each time: by default after ten times as many observations in minibatches. SAGA
-# remembers the last gradient of each observation, in a table of N times as many numbers
-# as there are parameters. They remember where the chain was, and that is a typical
-# draw, not the mode; so their noise is up to twice that of control variates around the
-# mode, and "auto" takes it to be twice.
+# differences to the current position of the chain at regular intervals, with a full
+# pass each time: by default after its minibatches have read 10 N observations. SAGA
+# stores the last gradient of each observation, in a table with N numbers for each
+# parameter. Both remember where the chain was: at a typical draw, not at the mode. So
+# their noise is up to twice that of control variates around the mode, and "auto"
+# assumes twice.
 
 SAMPLERS |= {"SVRG": {"gradient": svrg()}, "SAGA": {"gradient": saga()}}
 STEPS = 100 if SHORT else 50_000
@@ -227,23 +227,23 @@ print(
 )
 
 # %%
-# Panel c has the iterations. A stepsize is limited by the direction with most noise.
-# Weights that are made for the sum of all directions reduce the noise there less. So
+# Panel c shows the iterations. The direction with most noise limits the stepsize.
+# Weights that are made for the sum over all directions reduce the noise there less. So
 # preferential subsampling alone gains little here; together with control variates it
-# gains a factor of ten in iterations. (Times are those of one machine, and depend on
-# what else it does.) SAGA's iterations include updating its table; where `logLik` is
-# more expensive this matters less. SVRG makes a pass over all data from time to time,
-# by default a tenth of all the observations that it reads.
+# gains a factor of ten in iterations. (Times are from one machine and depend on its
+# load.) SAGA's iterations include updating its table, which matters less if `logLik` is
+# more expensive. SVRG makes a full pass from time to time, by default a tenth of all
+# the observations that it reads.
 #
 # Without the mode
 # ----------------
-# Suppose that the mode cannot be found, so that control variates would have to be
-# around a wrong point. Here all chains begin at zero, some fifty standard deviations
-# away, and ``nItersOpt=0`` says that the search ends where it begins. The noise of SVRG
-# and SAGA depends on where the chain has been, and no formula has it; but a run with
-# ``gradients=True`` stores an estimate at each draw, and ``fullGradients`` works out
-# what it should be. The difference is noise. Rare observations make it large once in a
-# while, so we take the median over 20 chains.
+# Suppose that the mode cannot be found, so that control variates have to be centred at
+# a wrong point. Here all chains begin at zero, some fifty standard deviations away, and
+# with ``nItersOpt=0`` the search ends where it begins. The noise of SVRG and SAGA
+# depends on where the chain has been, so no formula gives it. But a run with
+# ``gradients=True`` stores an estimate at each draw, and ``fullGradients`` computes
+# what it should be. The difference is the noise. Rare observations occasionally make it
+# large, so we take the median over 20 chains.
 
 EVERY, KEPT = (
     (200 if SHORT else 1_500),
@@ -266,7 +266,7 @@ estimators = {
 measured = {}
 for name, gradient in list(estimators.items())[: 2 if SHORT else 3]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that chains begin far away is the point
+        warnings.simplefilter("ignore")  # chains begin far away on purpose
         out = sgld(
             logLik, dataset, {"beta": np.zeros(7)}, gradient=gradient, **from_zero
         )
@@ -281,20 +281,20 @@ print("Noise, in units of the trace of the curvature:")
 print(measured.iloc[:: len(measured) // 8].to_string(float_format="{:.2g}".format))
 
 # %%
-# Panel d: control variates around a wrong point are little better than the plain
+# In panel d, control variates around a wrong point are little better than the plain
 # estimate, whose noise is about 1000 (panel a). SVRG is much better from its second
-# full gradient on. Its noise then rises and falls: it falls when the centre is renewed,
-# and grows as the chain moves away from it. SAGA improves gradually, since it sees an
-# observation once in N / n = 1000 iterations, on average.
+# full gradient on. Its noise then falls when the centre is renewed, and grows as the
+# chain moves away from it. SAGA improves gradually, because it sees an observation once
+# in N / n = 1000 iterations, on average.
 #
-# Sizes that adapt
-# ----------------
-# ``minibatchSize=adaptive()`` takes as many observations as keep a bound of the noise:
-# more, the farther the chain is from the mode. A pilot chain with minibatches of the
-# size `pilot` tells how far that usually is, and at the 95% quantile of its squared
-# distances the size is that of the pilot. The chain begins at zero again. Once it has
-# settled, we compare its noise with that of minibatches which always have the pilot's
-# size, or the average of the adaptive ones.
+# Adaptive sizes
+# --------------
+# ``minibatchSize=adaptive()`` takes enough observations to keep the noise within a
+# bound: more, the farther the chain is from the mode. A pilot chain with minibatches of
+# size `pilot` shows how far that usually is. At the 95% quantile of its squared
+# distances, the size is that of the pilot. The chain begins at zero again. Once it has
+# settled, we compare its noise with that of minibatches of fixed size: the pilot's, or
+# the average of the adaptive ones.
 
 PILOT = 400
 settled = 200 if SHORT else 1_000
@@ -334,28 +334,26 @@ print(
 print(by_size.to_string(float_format="{:.3g}".format))
 
 # %%
-# Far from the mode a minibatch has nearly all data; where the chain settles, 40% less
-# than the pilot's (panel e). But in a chain that has converged, adaptive sizes save
-# nothing: the noise is in proportion to the squared distance, and so are the sizes, so
-# that on average a fixed size does as well with as many observations. **Their advantage
-# is a bound: no large noise where a chain begins, or strays, and few observations
+# Far from the mode a minibatch has nearly all data; where the chain settles, it has 40%
+# less than the pilot's (panel e). But in a chain that has converged, adaptive sizes
+# save nothing. The noise is proportional to the squared distance, and so are the sizes.
+# So on average a fixed size does as well with as many observations. **Their advantage
+# is a bound: no large noise where a chain begins or strays, and few observations
 # elsewhere.** The distance is in the units of the parameters, which should therefore be
-# about equally well known. It hardly varies if there are many of them, and then there
-# is little to adapt to.
+# about equally well known. With many parameters it hardly varies, and there is little
+# to adapt to.
 #
 # After the run: zero-variance control variates
 # ---------------------------------------------
-# Gradients that were stored with the draws can make means more precise, by a linear
-# regression after the run. That works the better the less noise they have. With
-# preferential subsampling, one run gets both: more independent draws, and means that
-# are nearly eight times as precise as the draws alone would make them (panel f).
+# Gradients stored with the draws can make means more precise, by a linear regression
+# after the run. The less noise they have, the better this works. With preferential
+# subsampling, one run gives both: more independent draws, and means that are nearly
+# eight times as precise as those of the draws alone (panel f).
 
 zero_variance, rows = {}, {}
 for name in both[1:] if SHORT else both:
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # that the first of these runs is short is no matter here
+        warnings.simplefilter("ignore")  # the first run is short, which is harmless
         out = sgld(
             logLik, dataset, params, **common | SAMPLERS[name],
             nIters=500 if SHORT else 5_000, gradients=True,
@@ -372,8 +370,8 @@ print(pd.DataFrame(rows).T.to_string(float_format="{:.2g}".format))
 # %%
 # The picture
 # -----------
-# Blue are control variates, red is the plain estimate. Solid lines and filled circles
-# are preferential subsampling, dashed lines and open circles uniform minibatches;
+# Control variates are blue, the plain estimate is red. Solid lines and filled circles
+# are preferential subsampling; dashed lines and open circles are uniform minibatches.
 # "c.v." is short for control variates. Noise is in units of the trace of the curvature.
 
 RED, BLUE, GREEN, OCHRE, GREY = "#cc6677", "#4477aa", "#228833", "#b8860b", "0.45"
@@ -544,17 +542,17 @@ figure.savefig("varianceReduction.png", dpi=150)
 # sphinx_gallery_end_ignore
 
 # %%
-# Which to take
-# -------------
-# - *One mode, which can be found*: control variates, and with ``preferential()`` if few
-#   observations matter. `sampler.expected` shows before the run whether they do:
-#   compare the stepsizes.
-# - *Several modes, or none that is found*: `saga` if N is small enough for its table,
-#   `svrg` otherwise.
+# Which to use
+# ------------
+# - *One mode, which can be found*: control variates, with ``preferential()`` if few
+#   observations matter. To see before the run whether they do, compare the stepsizes in
+#   `sampler.expected`.
+# - *Several modes, or none found*: `saga` if N is small enough for its table, `svrg`
+#   otherwise.
 # - *A chain that may stray far from the mode*: ``minibatchSize=adaptive()``, with
 #   control variates.
 # - *Means to many digits*: ``gradients=True``, and ``zvControlVariates`` after the run.
 #
-# Where something else keeps the stepsize small, less noise gains nothing. Here the
-# stepsize of control variates with preferential subsampling is at 0.25, and could at
-# most be 0.30 for the error that is tolerated.
+# Where something else limits the stepsize, less noise gains nothing. Here the stepsize
+# of control variates with preferential subsampling is 0.25, and the tolerance allows at
+# most 0.30.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.checks import attempted, is_integer, require_count, require_held
+from sgmcmc.core.errors import attempted, is_integer, require_count, require_held
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.tracing import trace
 from sgmcmc.dataset.arrays import described, n_masked

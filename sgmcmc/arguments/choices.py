@@ -17,7 +17,7 @@ from sgmcmc.arguments.minibatch import preferential
 from sgmcmc.arguments.transforms import Joint, checked_transforms, is_joint, unconstrained
 from sgmcmc.arguments.trial import Trial, require_pure
 from sgmcmc.core import compilation
-from sgmcmc.core.checks import attempted
+from sgmcmc.core.errors import attempted
 from sgmcmc.core.files import checksum
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.tracing import trace
@@ -27,7 +27,7 @@ from sgmcmc.dataset.arrays import described, numeric
 from sgmcmc.kernel.user_steps import GibbsStep, Update
 from sgmcmc.laplace.whitening import MOST_DENSE
 from sgmcmc.model import LogPrior, Model, constrained
-from sgmcmc.run.curvature import Curvature
+from sgmcmc.run import CurvatureUse
 
 USUALLY_DENSE = 500  # the most parameter elements for which "auto" is "dense"
 SYMMETRIC = 1e-5  # relative
@@ -192,7 +192,8 @@ class Choices(CommonChoices):
     @cached_property
     def joint(self) -> Joint | None:
         """`logPrior`, if it is a joint distribution."""
-        return Joint(f"logPrior of {self.sampler}", self.logPrior) if is_joint(self.logPrior) else None
+        asked = self.logPrior
+        return Joint(f"logPrior of {self.sampler}", asked) if asked is not None and is_joint(asked) else None
 
     @property
     def log_prior(self) -> LogPrior | None:
@@ -231,7 +232,7 @@ class Choices(CommonChoices):
         asked = self.transforms
         if self.joint is not None and (asked is None or isinstance(asked, Mapping)):
             asked = self.joint.transforms(asked) or None
-        return checked_transforms(self.sampler, asked, self.given)
+        return Transforms() if asked is None else checked_transforms(self.sampler, asked, self.given)
 
     @cached_property
     def start(self) -> dict[str, np.ndarray]:
@@ -272,7 +273,7 @@ class Choices(CommonChoices):
         return is_auto(self.stepsize)
 
     @cached_property
-    def curvature(self) -> Curvature:
+    def curvature(self) -> CurvatureUse:
         """`preconditioner`, `tolerance` and `target`."""
         preconditioner = checked_preconditioner(self.sampler, self.preconditioner, self.start, self.automatic)
         rule = (lambda x: 1e-3 <= x <= 1, "a number from 0.001 to 1")
@@ -280,7 +281,7 @@ class Choices(CommonChoices):
         weighs = isinstance(self.subsampling, preferential) and self.subsampling.weights is None
         if not isinstance(self.target, str) or self.target not in (POSTERIOR, SANDWICH):
             raise self.refuse("target", f"be {POSTERIOR!r} or {SANDWICH!r}", repr(self.target))
-        return Curvature(preconditioner, tolerance if self.automatic else None, weighs, self.target == SANDWICH)
+        return CurvatureUse(preconditioner, tolerance if self.automatic else None, weighs, self.target == SANDWICH)
 
     @cached_property
     def stepsizes(self) -> dict[str, float | Schedule]:

@@ -16,7 +16,7 @@ from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.arguments.minibatch import Minibatches, adaptive, checked_minibatches, minibatches_within
 from sgmcmc.arguments.refusals import OF_ALL, refuse
 from sgmcmc.core import random
-from sgmcmc.core.checks import require_flag
+from sgmcmc.core.errors import require_flag
 from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.dataset import Data
 from sgmcmc.dataset.arrays import described, first_non_finite, numeric

@@ -18,16 +18,14 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.arguments.destination import checked_executor
-from sgmcmc.core.checks import attempted, require_count
+from sgmcmc.core.errors import attempted, require_count
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data, Shards, block_size
-from sgmcmc.dataset.arrays import converted, described, integer_type, numeric
-from sgmcmc.dataset.layout import may_be_index
+from sgmcmc.dataset import Data, Shards, block_size, may_be_index
+from sgmcmc.dataset.arrays import as_columns, categories, converted, described, integer_type, is_on_disk, numeric
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dataset.on_disk import Arrays, Elsewhere, Entry, Takes, is_on_disk
-from sgmcmc.dataset.remote import Remote, Remotes, remotes
+from sgmcmc.dataset.on_disk import Arrays, Entry, FetchedData, RowSource
+from sgmcmc.dataset.remote import RemoteShard, RemoteShards, open_shards
 from sgmcmc.dataset.shards import Joined
-from sgmcmc.dataset.tables import as_columns, categories
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
     ValueError
         If an entry is invalid; the message names it.
     """
-    if isinstance(dataset, InMemory | Elsewhere | Joined | Remotes):  # checked for another sampler
+    if isinstance(dataset, InMemory | FetchedData | Joined | RemoteShards):  # checked for another sampler
         return dataset
     if isinstance(dataset, shards):
         return _of_shards(of, dataset, integers, dtype)
@@ -131,7 +129,7 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
             f"fit into memory can be memory-mapped: np.load(path, mmap_mode='r')."
         )
     dataset = as_columns(of, dataset)
-    if isinstance(dataset, Takes) and not isinstance(dataset, Mapping) and not hasattr(dataset, "shape"):
+    if isinstance(dataset, RowSource) and not isinstance(dataset, Mapping) and not hasattr(dataset, "shape"):
         return _of_object(of, dataset, integers, dtype)
     if not isinstance(dataset, Mapping) or not dataset or not all(isinstance(name, str) for name in dataset):
         raise ValueError(
@@ -159,7 +157,7 @@ def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dt
     entries = {
         name: _entry(of, name, array.dtype, array.shape[1:], name in integers, dtype) for name, array in arrays.items()
     }
-    return Elsewhere(Arrays(arrays), entries, levels)
+    return FetchedData(Arrays(arrays), entries, levels)
 
 
 def _of_shards(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) -> Data:
@@ -186,8 +184,8 @@ def _of_shards(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype)
                 f"{one.levels} in shard {number} and {data[0].levels} in shard 0. Give all of them to each shard: "
                 "pandas.Categorical(x, categories=...)."
             )
-    if isinstance(data[0], Remote):
-        return Remotes(cast(list[Remote], data), hop)
+    if isinstance(data[0], RemoteShard):
+        return RemoteShards(cast(list[RemoteShard], data), hop)
     at = Shards([one.size for one in data], hop)
     in_memory = [one for one in data if isinstance(one, InMemory)]
     if len(in_memory) == len(data):
@@ -206,7 +204,7 @@ def _opened(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) ->
     for executor in asked.executors:
         checked_executor(of, executor, None, 1)
     try:
-        return remotes(opens, asked.executors)
+        return open_shards(opens, asked.executors)
     except TypeError as error:  # something cannot be pickled
         raise ValueError(
             f"datasets of shards, of {of}, must be datasets or functions that can be pickled; got {error}."
@@ -217,7 +215,7 @@ def _checked(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) ->
     return checked_dataset(of, dataset() if callable(dataset) else dataset, integers, dtype)
 
 
-def _of_object(of: str, source: Takes, integers: Sequence[str], dtype: np.dtype) -> Data:
+def _of_object(of: str, source: RowSource, integers: Sequence[str], dtype: np.dtype) -> Data:
     must = f"take of dataset of {of} must return a dict of arrays with one row for each index"
     n_data = len(source)
     if n_data < 1:
@@ -229,7 +227,7 @@ def _of_object(of: str, source: Takes, integers: Sequence[str], dtype: np.dtype)
         shapes = {name: array.shape for name, array in arrays.items()}
         raise ValueError(f"{must}; got shapes {shapes} for {len(indices)} indices.")
     _require_integers(of, integers, arrays)
-    return Elsewhere(
+    return FetchedData(
         source,
         {
             name: _entry(of, name, array.dtype, array.shape[1:], name in integers, dtype)
@@ -286,11 +284,11 @@ def _entry(
 
 OUT_OF_RANGE = re.compile(r"= \[?(-?\d+)\]? (?:is not in|is out of range|does not index)[^\[]*\[(?:0, )?(\d+)")
 
-Try = Callable[[Mapping[str, np.ndarray]], None]
+Attempt = Callable[[Mapping[str, np.ndarray]], None]
 """Raises ValueError for observations, {name: [m, ...]}, that hold an index out of range."""
 
 
-def attempt(of: str, argument: str, function: Callable, start: Mapping[str, np.ndarray]) -> Try:
+def attempt_at_extremes(of: str, argument: str, function: Callable, start: Mapping[str, np.ndarray]) -> Attempt:
     """A function that tries the user's function, known by this argument, on some observations."""
 
     def tried(observations: Mapping[str, np.ndarray]) -> None:
@@ -300,29 +298,29 @@ def attempt(of: str, argument: str, function: Callable, start: Mapping[str, np.n
             try:
                 function(params, data)
             except tf.errors.InvalidArgumentError as error:
-                raise ValueError(_said(of, argument, observations, str(error.message))) from error
+                raise ValueError(_message(of, argument, observations, str(error.message))) from error
 
     return tried
 
 
 def check_indices(of: str, argument: str, function: Callable, start: Mapping[str, np.ndarray], data: Data) -> None:
     """Try all observations, in the process that holds them: those in memory now, others when they are read."""
-    if isinstance(data, Joined | Remotes):
+    if isinstance(data, Joined | RemoteShards):
         for part in data.parts:
             check_indices(of, argument, function, start, part)
-    elif isinstance(data, Remote):
+    elif isinstance(data, RemoteShard):
         data.asked(_check_local, (of, argument, function, start))
     elif isinstance(data, InMemory):
-        require_in_range(attempt(of, argument, function, start), data)
-    elif isinstance(data, Elsewhere):
-        data.watch(attempt(of, argument, function, start))
+        require_in_range(attempt_at_extremes(of, argument, function, start), data)
+    elif isinstance(data, FetchedData):
+        data.watch(attempt_at_extremes(of, argument, function, start))
 
 
 def _check_local(data: Data, given: tuple[str, str, Callable, Mapping[str, np.ndarray]]) -> None:
     check_indices(*given, data)
 
 
-def require_in_range(tried: Try, data: InMemory) -> None:
+def require_in_range(tried: Attempt, data: InMemory) -> None:
     """Try all observations, in blocks.
 
     Raises
@@ -335,7 +333,7 @@ def require_in_range(tried: Try, data: InMemory) -> None:
         tried({name: array[start : start + size] for name, array in arrays.items()})
 
 
-def _said(of: str, argument: str, observations: Mapping[str, Any], message: str) -> str:
+def _message(of: str, argument: str, observations: Mapping[str, Any], message: str) -> str:
     found = OUT_OF_RANGE.search(message)
     if found is None:
         must = f"{argument} of {of} must be defined for every observation"

@@ -1,20 +1,15 @@
-"""Checks of the arguments for storage, memory and executors."""
+"""Where draws are stored, and who runs the chains."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
-import tensorflow as tf
-
-from sgmcmc.core.checks import require_count
-from sgmcmc.core.errors import reason
+from sgmcmc.core.errors import reason, require_count
 from sgmcmc.parallel.serialization import require_picklable
 from sgmcmc.run import TUNING
 from sgmcmc.run.checkpoint import Beginning, Checkpoint, require_same
@@ -24,50 +19,6 @@ from sgmcmc.storage import path_of_part, reserved_names
 from sgmcmc.storage.zarr import read_checkpoint
 
 GB = 1e9
-
-
-def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> None:
-    """Refuse a run that needs more memory than is free.
-
-    Raises
-    ------
-    MemoryError
-        With the size, and what to do instead.
-    """
-    name, n_chains = run.sampler.name, run.sampler.n_chains or 1
-    free = psutil.virtual_memory().available
-    sums = 2 * n_chains * _bytes(tf.nest.flatten(accumulators))  # the loop holds the old sums and the new ones
-    if sums > free:
-        raise MemoryError(
-            f"reduce of {name} must keep sums that fit into memory; got {sums / GB:.1f} GB, while {free / GB:.1f} GB "
-            f"are free. Use collect to reduce less of each draw."
-        )
-    if on_disk or not run.keep.stores:
-        return
-    needed = sums + run.plan.n_rows * n_chains * _bytes_of_row(run)
-    if needed > free:
-        ways = [
-            *(["store fewer draws with thin"] if run.keep.thin == 1 else ["use a larger thin"]),
-            *([] if run.keep.collect else ["store less of each draw with collect"]),
-            *([] if run.keep.reducers else ["store only sums with reduce"]),
-            "write them to disk with storage='run.zarr'",
-            f"run step by step with {name}Setup",
-        ]
-        raise MemoryError(
-            f"nIters of {name} must produce draws that fit into memory; got {run.plan.n_rows} draws, which need "
-            f"{needed / GB:.1f} GB, while {free / GB:.1f} GB are free. Options: {'; '.join(ways)}."
-        )
-
-
-def _bytes_of_row(run: Run) -> int:
-    """Bytes of one recorded row of one chain."""
-    sampler = run.sampler
-    gradients = sum(theta.nbytes for theta in sampler.start.values()) if run.keep.gradients else 0
-    return _bytes(run.keep.draw.values()) + sampler.n_stats * sampler.dtype.size + gradients
-
-
-def _bytes(specs: Any) -> int:
-    return sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
 
 
 def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
@@ -105,10 +56,10 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
         ) from error
     if not seeded:
         run = replace(run, sampler=run.sampler.with_seed(beginning.settings["seed"]))
-    run = run.settled(beginning.found.get(TUNING, {}))
+    run = run.with_automatic_thin(beginning.found.get(TUNING, {}))
     require_same(name, run.identity, beginning.settings, f"{str(path)!r} was begun")
     done = max((checkpoint.iteration for checkpoint in checkpoints), default=0)
-    if run.enough is None and run.n_iterations < done:
+    if run.stopping_rule is None and run.n_iterations < done:
         raise ValueError(
             f"nIters of {name} must be at least the {done} iterations that {str(path)!r} already holds; "
             f"got {run.n_iterations}."
@@ -151,26 +102,19 @@ def _require_writable(name: str, path: Path) -> None:
 FEWEST = 2  # chains of a job by default: a second chain in a program costs almost nothing
 
 
-def checked_jobs(name: str, chains: range, executor: Any, chainsPerJob: Any) -> Jobs | None:
-    """The jobs in which these chains run, or None if they run here.
+def checked_jobs(name: str, chains: range, executor: Any, chainsPerJob: Any) -> Jobs:
+    """The jobs of an executor in which these chains run.
 
     Raises
     ------
     ValueError
         If `executor` cannot be used, or `chainsPerJob` is invalid.
     """
-    per_job = checked_executor(name, executor, chainsPerJob, len(chains))
-    if per_job is None:
-        return None
-    return Jobs(executor, grouped(chains, per_job))
+    return Jobs(executor, grouped(chains, checked_executor(name, executor, chainsPerJob, len(chains))))
 
 
-def checked_executor(name: str, executor: Any, chainsPerJob: Any, n_chains: int) -> int | None:
-    """The number of chains per job, or None without an executor."""
-    if executor is None:
-        if chainsPerJob is not None:
-            raise ValueError(f"chainsPerJob of {name} must come with executor; got {chainsPerJob!r} without one.")
-        return None
+def checked_executor(name: str, executor: Any, chainsPerJob: Any, n_chains: int) -> int:
+    """The number of chains per job."""
     must = f"executor of {name} must be None or an object with a method submit that returns futures"
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise ValueError(f"{must}, such as a ProcessPoolExecutor; got {executor!r}.")

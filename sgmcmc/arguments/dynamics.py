@@ -13,8 +13,8 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.refusals import OF_TRANSITIONS, AskedOfTransition, refuse
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.arguments.trial import require_free, require_pure
-from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_count, require_flag, types_and_shapes
 from sgmcmc.core.covariance import Covariance
+from sgmcmc.core.errors import IN_OPERATIONS, attempted, require_count, require_flag, types_and_shapes
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.trees import Tree
@@ -24,7 +24,7 @@ from sgmcmc.kernel import Transition
 from sgmcmc.kernel.movement import NOISES, inputs_for
 from sgmcmc.model import Model
 from sgmcmc.run.checkpoint import function_identity, summed
-from sgmcmc.run.other_samplers import OwnSampler
+from sgmcmc.run.other_samplers import TransitionSampler
 
 PROBE_SCALES = (0.1, 1.0, 3.0)
 
@@ -149,7 +149,7 @@ def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any]
     refuse(OF_TRANSITIONS, choices.sampler, AskedOfTransition(choices, gradient))
     label = f"transition of {choices.sampler}"
     own = _checked(label, attempted(f"{label} {IN_OPERATIONS}", lambda: transition(choices.model)))
-    sampler = OwnSampler(**choices.of_sampler, settings=choices.settings, transition=own)
+    sampler = TransitionSampler(**choices.of_sampler, settings=choices.settings, transition=own)
     _try(sampler)
     return Sgmcmc(sampler, {}, choices.dataset, seeded=choices.seed is not None)
 
@@ -162,7 +162,7 @@ def _checked(label: str, own: Any) -> Transition:
     return own
 
 
-def _try(sampler: OwnSampler) -> None:
+def _try(sampler: TransitionSampler) -> None:
     """Refuse steps that do not keep shapes and types, or that draw random numbers of their own."""
     label = f"transition of {sampler.name}"
     start = {name: tf.TensorSpec(shape, sampler.dtype) for name, shape in sampler.shapes.items()}

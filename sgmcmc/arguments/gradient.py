@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from sgmcmc.arguments import AUTO, POSITIVE, is_auto
 from sgmcmc.arguments.trial import require_pure
-from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_count, require_flag, types_and_shapes
+from sgmcmc.core.errors import IN_OPERATIONS, attempted, require_count, require_flag, types_and_shapes
 from sgmcmc.core.tracing import trace
-from sgmcmc.core.trees import Elements, Tree
+from sgmcmc.core.trees import Elements, Tree, nothing
 from sgmcmc.dynamics import descent
 from sgmcmc.gradients import Estimate, Gradient
 from sgmcmc.gradients.control_variates import control_variates
@@ -158,9 +158,6 @@ class svrg:  # noqa: N801
 Estimator = controlVariates | saga | svrg | Callable[[Model], Gradient]
 
 
-NO_PREPARATION = Gradient._field_defaults["prepare"]
-
-
 def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model: Model) -> Gradient:
     """The user's estimator; its results are checked when it is traced, and now if it needs no preparation.
 
@@ -190,7 +187,7 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
         return made
 
     checked = own._replace(estimate=estimate)
-    if own.prepare is NO_PREPARATION and not own.wants_mode:
+    if own.prepare is nothing and not own.wants_mode:
         params = {name: tf.constant(theta) for name, theta in choices.start.items()}
         trial = first_estimate(model, choices.minibatches.minibatch, checked, {})
         traced = attempted(f"{label} {IN_OPERATIONS}", lambda: trace(trial, params))
@@ -204,18 +201,18 @@ PASSES = 10  # over the data, between the full gradients of svrg
 GB = 1e9
 
 
-class Chosen(NamedTuple):
+class ChosenGradient(NamedTuple):
     """The choice of an estimator, before the model is known."""
 
     search: ModeSearch | AutomaticSearch | None
     settings: dict[str, Any]  # as the user knows them
     made: Callable[[Model, Mapping[str, Elements]], Gradient]
     by_rows: bool = True  # whether only the rows that a minibatch gathers may move
-    by_terms: bool = False  # whether it needs the terms of single observations
-    own: bool = False  # whether it is the user's
+    needs_row_gradients: bool = False  # whether it needs the terms of single observations
+    is_users: bool = False  # whether it is the user's
 
 
-def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
+def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> ChosenGradient:
     """The estimator that `gradient` asks for, with `leaps` gradients in each iteration.
 
     Raises
@@ -229,30 +226,30 @@ def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> Chosen:
     n_chains = choices.n_chains or 1
     match asked:
         case None:
-            return Chosen(None, {}, lambda model, elements: plain(model))
+            return ChosenGradient(None, {}, lambda model, elements: plain(model))
         case controlVariates():
-            return Chosen(*_mode_search(choices, asked), lambda model, elements: control_variates(model))
+            return ChosenGradient(*_mode_search(choices, asked), lambda model, elements: control_variates(model))
         case saga():
             _require_room(choices, n_chains)
             repeats = not choices.minibatches.minibatch.without_replacement
-            return Chosen(
+            return ChosenGradient(
                 None,
                 {"gradient": "saga"},
                 lambda model, elements: saga_estimator(model, elements, repeats),
                 by_rows=False,
-                by_terms=True,
+                needs_row_gradients=True,
             )
         case svrg():
             every = _every(choices, asked.every, leaps)
-            return Chosen(
+            return ChosenGradient(
                 None,
                 {"gradient": "svrg", "every": every},
                 lambda model, elements: svrg_estimator(model, elements, every),
                 by_rows=False,
             )
     if callable(asked) and not isinstance(asked, type):
-        return Chosen(
-            None, {}, lambda model, elements: checked_estimator(choices, asked, model), by_rows=False, own=True
+        return ChosenGradient(
+            None, {}, lambda model, elements: checked_estimator(choices, asked, model), by_rows=False, is_users=True
         )
     raise choices.refuse("gradient", f"be {ESTIMATORS}", repr(asked))
 

@@ -12,8 +12,7 @@ import tensorflow as tf
 
 from sgmcmc.arguments import AUTO, POSITIVE, is_auto, refused, require_number
 from sgmcmc.arguments.trial import require_pure
-from sgmcmc.core.checks import IN_OPERATIONS, attempted
-from sgmcmc.core.errors import warn_user
+from sgmcmc.core.errors import IN_OPERATIONS, attempted, warn_user
 from sgmcmc.core.files import checksum
 from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.tracing import trace
@@ -243,12 +242,14 @@ class Minibatches(NamedTuple):
     sizing: Sizing | None  # what an adaptive size adapts to
     settings: dict[str, Any]  # as the user knows them, and as JSON
     of_leaps: Callable[[int], Minibatch] | None = None  # for several leaps per iteration, if that matters
-    of_size: Callable[[int], Minibatch] | None = None  # if the size is to be found; that of `minibatch` is provisional
+    minibatch_of_size: Callable[[int], Minibatch] | None = (
+        None  # if the size is to be found; that of `minibatch` is provisional
+    )
 
     @property
     def is_number(self) -> bool:
         """Whether the size is given as one number."""
-        return self.sizing is None and self.of_size is None
+        return self.sizing is None and self.minibatch_of_size is None
 
     def for_leaps(self, leaps: int) -> Minibatch:
         """The minibatches of a sampler with this many leaps per iteration."""
@@ -270,7 +271,7 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
     made, drawn = _of_any_size(of, subsampling, n_data, dtype)
     if is_auto(size):
         n = max(round(SOME * n_data), min(FEWEST, n_data))
-        return Minibatches(n, made(n), None, {"minibatchSize": AUTO, "subsampling": drawn}, of_size=made)
+        return Minibatches(n, made(n), None, {"minibatchSize": AUTO, "subsampling": drawn}, minibatch_of_size=made)
     if not isinstance(size, adaptive):
         n = _number(of, "minibatchSize", size, n_data)
         return Minibatches(n, made(n), None, {"minibatchSize": n, "subsampling": drawn})

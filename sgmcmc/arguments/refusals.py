@@ -19,21 +19,22 @@ from sgmcmc.core.schedules import exploring
 from sgmcmc.core.transforms import DENSE, LOW_RANK
 from sgmcmc.dataset.arrays import described
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dataset.remote import Remotes
+from sgmcmc.dataset.remote import RemoteShards
 from sgmcmc.draws.temperature import of_posterior
 from sgmcmc.dynamics import Dynamics
 from sgmcmc.gradients import Gradient
+from sgmcmc.kernel.iterations import of_dynamics
 from sgmcmc.kernel.movement import climbs
-from sgmcmc.kernel.statistics import of_dynamics
 from sgmcmc.laplace.whitening import MOST_DENSE
 from sgmcmc.minibatch import Minibatch
 from sgmcmc.model import Model
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch
-from sgmcmc.run.other_samplers import OwnSampler
+from sgmcmc.run.other_samplers import TransitionSampler
 from sgmcmc.run.sampler import Sampler
 
 if TYPE_CHECKING:
     from sgmcmc.arguments.choices import Choices
+
 
 MOST_ELEMENTS = 100_000  # beyond which the directions of the curvature take too much memory
 
@@ -159,7 +160,7 @@ class Asked:
     @property
     def is_remote(self) -> bool:
         """Whether the data are shards with executors."""
-        return isinstance(self.choices.data, Remotes)
+        return isinstance(self.choices.data, RemoteShards)
 
     @property
     def is_other(self) -> bool:
@@ -234,7 +235,7 @@ def _is_simple(use: str) -> Refusal:
 OF_GRADIENTS: Table = (
     With(
         '`target="sandwich"`',
-        lambda a: a.choices.curvature.to_sandwich,
+        lambda a: a.choices.curvature.targets_sandwich,
         (
             Refusal("stepsize", "be 'auto' for target='sandwich'", lambda a: not a.auto and repr(a.choices.stepsize)),
             Refusal(
@@ -333,7 +334,7 @@ OF_GRADIENTS: Table = (
     ),
     With(
         '`preconditioner="lowRank"`',
-        lambda a: a.choices.curvature.is_wide,
+        lambda a: a.choices.curvature.is_low_rank,
         (
             Refusal(
                 "gradient",
@@ -359,7 +360,9 @@ OF_GRADIENTS: Table = (
             Refusal(
                 "preconditioner",
                 f"be {LOW_RANK!r} with the stepsize 'auto' for more than {MOST_DENSE} elements of params",
-                lambda a: a.size > MOST_DENSE and not a.choices.curvature.is_wide and repr(a.choices.preconditioner),
+                lambda a: (
+                    a.size > MOST_DENSE and not a.choices.curvature.is_low_rank and repr(a.choices.preconditioner)
+                ),
             ),
             Refusal(
                 "stepsize",
@@ -530,7 +533,7 @@ class AskedOfRun:
     @property
     def is_remote(self) -> bool:
         """Whether the data are shards with executors."""
-        return isinstance(self.sampler.data, Remotes)
+        return isinstance(self.sampler.data, RemoteShards)
 
 
 def _of_stopping_rule(argument: str) -> Refusal:
@@ -585,7 +588,7 @@ OF_RUNS: Table = (
             Refusal(
                 "gradients",
                 "be False with a transition, which estimates none",
-                lambda a: isinstance(a.sampler, OwnSampler),
+                lambda a: isinstance(a.sampler, TransitionSampler),
             ),
         ),
     ),
@@ -598,6 +601,17 @@ OF_RUNS: Table = (
                 "executor",
                 "come with nChains, of which each job has some",
                 lambda a: a.sampler.n_chains is None and "nChains=None",
+            ),
+        ),
+    ),
+    With(
+        "`executor=None`",
+        lambda a: a["executor"] is None,
+        (
+            Refusal(
+                "chainsPerJob",
+                "come with executor",
+                lambda a: a["chainsPerJob"] is not None and f"{a['chainsPerJob']!r} without one",
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Checks of the arguments for the length of a run and for what it stores."""
+"""The arguments that say how long a run is, what it keeps, and whether there is room."""
 
 from __future__ import annotations
 
@@ -8,21 +8,67 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 import tensorflow as tf
 
 from sgmcmc.arguments import POSITIVE, Rule, is_auto, require_counter, require_number
-from sgmcmc.arguments.destination import checked_jobs, in_store, require_memory, require_portable
+from sgmcmc.arguments.destination import GB, checked_jobs, in_store, require_portable
 from sgmcmc.arguments.refusals import OF_RUNS, AskedOfRun, refuse
 from sgmcmc.arguments.signatures import RunOptions
 from sgmcmc.arguments.trial import require_repeatable
-from sgmcmc.core.checks import attempted, require_count, require_flag, takes, types_and_shapes
+from sgmcmc.core.errors import attempted, require_count, require_flag, takes, types_and_shapes
 from sgmcmc.core.tracing import trace
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.run.one_call import Kept, Run
+from sgmcmc.run.one_call import Run, RunCache
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.run.stopping_rule import AT_FIRST, Enough
+from sgmcmc.run.stopping_rule import AT_FIRST, StoppingRule
 from sgmcmc.storage import Reducer
+
+
+def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> None:
+    """Refuse a run that needs more memory than is free.
+
+    Raises
+    ------
+    MemoryError
+        With the size, and what to do instead.
+    """
+    name, n_chains = run.sampler.name, run.sampler.n_chains or 1
+    free = psutil.virtual_memory().available
+    sums = 2 * n_chains * _bytes(tf.nest.flatten(accumulators))  # the loop holds the old sums and the new ones
+    if sums > free:
+        raise MemoryError(
+            f"reduce of {name} must keep sums that fit into memory; got {sums / GB:.1f} GB, while {free / GB:.1f} GB "
+            f"are free. Use collect to reduce less of each draw."
+        )
+    if on_disk or not run.keep.stores:
+        return
+    needed = sums + run.plan.n_rows * n_chains * _bytes_of_row(run)
+    if needed > free:
+        ways = [
+            *(["store fewer draws with thin"] if run.keep.thin == 1 else ["use a larger thin"]),
+            *([] if run.keep.collect else ["store less of each draw with collect"]),
+            *([] if run.keep.reducers else ["store only sums with reduce"]),
+            "write them to disk with storage='run.zarr'",
+            f"run step by step with {name}Setup",
+        ]
+        raise MemoryError(
+            f"nIters of {name} must produce draws that fit into memory; got {run.plan.n_rows} draws, which need "
+            f"{needed / GB:.1f} GB, while {free / GB:.1f} GB are free. Options: {'; '.join(ways)}."
+        )
+
+
+def _bytes_of_row(run: Run) -> int:
+    """Bytes of one recorded row of one chain."""
+    sampler = run.sampler
+    gradients = sum(theta.nbytes for theta in sampler.start.values()) if run.keep.gradients else 0
+    return _bytes(run.keep.draw.values()) + sampler.n_stats * sampler.dtype.size + gradients
+
+
+def _bytes(specs: Any) -> int:
+    return sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
+
 
 ESS = 1000.0
 
@@ -36,7 +82,7 @@ class Length(NamedTuple):
     n_iterations: int
     burn_in: int
     thin: int
-    enough: Enough | None
+    stopping_rule: StoppingRule | None
 
 
 def checked_length(sampler: Sampler, nIters: Any, options: Mapping[str, Any]) -> Length:
@@ -57,7 +103,7 @@ def checked_length(sampler: Sampler, nIters: Any, options: Mapping[str, Any]) ->
     return Length(n_iterations, burn_in, thin, None)
 
 
-def _checked_enough(sampler: Sampler, burn_in: int, thin: int, options: Mapping[str, Any]) -> Enough:
+def _checked_enough(sampler: Sampler, burn_in: int, thin: int, options: Mapping[str, Any]) -> StoppingRule:
     name, ess, mcse = sampler.name, options["ess"], options["mcse"]
     if mcse is not None:
         wanted = require_number("mcse", name, mcse, ERROR) ** -2.0
@@ -69,16 +115,16 @@ def _checked_enough(sampler: Sampler, burn_in: int, thin: int, options: Mapping[
         require_counter("maxIters", name, most, sampler.leaps)
     if seconds is not None:
         seconds = require_number("maxSeconds", name, seconds, POSITIVE)
-    return Enough(wanted, mcse is not None, most, seconds, is_auto(options["thin"]))
+    return StoppingRule(wanted, mcse is not None, most, seconds, is_auto(options["thin"]))
 
 
 NO_NOISE = "Draw random numbers after the run."
 
 
 def checked_run(
-    sampler: Sampler, seeded: bool, nIters: int | str, verbose: bool, options: RunOptions, kept: Kept | None = None
+    sampler: Sampler, seeded: bool, nIters: int | str, verbose: bool, options: RunOptions, cache: RunCache | None = None
 ) -> Run:
-    """The run described by these arguments of a one-call function; `kept` holds what earlier runs prepared.
+    """The run described by these arguments of a one-call function; `cache` holds what earlier runs prepared.
 
     Raises
     ------
@@ -94,14 +140,23 @@ def checked_run(
     reducers, accumulators = _reducers(sampler, options["reduce"], draw)
     gradients = require_flag("gradients", name, options["gradients"])
     keep = Keep(draw, length.thin, length.burn_in, collect, reducers, gradients, sampler.transforms)
-    jobs = checked_jobs(name, sampler.chains, options["executor"], options["chainsPerJob"])
+    executor = options["executor"]
+    jobs = executor if executor is None else checked_jobs(name, sampler.chains, executor, options["chainsPerJob"])
     show = require_flag("verbose", name, verbose)
-    run = Run(sampler, length.n_iterations, keep, show, kept=kept or Kept(), jobs=jobs, enough=length.enough)
+    run = Run(
+        sampler,
+        length.n_iterations,
+        keep,
+        show,
+        cache=cache or RunCache(),
+        jobs=jobs,
+        stopping_rule=length.stopping_rule,
+    )
     resume, storage = require_flag("resume", name, options["resume"]), options["storage"]
     require_memory(run, accumulators, on_disk=storage is not None)
     _try_results(name, reducers, accumulators)
     if jobs is not None:
-        require_portable(name, replace(run, jobs=None, kept=Kept()))
+        require_portable(name, replace(run, jobs=None, cache=RunCache()))
     if storage is not None:
         return in_store(run, storage, resume, seeded)
     return run

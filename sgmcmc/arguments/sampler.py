@@ -14,28 +14,27 @@ from sgmcmc.arguments.refusals import OF_GRADIENTS, Asked, refuse
 from sgmcmc.arguments.run import checked_run
 from sgmcmc.arguments.signatures import RunOptions
 from sgmcmc.arguments.trial import require_sum, sums_of, warn_unless_sum
-from sgmcmc.core.checks import require_flag, warn_of_lost_noise
-from sgmcmc.core.errors import warn_user
+from sgmcmc.core.errors import require_flag, warn_of_lost_noise, warn_user
 from sgmcmc.core.schedules import Schedule, first
 from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.trees import numbered
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dataset.remote import Remotes
+from sgmcmc.dataset.remote import RemoteShards
 from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics import Dynamics
 from sgmcmc.kernel.product import moving_by_rows
-from sgmcmc.kernel.user_steps import unmoved
+from sgmcmc.kernel.user_steps import not_moved
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.parallel.serialization import by_value
 from sgmcmc.run import Prepared
 from sgmcmc.run.checkpoint import require_same
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.mode import AutomaticSearch
-from sgmcmc.run.one_call import Kept
+from sgmcmc.run.one_call import RunCache
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.run.recorder import NOTHING
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.run.session import Seen, Session, not_a_session, restored, saved
+from sgmcmc.run.session import Session, SessionParams, not_a_session, restored, saved
 
 
 class Sgmcmc:
@@ -70,7 +69,7 @@ class Sgmcmc:
 
     def __init__(self, sampler: Sampler, settings: dict[str, Any], dataset: Any, seeded: bool) -> None:
         self._sampler, self._settings, self._dataset, self._seeded = sampler, settings, dataset, seeded
-        self._kept = Kept()  # its chains are prepared when the first run or session begins; the mode is then known
+        self._cache = RunCache()  # its chains are prepared when the first run or session begins; the mode is then known
         self._loop: Loop | None = None  # compiled once for all sessions
         self.N = sampler.data.size
         self.n = sampler.minibatch.size
@@ -87,7 +86,7 @@ class Sgmcmc:
 
     def __reduce__(self) -> tuple:
         """Leave out compiled functions, and the session, which saveSess saves."""
-        return by_value(self, vars(self) | {"session": None, "_loop": None, "_kept": Kept()})
+        return by_value(self, vars(self) | {"session": None, "_loop": None, "_cache": RunCache()})
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value}" for name, value in self._settings.items())
@@ -111,11 +110,11 @@ class Sgmcmc:
         before the last step. With `transforms` it is the density on the unconstrained
         scale.
         """
-        if self.session is None or self._loop is None or self._kept.prepared is None:
+        if self.session is None or self._loop is None or self._cache.prepared is None:
             raise ValueError("estLogPost needs a session; call initSess first.")
         state, _ = self._loop.unflatten(self.session.current()[0])
-        of_chains = self._kept.prepared.kernel.log_density(state).numpy()
-        return of_chains[0] if self._kept.prepared.n_chains is None else of_chains
+        of_chains = self._cache.prepared.kernel.log_density(state).numpy()
+        return of_chains[0] if self._cache.prepared.n_chains is None else of_chains
 
     @property
     def data(self) -> Any:
@@ -142,7 +141,7 @@ class Sgmcmc:
 
         Later runs reuse what the first run prepared, from logLik as it was then.
         """
-        return checked_run(self._sampler, self._seeded, nIters, verbose, options, self._kept).draws()
+        return checked_run(self._sampler, self._seeded, nIters, verbose, options, self._cache).draws()
 
     def start(self, verbose: bool) -> Session:
         """A new session at the beginning of the chain, for `initSess`."""
@@ -156,12 +155,12 @@ class Sgmcmc:
 
         The search for the mode, if there is one, runs once.
         """
-        return self._kept.chains(self._sampler, verbose)
+        return self._cache.chains(self._sampler, verbose)
 
     def save(self, session: Session) -> bytes:
         """The state of the session as bytes, for `saveSess`."""
-        assert self._kept.prepared is not None
-        return saved(session, self._kept.prepared, self._sampler.identity)
+        assert self._cache.prepared is not None
+        return saved(session, self._cache.prepared, self._sampler.identity)
 
     def restore(self, data: bytes, path: str) -> Session:
         """A session that continues from a saved state, for `restoreSess`."""
@@ -178,7 +177,7 @@ class Sgmcmc:
             raise not_a_session(path, error) from error
         if self._loop is not None:
             self._loop.feed.close()
-        self._sampler, self.seed, self._loop, self._kept = sampler, sampler.seed, loop, Kept(prepared)
+        self._sampler, self.seed, self._loop, self._cache = sampler, sampler.seed, loop, RunCache(prepared)
         return self._begun(loop, leaves, checkpoint.iteration)
 
     def _session_loop(self, prepared: Prepared) -> Loop:
@@ -187,9 +186,9 @@ class Sgmcmc:
         return self._loop
 
     def _begun(self, loop: Loop, leaves: list[tf.Tensor], iteration: int = 0) -> Session:
-        seen = Seen(self._sampler.transforms, self._sampler.n_chains)
+        seen = SessionParams(self._sampler.transforms, self._sampler.n_chains)
         session = self.session = Session(loop, leaves, self.params, seen, self._sampler.failure, iteration)
-        prepared = self._kept.prepared
+        prepared = self._cache.prepared
         mode = prepared.mode if prepared else None
         if prepared is not None and prepared.tuning:
             self.stepsize, self.expected = prepared.settings["stepsize"], prepared.settings["expected"]
@@ -219,51 +218,51 @@ def set_up(
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     leaps = next(iter(each.values())).leaps
     if choices.moved_by_gibbs:
-        each |= dict.fromkeys(choices.moved_by_gibbs, unmoved()._replace(leaps=leaps))
-    own = dict(settings or {})
+        each |= dict.fromkeys(choices.moved_by_gibbs, not_moved()._replace(leaps=leaps))
+    method_settings = dict(settings or {})
     _warn_of_lost_noise(choices)
     chosen = chosen_gradient(choices, gradient, leaps)
     minibatch, model = choices.minibatches.for_leaps(leaps), choices.model
     shapes = {name: theta.shape for name, theta in choices.start.items()}
     curvature = choices.curvature
-    remote = isinstance(choices.data, Remotes)
+    remote = isinstance(choices.data, RemoteShards)
     may = chosen.by_rows and curvature.preconditioner is None and not minibatch.parts and not remote
     model = model.giving_rows(moving_by_rows(model, minibatch, each) if may else frozenset())
     estimator = chosen.made(model, numbered(shapes))
-    search = chosen.search or (AutomaticSearch() if curvature.at_mode or estimator.wants_mode else None)
+    search = chosen.search or (AutomaticSearch() if curvature.needs_mode or estimator.wants_mode else None)
     if search is None and choices.data.shards is not None and choices.data.shards.hop > 1:
         warn_user(
             f"the effect of the shards of {choices.sampler} on the standard deviations of its draws is unknown, since "
             "there is no search for the mode, at which to compare them: use control variates, stepsize='auto' or hop=1."
         )
-    asked = Asked(choices, gradient, estimator, chosen.own, search, model, each, own)
+    asked = Asked(choices, gradient, estimator, chosen.is_users, search, model, each, method_settings)
     refuse(OF_GRADIENTS, choices.sampler, asked)
-    by_terms = {
+    needs_row_gradients = {
         "the covariance of gradient noise": asked.estimates_noise,
         "stepsize='auto'": choices.automatic,
         "subsampling by weights": minibatch.scale is None,
-        "gradient=saga()": chosen.by_terms,
+        "gradient=saga()": chosen.needs_row_gradients,
     }
     sums = sums_of(choices.trial, choices.given)
-    if any(by_terms.values()):
-        require_sum(choices.sampler, sums, next(what for what, wanted in by_terms.items() if wanted))
+    if any(needs_row_gradients.values()):
+        require_sum(choices.sampler, sums, next(what for what, wanted in needs_row_gradients.items() if wanted))
     else:
         warn_unless_sum(choices.sampler, sums)
     sampler = ProductSampler(
         **choices.of_sampler | {"minibatch": minibatch},
         model=model,
         gradient=estimator,
-        own_gradient=chosen.own,
+        user_gradient=chosen.is_users,
         dynamics=each,
         search=search,
         curvature=curvature,
         sizing=choices.minibatches.sizing,
-        of_size=choices.minibatches.of_size,
+        minibatch_of_size=choices.minibatches.minibatch_of_size,
         touched=choices.trial.whole.touched,
         gibbs=choices.step_of_user,
-        settings=choices.settings | own | chosen.settings | dict(identity or {}),
+        settings=choices.settings | method_settings | chosen.settings | dict(identity or {}),
     )
-    return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
+    return Sgmcmc(sampler, method_settings, choices.dataset, seeded=choices.seed is not None)
 
 
 def _warn_of_lost_noise(choices: Choices) -> None:

@@ -12,24 +12,22 @@ import tensorflow as tf
 
 from sgmcmc.arguments import is_list, refused
 from sgmcmc.arguments.common import CommonChoices
-from sgmcmc.arguments.data import attempt, require_in_range
+from sgmcmc.arguments.data import attempt_at_extremes, require_in_range
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.arguments.trial import GATHERING, operations, remedy, require_pure
 from sgmcmc.core import compilation
 from sgmcmc.core.chains import mapped
-from sgmcmc.core.checks import IN_OPERATIONS, attempted, require_flag, takes
-from sgmcmc.core.errors import warn_user
+from sgmcmc.core.errors import IN_OPERATIONS, attempted, require_flag, takes, warn_user
 from sgmcmc.core.files import checksum
 from sgmcmc.core.schedules import exploring
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data
+from sgmcmc.dataset import Data, extremes, may_be_index, spaced_rows
 from sgmcmc.dataset.arrays import described, numeric
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.dataset.layout import extremes, may_be_index
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dataset.on_disk import Elsewhere
-from sgmcmc.dataset.subset import some_of, some_rows
+from sgmcmc.dataset.on_disk import FetchedData
+from sgmcmc.dataset.subset import random_subset
 from sgmcmc.kernel.simplex import Counts
 from sgmcmc.run.other_samplers import SimplexSampler
 from sgmcmc.simplex import Rule
@@ -139,14 +137,16 @@ class SuffStats:
 
     def _require_indices(self, traced: Callable[..., Tree]) -> None:
         if not self._takes_seed:
-            tried = attempt(self.sampler, "suffStats", self._of, self.start)
+            tried = attempt_at_extremes(self.sampler, "suffStats", self._of, self.start)
             if isinstance(self.data, InMemory):
                 require_in_range(tried, self.data)
-            elif isinstance(self.data, Elsewhere):
+            elif isinstance(self.data, FetchedData):
                 self.data.watch(tried)
         elif isinstance(self.data, InMemory):
             # Latent draws for all data take too long. If an index is out of range, so is one of the extremes.
-            tried = attempt(self.sampler, "suffStats", lambda *given: traced(*given, *self._seed), self.start)
+            tried = attempt_at_extremes(
+                self.sampler, "suffStats", lambda *given: traced(*given, *self._seed), self.start
+            )
             arrays = self.data.arrays()
             rows = _rows_of_extremes(arrays, self.n)
             for k in range(0, len(rows), self.n):
@@ -155,8 +155,8 @@ class SuffStats:
 
     def _try_latent(self, traced: Callable[..., Tree]) -> None:
         """Try one minibatch, and a few observations once and twice, since a sum differs between the two."""
-        self._require_counts(traced(self._params, some_rows(self.data, self.n), *self._seed))
-        few = some_rows(self.data, min(self.n, FEW))
+        self._require_counts(traced(self._params, spaced_rows(self.data, self.n), *self._seed))
+        few = spaced_rows(self.data, min(self.n, FEW))
         for k in range(SEEDS):  # by chance, a random number of counts may be the same
             totals = []
             for times in (1, 2):
@@ -173,7 +173,7 @@ class SuffStats:
         )
 
     def _try_on_some(self) -> None:
-        some = some_rows(self.data, LOOKED_AT)
+        some = spaced_rows(self.data, LOOKED_AT)
         parts = (slice(None), slice(1), slice(1, None))
         must = f"suffStats of {self.sampler} must take any number of observations"
         must += f", not only the n = {self.n} of a minibatch"
@@ -191,7 +191,7 @@ class SuffStats:
         """Try observations one by one: in a minibatch, others would hide a negative count."""
         size = sum(theta.size for theta in self.start.values())
         most = max(MOST_COUNTS // size, 1)
-        data = some_of(self.data, most if isinstance(self.data, InMemory) else min(most, ELSEWHERE), seed=0)
+        data = random_subset(self.data, most if isinstance(self.data, InMemory) else min(most, ELSEWHERE), seed=0)
 
         def of_row(row: Tree) -> list[tf.Tensor]:
             counts = self._of(self._params, {name: x[None] for name, x in row.items()})

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from sgmcmc.arguments import Rule, require_number
 from sgmcmc.arguments.trial import require_pure
-from sgmcmc.core.checks import attempted
+from sgmcmc.core.errors import attempted
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.transforms import CLOSE, Transform, Transforms
 from sgmcmc.core.trees import Tree
@@ -93,8 +93,6 @@ def checked_transforms(of: str, given: Any, params: Mapping[str, np.ndarray]) ->
     ValueError
         If one is invalid, or if a parameter is not in its support.
     """
-    if given is None:
-        return Transforms()
     if not isinstance(given, Mapping) or not given or not given.keys() <= params.keys():
         got = f"keys {sorted(map(str, given))}" if isinstance(given, Mapping) else described(given)
         raise ValueError(f"transforms of {of} must be None or a dict for some of params, {sorted(params)}; got {got}.")

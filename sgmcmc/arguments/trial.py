@@ -18,11 +18,9 @@ import tensorflow as tf
 from sgmcmc.core.errors import warn_user
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data
-from sgmcmc.dataset.layout import aligned_zeros
-from sgmcmc.dataset.remote import Remotes
-from sgmcmc.dataset.subset import some_rows
-from sgmcmc.kernel.statistics import RESERVED
+from sgmcmc.dataset import Data, aligned_zeros, spaced_rows
+from sgmcmc.dataset.remote import RemoteShards
+from sgmcmc.kernel.iterations import RESERVED
 from sgmcmc.model import LogLik, LogPrior, Returns, dense
 
 WHOLE, HALF = 22, 11  # observations of the two traces: the half is prime, which reveals rows that belong together
@@ -353,7 +351,7 @@ class Sums:
 
     def __init__(self, whole: Gradient, half: Gradient, data: Data, start: Mapping[str, np.ndarray]) -> None:
         self._whole, self._half, self._points = whole, half, list(_around(start))
-        rows = some_rows(data, WHOLE)
+        rows = spaced_rows(data, WHOLE)
         some = {name: x.numpy()[_in_halves(len(x))] for name, x in rows.items()}
         self._some = {name: tf.constant(x) for name, x in some.items()}
         self._halves = [{name: x[part] for name, x in self._some.items()} for part in (slice(HALF), slice(HALF, None))]
@@ -378,7 +376,7 @@ class Sums:
         return True
 
 
-class Told(NamedTuple):
+class SumResults(NamedTuple):
     """The results of `Sums`, from the worker of a shard."""
 
     adds_up: bool
@@ -393,21 +391,21 @@ class Told(NamedTuple):
         return self.is_mean
 
 
-def sums_of(trial: Trial, start: Mapping[str, np.ndarray]) -> Sums | Told:
+def sums_of(trial: Trial, start: Mapping[str, np.ndarray]) -> Sums | SumResults:
     """The sums for a trial, computed where the observations are."""
-    if isinstance(trial.data, Remotes):
-        return trial.data.parts[0].asked(_tested, (replace(trial), start))  # without what was traced here
+    if isinstance(trial.data, RemoteShards):
+        return trial.data.parts[0].asked(_sum_results, (replace(trial), start))  # without what was traced here
     return Sums(trial.whole.gradient, trial.half.gradient, trial.data, start)
 
 
-def _tested(data: Data, given: tuple[Trial, Mapping[str, np.ndarray]]) -> Told:
+def _sum_results(data: Data, given: tuple[Trial, Mapping[str, np.ndarray]]) -> SumResults:
     trial, start = given
     sums = sums_of(replace(trial, data=data), start)
     adds_up = sums.add_up()
-    return Told(adds_up, not adds_up and sums.are_means())
+    return SumResults(adds_up, not adds_up and sums.are_means())
 
 
-def require_sum(name: str, sums: Sums | Told, of: str) -> None:
+def require_sum(name: str, sums: Sums | SumResults, of: str) -> None:
     """Refuse a log likelihood that is not a sum, which `of` needs.
 
     Raises
@@ -422,7 +420,7 @@ def require_sum(name: str, sums: Sums | Told, of: str) -> None:
     raise ValueError(f"logLik of {name} must be a sum over the observations, for {of}; got one {NOT_A_SUM}")
 
 
-def warn_unless_sum(name: str, sums: Sums | Told) -> None:
+def warn_unless_sum(name: str, sums: Sums | SumResults) -> None:
     """Warn if the log likelihood is not a sum over the observations, and if it looks like a mean, say so."""
     if sums.add_up():
         return

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.core.checks import lost_differences
-from sgmcmc.core.errors import warn_user
+from sgmcmc.core.errors import lost_differences, warn_user
 from sgmcmc.core.files import write_whole
 from sgmcmc.core.progress import Progress
-from sgmcmc.dataset.tables import NEEDS_PYARROW, PARQUET, Codes, Level
+from sgmcmc.dataset.arrays import NEEDS_PYARROW, PARQUET, Codes, Level
 
 BATCH = 2**16  # rows
 MOST_LEVELS = 100_000  # of a column of strings, which are held in memory

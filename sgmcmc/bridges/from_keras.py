@@ -16,14 +16,11 @@ from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.bridges.keras_weights import Weights, read
 from sgmcmc.bridges.losses import LOSSES, SAME_AS, Loss, own
 from sgmcmc.core import random
-from sgmcmc.core.checks import attempted, require_count
+from sgmcmc.core.errors import attempted, require_count
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data
-from sgmcmc.dataset.arrays import described
+from sgmcmc.dataset import Data, spaced_rows
+from sgmcmc.dataset.arrays import as_columns, described, is_categorical, is_on_disk
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dataset.on_disk import is_on_disk
-from sgmcmc.dataset.subset import some_rows
-from sgmcmc.dataset.tables import as_columns, is_categorical
 from sgmcmc.parallel.serialization import by_value
 
 NAME = "fromKeras"
@@ -265,7 +262,7 @@ def fromKeras(
             f"loss of {NAME} must be one of {words}, or a function of (outputs, dataset); got {described(loss)}."
         )
     data = checked_dataset(NAME, dataset, integers, np.dtype(float_type.as_numpy_dtype))
-    rows = some_rows(data, ROWS)
+    rows = spaced_rows(data, ROWS)
     for argument, name in used:
         if name not in rows:
             raise ValueError(f"{argument} of {NAME} must be in dataset, {sorted(rows)}; got {name!r}.")

@@ -11,8 +11,8 @@ import numpy as np
 
 from sgmcmc.arguments import require_float_type
 from sgmcmc.bridges.arrow import Source, columns_of, converted
-from sgmcmc.core.checks import require_flag
-from sgmcmc.dataset.tables import PARQUET
+from sgmcmc.core.errors import require_flag
+from sgmcmc.dataset.arrays import PARQUET
 
 NAME = "fromParquet"
 SUFFIXES = (*PARQUET, ".arrow", ".feather", ".ipc")

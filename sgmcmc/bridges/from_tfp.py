@@ -13,9 +13,9 @@ from sgmcmc.arguments import require_float_type
 from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.arguments.transforms import SAME, Joint, is_joint, tfp
 from sgmcmc.arguments.trial import remedy
-from sgmcmc.core.checks import attempted
+from sgmcmc.core.errors import attempted
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset.subset import some_rows
+from sgmcmc.dataset import spaced_rows
 
 NAME = "fromTfp"
 MUST = f"model of {NAME} must be a function of a minibatch that returns a joint distribution, or yields its parts"
@@ -92,7 +92,7 @@ def fromTfp(
     data = checked_dataset(NAME, dataset, integers, np.dtype(float_type.as_numpy_dtype))
     if isinstance(observed, str) or not isinstance(observed, Collection) or not observed:
         raise ValueError(f"observed of {NAME} must be a list of at least one name; got {observed!r}.")
-    joints = [_joint(model, some_rows(data, n), lambda error: remedy(error, float_type, data)) for n in (FEW, MORE)]
+    joints = [_joint(model, spaced_rows(data, n), lambda error: remedy(error, float_type, data)) for n in (FEW, MORE)]
     names, known = joints[0].names, set(data.layout.specs([1]))
     if unknown := sorted(set(observed) - (set(names) & known)):
         raise ValueError(
@@ -102,7 +102,7 @@ def fromTfp(
     hidden = [name for name in names if name not in observed]
     if not hidden:
         raise ValueError(f"observed of {NAME} must leave at least one part of the model; got all, {names}.")
-    rows = some_rows(data, FEW)
+    rows = spaced_rows(data, FEW)
     _require_split(joints, hidden, observed)
     for name in observed:
         if (drawn := joints[0].example[name].shape) != tuple(rows[name].shape):

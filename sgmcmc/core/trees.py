@@ -12,6 +12,11 @@ Tree = dict[str, Any]
 """One entry per parameter."""
 
 
+def nothing(*_: Any) -> Tree:
+    """An empty tree: the default of functions that make constants or memories."""
+    return {}
+
+
 def with_paths(tree: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
     """The leaves in order; an empty dict or tuple has none."""
     if not isinstance(tree, Mapping | tuple):

@@ -1,16 +1,134 @@
-"""Data: N observations that can be fetched by index, in memory or elsewhere."""
+"""How an observation is packed into words, so that fetching it is one contiguous read.
+
+All entries of a dataset are stored together in int64 words: copying integers never
+changes bits, while floats might be normalised, and wide words halve the number of
+copies that XLA makes.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import tensorflow as tf
 
-from sgmcmc.dataset.layout import Layout
-from sgmcmc.dataset.tables import Level
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset.arrays import Level
 from sgmcmc.parallel.executors import Workers
+
+WORD = 8  # bytes
+ALIGNMENT = 64  # bytes: TensorFlow requires it of memory that it uses without a copy
+
+
+class Column(NamedTuple):
+    """The position of an entry of the dataset in a packed row."""
+
+    start: int  # bytes
+    stop: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+class Layout:
+    """The columns of a packed row, from the type and the shape of one observation of each entry."""
+
+    def __init__(self, entries: Mapping[str, tuple[np.dtype, tuple[int, ...]]]) -> None:
+        self.columns: dict[str, Column] = {}
+        start = 0
+        # 8-byte entries first, so that every entry is aligned to its own size.
+        for name in sorted(entries, key=lambda name: (-entries[name][0].itemsize, -math.prod(entries[name][1]), name)):
+            dtype, shape = entries[name]
+            stop = start + dtype.itemsize * math.prod(shape)
+            self.columns[name] = Column(start, stop, dtype, tuple(shape))
+            start = stop
+        self.width = -(-start // WORD)  # words
+
+    @property
+    def row_bytes(self) -> int:
+        """The size of a packed observation in bytes."""
+        return self.width * WORD
+
+    def specs(self, lead: Sequence[int]) -> dict[str, tf.TensorSpec]:
+        """The specs of observations, {name: [*lead, *shape]}."""
+        return {name: tf.TensorSpec([*lead, *c.shape], tf.as_dtype(c.dtype)) for name, c in self.columns.items()}
+
+    def views(self, words: np.ndarray) -> dict[str, np.ndarray]:
+        """The entries as NumPy views of packed rows, [m, width]: {name: [m, *shape]}."""
+        as_bytes = words.view(np.uint8)
+        return {
+            name: as_bytes[:, c.start : c.stop].view(c.dtype).reshape((len(words), *c.shape), copy=False)
+            if c.shape
+            else as_bytes[:, c.start : c.stop].view(c.dtype)[:, 0]
+            for name, c in self.columns.items()
+        }
+
+    def unpack(self, words: tf.Tensor) -> Tree:
+        """The observations in packed rows, [..., width]: {name: [..., *shape]}."""
+        lead, entries = words.shape[:-1], {}
+        for name, column in self.columns.items():
+            dtype = tf.as_dtype(column.dtype)
+            first, last = column.start // WORD, -(-column.stop // WORD)
+            of_entry = tf.bitcast(_cut(words, first, last), dtype)
+            if column.dtype.itemsize < WORD:
+                of_entry = tf.reshape(of_entry, [*lead, 2 * (last - first)])
+            skip = (column.start - first * WORD) // column.dtype.itemsize
+            count = (column.stop - column.start) // column.dtype.itemsize
+            of_entry = _cut(of_entry, skip, skip + count)
+            if of_entry.shape != (shape := [*lead, *column.shape]):
+                of_entry = tf.reshape(of_entry, shape)
+            entries[name] = of_entry
+        return entries
+
+
+def _cut(x: tf.Tensor, start: int, stop: int) -> tf.Tensor:
+    """x[..., start:stop], without an operation if it is all of x, which saves time."""
+    return x if (start, stop) == (0, x.shape[-1]) else x[..., start:stop]
+
+
+def may_be_index(entry: np.ndarray) -> bool:
+    """Whether an entry can be indices: integers, or one number for each observation."""
+    return entry.dtype.kind == "i" or entry.ndim == 1
+
+
+def extremes(entry: np.ndarray) -> np.ndarray:
+    """The positions of the extremes of each column of an entry, at least two."""
+    columns = entry.reshape(len(entry), -1)
+    at = np.unique(np.concatenate([columns.argmin(axis=0), columns.argmax(axis=0)]))
+    return np.resize(at, max(len(at), 2))
+
+
+def aligned_zeros(n_rows: int, n_words: int) -> np.ndarray:
+    """Aligned int64 zeros, [n_rows, n_words].
+
+    NumPy allocates them, since it requests huge pages, which make random reads faster.
+    """
+    memory = np.zeros(n_rows * n_words + ALIGNMENT // WORD, np.int64)
+    offset = (-memory.ctypes.data % ALIGNMENT) // WORD
+    return memory[offset : offset + n_rows * n_words].reshape(n_rows, n_words)
+
+
+def aligned_copy(words: np.ndarray) -> np.ndarray:
+    """The same words, aligned."""
+    copy = aligned_zeros(*words.shape)
+    copy[...] = words
+    return copy
+
+
+def shared_tensor(words: np.ndarray) -> tf.Tensor:
+    """The array as a tensor that shares its memory; with a GPU, a copy on the GPU."""
+    if on_gpu():
+        with tf.device("GPU:0"):
+            return tf.constant(words)
+    return tf.experimental.dlpack.from_dlpack(words.__dlpack__())
+
+
+def on_gpu() -> bool:
+    """Whether TensorFlow sees a GPU, which then holds data and programs."""
+    return bool(tf.config.list_logical_devices("GPU"))
+
 
 BLOCK_BYTES = 2**24
 
@@ -71,3 +189,11 @@ def by_workers(data: AnyData, workers: Workers | None) -> AnyData:
     same = object.__new__(type(data))
     vars(same).update(vars(data), workers=workers)
     return same
+
+
+def spaced_rows(data: Data, size: int) -> Tree:
+    """`size` evenly spaced observations, as tensors."""
+    indices = np.linspace(0, data.size - 1, min(size, data.size)).astype(np.int64)
+    words = aligned_zeros(len(indices), data.layout.width)
+    data.take(indices, words)
+    return data.layout.unpack(shared_tensor(words))

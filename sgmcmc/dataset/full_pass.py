@@ -17,9 +17,8 @@ import tensorflow as tf
 
 from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.progress import Progress
-from sgmcmc.dataset import Data, block_size
-from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
-from sgmcmc.dataset.remote import Remote, Remotes
+from sgmcmc.dataset import Data, aligned_zeros, block_size, shared_tensor
+from sgmcmc.dataset.remote import RemoteShard, RemoteShards
 from sgmcmc.parallel.executors import Future, Workers
 
 PIECES = 64  # of a pass, at most
@@ -157,11 +156,11 @@ class FullPass:
     def _elsewhere(self) -> list[tuple[Workers, FullPass]]:
         """The workers that make the pass, each with its own pass, if this process does not."""
         data = self._data
-        if isinstance(data, Remotes):
+        if isinstance(data, RemoteShards):
             if not self._of_parts:
                 self._of_parts = [FullPass(part, self._of_block, self._size) for part in data.parts]
             return [(part.workers, of_part) for part, of_part in zip(data.parts, self._of_parts, strict=True)]
-        if data.workers is None or (data.size * data.layout.row_bytes < WORTH and not isinstance(data, Remote)):
+        if data.workers is None or (data.size * data.layout.row_bytes < WORTH and not isinstance(data, RemoteShard)):
             return []
         return [(data.workers, self)]
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from sgmcmc.core.files import checksum
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data, Shards
-from sgmcmc.dataset.layout import ALIGNMENT, Layout, aligned_copy, aligned_zeros, shared_tensor
-from sgmcmc.dataset.tables import Level
+from sgmcmc.dataset import ALIGNMENT, Data, Layout, Shards, aligned_copy, aligned_zeros, shared_tensor
+from sgmcmc.dataset.arrays import Level
 from sgmcmc.parallel.executors import Workers
 
 
@@ -85,7 +84,7 @@ class InMemory:
         return self.layout.unpack(self.rows)
 
 
-class Some:
+class Subset:
     """Observations of `data` at sorted `indices`, [m]; m is `size`."""
 
     in_memory = True

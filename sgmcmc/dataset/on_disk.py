@@ -10,17 +10,16 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from sgmcmc.dataset import Shards
-from sgmcmc.dataset.layout import Layout, extremes, may_be_index
+from sgmcmc.dataset import Layout, Shards, extremes, may_be_index
+from sgmcmc.dataset.arrays import Level, _library
 from sgmcmc.dataset.memmaps import FileRows, file_rows
-from sgmcmc.dataset.tables import Level
 from sgmcmc.parallel.executors import Workers
 
 SAMPLED_ROWS = 1024
 
 
 @runtime_checkable
-class Takes(Protocol):
+class RowSource(Protocol):
     """The interface of the user's own dataset objects."""
 
     def __len__(self) -> int:
@@ -37,7 +36,7 @@ class Entry(NamedTuple):
     shape: tuple[int, ...]
 
 
-class Elsewhere:
+class FetchedData:
     """Observations that `source` fetches.
 
     Parameters
@@ -55,7 +54,7 @@ class Elsewhere:
     shards: Shards | None = None
 
     def __init__(
-        self, source: Takes, entries: Mapping[str, Entry], levels: Mapping[str, list[Level]] | None = None
+        self, source: RowSource, entries: Mapping[str, Entry], levels: Mapping[str, list[Level]] | None = None
     ) -> None:
         self.size, self._source, self.levels = len(source), source, dict(levels or {})
         self.layout = Layout(entries)
@@ -86,7 +85,7 @@ class Elsewhere:
             self._fill(indices, self._source.take(indices), out)
             return
         # A user's source may not be thread-safe, and may reuse its arrays.
-        with _Turns.lock:
+        with _SourceLock.lock:
             self._fill(indices, self._source.take(indices), out)
 
     def _fill(self, indices: np.ndarray, fetched: Mapping[str, Any], out: np.ndarray) -> None:
@@ -143,7 +142,7 @@ class Elsewhere:
         return hashlib.sha256(repr((self.size, columns)).encode() + words.tobytes()).hexdigest()[:16]
 
 
-class _Turns:
+class _SourceLock:
     """A lock for users' sources: only one thread reads them at a time."""
 
     lock = threading.Lock()
@@ -155,7 +154,7 @@ class _Turns:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Turns.renew)
+    os.register_at_fork(after_in_child=_SourceLock.renew)
 
 
 def _require_exact(name: str, array: np.ndarray, dtype: np.dtype) -> None:
@@ -187,7 +186,7 @@ class Arrays:
         in_files = file_rows(arrays)
         done = {name for rows in in_files for name in rows.names}
         others = {name: array for name, array in arrays.items() if name not in done}
-        self._readers: list[FileRows | Others] = [*in_files, *([Others(others)] if others else [])]
+        self._readers: list[FileRows | OtherArrays] = [*in_files, *([OtherArrays(others)] if others else [])]
         self._size = next(iter(arrays.values())).shape[0]  # Zarr arrays have no len()
 
     def __len__(self) -> int:
@@ -202,7 +201,7 @@ class Arrays:
         return {name: array for reader in self._readers for name, array in reader.part(start, stop).items()}
 
 
-class Others:
+class OtherArrays:
     """Arrays in memory, and arrays that their library reads from disk."""
 
     def __init__(self, arrays: Mapping[str, Any]) -> None:
@@ -215,15 +214,6 @@ class Others:
     def part(self, start: int, stop: int) -> dict[str, np.ndarray]:
         """The observations from `start` to `stop`."""
         return {name: np.asarray(array[start:stop]) for name, array in self._arrays.items()}
-
-
-def is_on_disk(array: Any) -> bool:
-    """Whether the array is of a type that stays on disk."""
-    return isinstance(array, np.memmap) or _library(array) in ("zarr", "h5py")
-
-
-def _library(array: Any) -> str:
-    return type(array).__module__.partition(".")[0]
 
 
 def _taken(array: Any, indices: np.ndarray) -> np.ndarray:

@@ -15,17 +15,16 @@ import numpy as np
 
 from sgmcmc.core.errors import warn_user
 from sgmcmc.core.files import checksum
-from sgmcmc.dataset import Data, Shards, checksum_of
-from sgmcmc.dataset.layout import Layout
-from sgmcmc.dataset.memory import Some
-from sgmcmc.dataset.tables import Level
+from sgmcmc.dataset import Data, Layout, Shards, checksum_of
+from sgmcmc.dataset.arrays import Level
+from sgmcmc.dataset.memory import Subset
 from sgmcmc.parallel.executors import Executor, Future, Workers, tell
 
 Open = Callable[[], Data]
-KEPT = 16  # data sets that a worker keeps open
+MOST_OPEN = 16  # data sets that a worker keeps open
 
 
-class Facts(NamedTuple):
+class ShardFacts(NamedTuple):
     """What this process knows about the observations of a shard."""
 
     size: int
@@ -47,7 +46,7 @@ class Opening(NamedTuple):
         return Opening(f"{self.name} {checksum(indices)}", partial(_some, self, indices))
 
 
-class NotHere:
+class RemoteData:
     """Observations that cannot be read in this process."""
 
     in_memory = False
@@ -56,23 +55,23 @@ class NotHere:
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Raise an error."""
-        raise _not_here()
+        raise _unreadable()
 
     def read(self, start: int, out: np.ndarray) -> None:
         """Raise an error."""
-        raise _not_here()
+        raise _unreadable()
 
     def checksum(self) -> str:
         """Raise an error, since the checksum is not known here."""
-        raise _not_here()
+        raise _unreadable()
 
 
-class Remote(NotHere):
+class RemoteShard(RemoteData):
     """A stand-in for the observations of one shard; a job of its workers gets the observations themselves."""
 
     workers: Workers
 
-    def __init__(self, opening: Opening, workers: Workers, facts: Facts) -> None:
+    def __init__(self, opening: Opening, workers: Workers, facts: ShardFacts) -> None:
         self.size, self.layout, self.levels, self._checksum, _ = facts
         self.workers, self._opening = workers, opening
 
@@ -83,17 +82,17 @@ class Remote(NotHere):
         """A checksum that is equal for equal data."""
         return self._checksum
 
-    def some(self, indices: np.ndarray) -> Remote:
+    def some(self, indices: np.ndarray) -> RemoteShard:
         """The observations at sorted `indices`, which stay where they are."""
         opening = self._opening.of(indices)
-        return Remote(opening, self.workers, Facts(len(indices), self.layout, self.levels, opening.name))
+        return RemoteShard(opening, self.workers, ShardFacts(len(indices), self.layout, self.levels, opening.name))
 
     def asked(self, function: Callable[[Data, Any], Any], item: Any) -> Any:
         """``function(data, item)`` of the observations, computed by a worker."""
-        return next(iter(self.workers.each(_answer, Question(self, function, item), [None])))
+        return next(iter(self.workers.each(_answer, RemoteCall(self, function, item), [None])))
 
 
-class Question(NamedTuple):
+class RemoteCall(NamedTuple):
     """A function of the observations of a shard, sent by value with everything it needs."""
 
     data: Any  # a `Remote`, which a worker receives as the observations
@@ -101,41 +100,41 @@ class Question(NamedTuple):
     item: Any
 
 
-def _answer(question: Question, item: None) -> Any:
+def _answer(question: RemoteCall, item: None) -> Any:
     return question.function(question.data, question.item)
 
 
-class Remotes(NotHere):
+class RemoteShards(RemoteData):
     """The observations of several remote shards, as one."""
 
     shards: Shards
 
-    def __init__(self, parts: Sequence[Remote], hop: int) -> None:
+    def __init__(self, parts: Sequence[RemoteShard], hop: int) -> None:
         self.parts, self.shards = list(parts), Shards([part.size for part in parts], hop)
         self.layout, self.levels, self.size = parts[0].layout, parts[0].levels, sum(self.shards.sizes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Unseen, (self.size, self.layout, self.levels, self.shards)
+        return OtherShards, (self.size, self.layout, self.levels, self.shards)
 
     def checksum(self) -> str:
         """A checksum that is equal for equal data."""
         return checksum_of(self.parts)
 
-    def some(self, indices: np.ndarray) -> Remotes:
+    def some(self, indices: np.ndarray) -> RemoteShards:
         """The observations at sorted `indices`, which stay where they are."""
         starts = self.shards.starts
         parts = zip(self.parts, starts, np.split(indices, np.searchsorted(indices, starts[1:])), strict=True)
-        return Remotes([part.some(here - start) for part, start, here in parts if len(here)], self.shards.hop)
+        return RemoteShards([part.some(here - start) for part, start, here in parts if len(here)], self.shards.hop)
 
 
-class Unseen(NotHere):
+class OtherShards(RemoteData):
     """What a worker of one shard knows about all shards."""
 
     def __init__(self, size: int, layout: Layout, levels: dict[str, list[Level]], shards: Shards) -> None:
         self.size, self.layout, self.levels, self.shards = size, layout, levels, shards
 
 
-def remotes(opens: Sequence[Open], executors: Sequence[Executor]) -> list[Remote]:
+def open_shards(opens: Sequence[Open], executors: Sequence[Executor]) -> list[RemoteShard]:
     """The shards, each opened by a worker of its own executor, all at the same time."""
     openings = [Opening(uuid.uuid4().hex, one) for one in opens]
     workers = [Workers(executor, apart=True) for executor in executors]
@@ -146,11 +145,11 @@ def remotes(opens: Sequence[Open], executors: Sequence[Executor]) -> list[Remote
             begun += stack.enter_context(of_shard.begun(_facts, opening, [None]))
         for number, (opening, of_shard, future) in enumerate(zip(openings, workers, begun, strict=True)):
             try:
-                facts: Facts = future.result()
+                facts: ShardFacts = future.result()
             except Exception as error:
                 error.add_note(f"This error is from the job that opens shard {number}.")
                 raise
-            parts.append(Remote(opening._replace(checksum=facts.checksum), of_shard, facts))
+            parts.append(RemoteShard(opening._replace(checksum=facts.checksum), of_shard, facts))
             # A worker keeps the data open as long as this process may ask for them.
             weakref.finalize(parts[-1], tell, executors[number], _forget, opening.name).atexit = False
             for said in facts.warnings:
@@ -179,7 +178,7 @@ def opened(opening: Opening) -> Data:
                 raise RuntimeError(
                     "the observations of a shard must not change; these have changed since they were opened."
                 )
-        while len(_data) >= KEPT:
+        while len(_data) >= MOST_OPEN:
             del _data[next(iter(_data))]
         _data[opening.name] = found
         return found
@@ -192,16 +191,16 @@ def _forget(name: str) -> None:
             del _data[known]
 
 
-def _facts(opening: Opening, item: None) -> Facts:
+def _facts(opening: Opening, item: None) -> ShardFacts:
     with _lock, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         data = opened(opening)
-    return Facts(data.size, data.layout, data.levels, data.checksum(), [str(one.message) for one in said])
+    return ShardFacts(data.size, data.layout, data.levels, data.checksum(), [str(one.message) for one in said])
 
 
 def _some(opening: Opening, indices: np.ndarray) -> Data:
-    return Some(opened(opening), indices)
+    return Subset(opened(opening), indices)
 
 
-def _not_here() -> RuntimeError:
+def _unreadable() -> RuntimeError:
     return RuntimeError("the observations of shards with executors stay with their workers, and cannot be read here.")

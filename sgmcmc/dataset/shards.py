@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.dataset import Data, Shards, checksum_of
-from sgmcmc.dataset.remote import Remotes
+from sgmcmc.dataset.remote import RemoteShards
 from sgmcmc.parallel.executors import Workers
 
 
@@ -100,7 +100,7 @@ class OnShard:
 
 def shards_of(data: Data) -> Iterator[Data]:
     """The shards of data that have some."""
-    if isinstance(data, Remotes):
+    if isinstance(data, RemoteShards):
         return iter(data.parts)
     assert data.shards is not None
     return (Shard(data, int(start), size) for start, size in zip(data.shards.starts, data.shards.sizes, strict=True))

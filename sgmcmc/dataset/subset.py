@@ -8,20 +8,19 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data, Shards
-from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
-from sgmcmc.dataset.memory import Some
-from sgmcmc.dataset.remote import Remote, Remotes
+from sgmcmc.dataset import Data, Shards, spaced_rows
+from sgmcmc.dataset.memory import Subset
+from sgmcmc.dataset.remote import RemoteShard, RemoteShards
 
-MOST_ELSEWHERE, BYTES_ELSEWHERE = 2**21, 2**28  # of a part of data on disk, which is read at random into memory
+MOST_FROM_DISK, BYTES_FROM_DISK = 2**21, 2**28  # of a part of data on disk, which is read at random into memory
 
 
-def most_of(data: Data) -> int:
+def largest_subset(data: Data) -> int:
     """The largest number of observations that a subset of the data should have."""
-    return data.size if data.in_memory else max(1000, min(MOST_ELSEWHERE, BYTES_ELSEWHERE // data.layout.row_bytes))
+    return data.size if data.in_memory else max(1000, min(MOST_FROM_DISK, BYTES_FROM_DISK // data.layout.row_bytes))
 
 
-def some_of(data: Data, size: int, seed: int) -> Data:
+def random_subset(data: Data, size: int, seed: int) -> Data:
     """`size` observations, drawn without replacement, from each shard in proportion to its size.
 
     The result is `data` itself if it has no more than `size`.
@@ -34,24 +33,16 @@ def some_of(data: Data, size: int, seed: int) -> Data:
     counts[np.argsort(counts - shares, kind="stable")[: size - counts.sum()]] += 1
     of_each = zip(shards.starts, shards.sizes, counts, strict=True)
     indices = np.concatenate([start + np.sort(rng.choice(n_data, n, replace=False)) for start, n_data, n in of_each])
-    return data.some(indices) if isinstance(data, Remote | Remotes) else Some(data, indices)
+    return data.some(indices) if isinstance(data, RemoteShard | RemoteShards) else Subset(data, indices)
 
 
-def of_some_rows(data: Data, size: int, function: Callable[[Any, Tree], Any], item: Any) -> Any:
+def over_spaced_rows(data: Data, size: int, function: Callable[[Any, Tree], Any], item: Any) -> Any:
     """``function(item, rows)`` of `some_rows`, computed where the data are."""
-    if isinstance(data, Remotes):
-        return data.parts[0].asked(_of_some_rows, (size, function, item))
-    return _of_some_rows(data, (size, function, item))
+    if isinstance(data, RemoteShards):
+        return data.parts[0].asked(_over_spaced_rows, (size, function, item))
+    return _over_spaced_rows(data, (size, function, item))
 
 
-def _of_some_rows(data: Data, given: tuple[int, Callable[[Any, Tree], Any], Any]) -> Any:
+def _over_spaced_rows(data: Data, given: tuple[int, Callable[[Any, Tree], Any], Any]) -> Any:
     size, function, item = given
-    return function(item, some_rows(data, size))
-
-
-def some_rows(data: Data, size: int) -> Tree:
-    """`size` evenly spaced observations, as tensors."""
-    indices = np.linspace(0, data.size - 1, min(size, data.size)).astype(np.int64)
-    words = aligned_zeros(len(indices), data.layout.width)
-    data.take(indices, words)
-    return data.layout.unpack(shared_tensor(words))
+    return function(item, spaced_rows(data, size))

@@ -11,9 +11,9 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.destination import checked_executor, require_portable
 from sgmcmc.arguments.signatures import SETUP_DEFAULTS
 from sgmcmc.arguments.transforms import Joint, is_joint
-from sgmcmc.core.checks import require_flag
+from sgmcmc.core.errors import require_flag
 from sgmcmc.core.progress import Progress
-from sgmcmc.dataset.tables import with_levels
+from sgmcmc.dataset.arrays import with_levels
 from sgmcmc.diagnostics._per_draw import read, require_finite
 from sgmcmc.draws.draws import Draws
 from sgmcmc.laplace.posterior import Posterior

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.arguments.trial import HALF, WHOLE, Sums, require_sum
-from sgmcmc.core.checks import require_flag
+from sgmcmc.core.errors import require_flag
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree, joined

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sgmcmc.core.checks import require_count, require_flag
+from sgmcmc.core.errors import require_count, require_flag
 from sgmcmc.dataset.arrays import first_non_finite, numeric
 
 if TYPE_CHECKING:

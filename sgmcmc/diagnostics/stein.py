@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sgmcmc.arguments import POSITIVE, require_number
-from sgmcmc.core.checks import require_flag
+from sgmcmc.core.errors import require_flag
 from sgmcmc.diagnostics._per_draw import paired
 from sgmcmc.draws.stein import of_arrays
 

@@ -65,7 +65,7 @@ BATCHES = 20
 FEWEST, LEAST = 3, 5000  # draws that are examined first: for each independent draw that is wanted, and at least
 
 
-class Found(NamedTuple):
+class WorstElement(NamedTuple):
     """The worst diagnostics among some elements, and the names of these elements."""
 
     ess: float
@@ -75,9 +75,9 @@ class Found(NamedTuple):
     shift: float  # of the mean without the first tenth of the draws, in standard errors for the wanted number of draws
     shift_of: str
 
-    def worse(self, other: Found) -> Found:
+    def worse(self, other: WorstElement) -> WorstElement:
         """The worst of both."""
-        return Found(
+        return WorstElement(
             *min(self[:2], other[:2], key=lambda pair: pair[0]),
             *max(self[2:4], other[2:4], key=lambda pair: pair[0]),
             *max(self[4:], other[4:], key=lambda pair: pair[0]),
@@ -88,7 +88,7 @@ class Found(NamedTuple):
         return self.ess >= wanted and self.rhat < RHAT and self.shift < SHIFT
 
 
-def worst(draws: Mapping[str, Any], wanted: float, of_means: bool) -> Found:
+def worst(draws: Mapping[str, Any], wanted: float, of_means: bool) -> WorstElement:
     """The worst elements of these arrays, [C, T, ...], if all suffice; else some that do not.
 
     Chains that are too short are recognised early: a thinned set of draws, if it has enough independent ones, is
@@ -97,10 +97,10 @@ def worst(draws: Mapping[str, Any], wanted: float, of_means: bool) -> Found:
     n_draws = max((x.shape[0] * x.shape[1] for x in draws.values()), default=0)
     if n_draws == 0:
         name = next(iter(draws), "")
-        return Found(0.0, name, np.inf, name, 0.0, name)
+        return WorstElement(0.0, name, np.inf, name, 0.0, name)
     # By chance the largest R-hat of thousands of elements is below RHAT only if there are thousands of draws.
     for step in sorted({max(1, int(n_draws / max(FEWEST * wanted, LEAST))), 1}, reverse=True):
-        found = Found(np.inf, "", 1.0, "", 0.0, "")
+        found = WorstElement(np.inf, "", 1.0, "", 0.0, "")
         for labels, x in _blocks({name: np.asarray(x[:, ::step]) for name, x in draws.items()}):
             found = found.worse(_of_block(labels, x, wanted, of_means))
             if not found.suffices(wanted):
@@ -108,7 +108,7 @@ def worst(draws: Mapping[str, Any], wanted: float, of_means: bool) -> Found:
     return found
 
 
-def _of_block(labels: list[str], x: np.ndarray, wanted: float, of_means: bool) -> Found:
+def _of_block(labels: list[str], x: np.ndarray, wanted: float, of_means: bool) -> WorstElement:
     constant = np.ptp(x, axis=(1, 2)) == 0  # such as a zero that `collect` returns
     names = ("r_hat", "mcse_mean") if of_means else ("r_hat", "ess_bulk", "ess_tail")
     late = x[:, :, x.shape[2] // 10 :]
@@ -120,7 +120,7 @@ def _of_block(labels: list[str], x: np.ndarray, wanted: float, of_means: bool) -
     rhat = np.where(constant, 1.0, np.nan_to_num(values["r_hat"], nan=np.inf, posinf=np.inf))
     shift = np.where(constant, 0.0, np.nan_to_num(shift, nan=np.inf, posinf=np.inf))
     i, j, k = int(ess.argmin()), int(rhat.argmax()), int(shift.argmax())
-    return Found(float(ess[i]), labels[i], float(rhat[j]), labels[j], float(shift[k]), labels[k])
+    return WorstElement(float(ess[i]), labels[i], float(rhat[j]), labels[j], float(shift[k]), labels[k])
 
 
 class _Element(NamedTuple):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sgmcmc.core.checks import require_flag, require_iterations
-from sgmcmc.core.errors import reason
+from sgmcmc.core.errors import reason, require_flag, require_iterations
 from sgmcmc.core.trees import Tree
 from sgmcmc.draws.loading import from_file, from_store, to_file
 
@@ -723,6 +722,12 @@ def _path(path: str | Path, function: str, *endings: str) -> Path:
 
 WORTH = 1.5  # times fewer gradients for a draw
 LARGE, ENOUGH = 3, 1000  # a minibatch is too large beyond this multiple of the best size, or of this size if larger
+
+
+def iterations_of(settings: Mapping[str, Any], n_draws: int) -> range:
+    """The iterations after which this many draws were made."""
+    first = settings["burnIn"] + settings["thin"]
+    return range(first, first + settings["thin"] * n_draws, settings["thin"])
 
 
 def sufficient_size(n: int, best: int) -> int | None:

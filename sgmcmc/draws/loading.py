@@ -19,18 +19,13 @@ from sgmcmc.storage import path_of_part
 if TYPE_CHECKING:
     import xarray as xr
 
-    from sgmcmc.draws.draws import Draws
+    from sgmcmc.draws.draws import Draws, iterations_of
+
 
 FORMAT = 1
 OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
 COMPUTED = ("stepsize", "expected")  # settings that each run may have computed
 SAME = 1e-3  # the largest relative difference of computed settings, perhaps from different machines
-
-
-def iterations_of(settings: Mapping[str, Any], n_draws: int) -> range:
-    """The iterations after which this many draws were made."""
-    first = settings["burnIn"] + settings["thin"]
-    return range(first, first + settings["thin"] * n_draws, settings["thin"])
 
 
 def to_file(path: Path, draws: Draws) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.core.checks import is_integer
+from sgmcmc.core.errors import is_integer
 from sgmcmc.draws.elements import Chains, Element
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#66ccee", "#ccbb44")  # P. Tol's, for all kinds of colour vision

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sgmcmc.core.checks import require_iterations
+from sgmcmc.core.errors import require_iterations
 from sgmcmc.draws.drawing import REFERENCE, line, settling
 from sgmcmc.draws.draws import Draws
 from sgmcmc.draws.elements import Chains, Element

@@ -11,12 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import compilation
-from sgmcmc.core.checks import attempted, require_count, require_flag
+from sgmcmc.core.errors import attempted, require_count, require_flag
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset.arrays import converted
-from sgmcmc.dataset.on_disk import is_on_disk
-from sgmcmc.dataset.tables import with_levels
+from sgmcmc.dataset.arrays import converted, is_on_disk, with_levels
 from sgmcmc.draws.convergence import diagnostics
 
 if TYPE_CHECKING:

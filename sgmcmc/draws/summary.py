@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sgmcmc.core.checks import require_flag
+from sgmcmc.core.errors import require_flag
 from sgmcmc.draws import elements as labels
 from sgmcmc.draws import temperature
 from sgmcmc.draws.arviz import require_arviz

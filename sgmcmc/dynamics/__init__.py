@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.core.trees import nothing
+
 Memory = dict[str, tf.Tensor]
 """The state of one parameter besides its position, e.g. ``{"momentum": ..., "thermostat": ...}``."""
 
@@ -143,7 +145,7 @@ class Dynamics(NamedTuple):
     """
 
     step: Callable[[tf.Tensor, Memory, Given], tuple[tf.Tensor, Memory]]
-    init: Callable[[tf.Tensor, Given], Memory] = lambda theta, given: {}
+    init: Callable[[tf.Tensor, Given], Memory] = nothing
     refresh: Callable[[tf.Tensor, Memory, Given], Memory] | None = None
     drift: Callable[[tf.Tensor, Memory], tf.Tensor] | None = None
     stats: Callable[[Memory, Given], dict[str, tf.Tensor]] | None = None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from sgmcmc.core.trees import Tree
+from sgmcmc.core.trees import Tree, nothing
 from sgmcmc.model import Batch, Mode
 
 
@@ -66,7 +66,7 @@ class Gradient(NamedTuple):
         ``stepsize="auto"``, a covariance of the noise, and `preferential`. Before a chain begins, memory is None.
     centred : bool, default False
         Whether the terms are differences that vanish at the mode.
-    own_reference : bool, default False
+    has_own_reference : bool, default False
         Whether each observation's term is a difference from a point of its own, as in SAGA, so that the mean of the
         terms is noise too.
     every : int, default 0
@@ -108,17 +108,17 @@ class Gradient(NamedTuple):
     """
 
     estimate: Callable[[Tree, Batch, Tree, Any], Estimate]
-    prepare: Callable[[Mode, bool], Tree] = lambda begin, verbose: {}
-    init: Callable[[Tree, Tree], Any] = lambda params, constants: ()
+    prepare: Callable[[Mode, bool], Tree] = nothing
+    init: Callable[[Tree, Tree], Any] = nothing
     wants_mode: bool = False
     tables: Mapping[str, int] = MappingProxyType({})
     terms: Callable[[Tree, Tree, Tree, Any], Tree] | None = None
     centred: bool = False
-    own_reference: bool = False
+    has_own_reference: bool = False
     every: int = 0
     renew: Callable[[Tree], Tree] | None = None
 
     @property
     def has_history(self) -> bool:
         """Whether the noise of an estimate depends on the history of the chain."""
-        return bool(self.tables or self.every or self.init is not Gradient._field_defaults["init"])
+        return bool(self.tables or self.every or self.init is not nothing)

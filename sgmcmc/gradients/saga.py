@@ -66,7 +66,7 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
         )
 
     terms = differences(model, lambda data, memory: split(memory[TABLE], elements))
-    return Gradient(estimate, prepare, init, tables={TABLE: size}, terms=terms, centred=True, own_reference=True)
+    return Gradient(estimate, prepare, init, tables={TABLE: size}, terms=terms, centred=True, has_own_reference=True)
 
 
 def _once(change: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:

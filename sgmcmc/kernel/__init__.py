@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from sgmcmc.core.trees import Tree
+from sgmcmc.core.trees import Tree, nothing
 from sgmcmc.dynamics import Given
 from sgmcmc.model import Batch
 
@@ -73,13 +74,13 @@ class Transition(NamedTuple):
     """
 
     step: Callable[[Tree, Any, Batch, Given], tuple[Tree, Any, tf.Tensor]]
-    init: Callable[[Tree, Given], Any] = lambda params, given: ()
+    init: Callable[[Tree, Given], Any] = nothing
     stats: Callable[[Any], dict[str, tf.Tensor]] | None = None
     wants_noise: bool = True
     vectorized: bool = True
 
 
-class Supply(NamedTuple):
+class BlockInputs(NamedTuple):
     """The inputs of K iterations that depend only on their numbers, and so can be computed ahead of the chain.
 
     The caller fetches the observations at the `indices`, int32 [K, l, ..., n], and passes the `draws`, [K, l, ...],
@@ -90,7 +91,7 @@ class Supply(NamedTuple):
     draws: dict[str, tf.Tensor]
 
 
-class Supplied(Protocol):
+class IterationInputs(Protocol):
     """The inputs of one iteration."""
 
     @property
@@ -124,10 +125,10 @@ class Kernel(NamedTuple):
     ----------
     init : callable
         ``init(constants, params) -> state``, with params [C, ...].
-    supply : callable
-        ``supply(constants, iterations) -> Supply``, with iterations uint32 [K].
+    draw_inputs : callable
+        ``draw_inputs(constants, iterations) -> BlockInputs``, with iterations uint32 [K].
     step : callable
-        ``step(constants, state, supplied) -> state``: one iteration.
+        ``step(constants, state, inputs) -> state``: one iteration.
     finite : callable
         ``finite(state) -> {name: [C]}``: whether all numbers of each parameter and of its memory are finite.
     stats : callable
@@ -141,7 +142,7 @@ class Kernel(NamedTuple):
         ``log_density(state) -> [C]``: the last estimate of the log posterior. It is checked after each iteration; NaN
         or infinity is a divergence. By default ``state.log_density``.
     gradient : callable, optional
-        ``gradient(constants, state, supplied) -> {name: [C, *shape]}``: the estimated gradient at a draw.
+        ``gradient(constants, state, inputs) -> {name: [C, *shape]}``: the estimated gradient at a draw.
     leaps : int
         The number of gradients in an iteration.
     fetches : bool
@@ -152,14 +153,14 @@ class Kernel(NamedTuple):
     """
 
     init: Callable[[Tree, Tree], State]
-    supply: Callable[[Tree, tf.Tensor], Supply]
-    step: Callable[[Tree, State, Supplied], State]
+    draw_inputs: Callable[[Tree, tf.Tensor], BlockInputs]
+    step: Callable[[Tree, State, IterationInputs], State]
     finite: Callable[[State], Tree]
     stats: Callable[[Tree, State, tf.Tensor], Tree]
-    params: Callable[[State], Tree] = lambda state: state.params
+    params: Callable[[State], Tree] = attrgetter("params")
     with_params: Callable[[State, Tree], State] = lambda state, params: state._replace(params=params)
-    log_density: Callable[[State], tf.Tensor] = lambda state: state.log_density
-    gradient: Callable[[Tree, State, Supplied], Tree] | None = None
+    log_density: Callable[[State], tf.Tensor] = attrgetter("log_density")
+    gradient: Callable[[Tree, State, IterationInputs], Tree] | None = None
     leaps: int = 1
     fetches: bool = False
     every: int = 0

@@ -1,4 +1,7 @@
-"""The gradient estimates of each leap: from one minibatch, or from as many parts as each chain needs."""
+"""Rows of parameters and of estimators' tables: gathered, and put back.
+
+An estimate sees the rows of its minibatch in place of the tables.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,57 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from sgmcmc.core import xla
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.transforms import Coordinates
 from sgmcmc.core.trees import Tree
-from sgmcmc.gradients import Estimate, Gradient
-from sgmcmc.kernel import Supplied, Supply
-from sgmcmc.kernel.iterations import Iterations
-from sgmcmc.kernel.rows import Tables, put
-from sgmcmc.kernel.statistics import ALL, LAST
-from sgmcmc.kernel.supplies import Observations
+from sgmcmc.dynamics import Memory
+from sgmcmc.gradients import FIRST, Estimate, Gradient
+from sgmcmc.kernel import BlockInputs, IterationInputs
+from sgmcmc.kernel.inputs import Observations
+from sgmcmc.kernel.iterations import ALL, LAST, Iterations
+from sgmcmc.kernel.rows import of_table, put
 from sgmcmc.minibatch import Minibatch, Part
 from sgmcmc.model import Batch, RowGradient
+
+
+class Tables:
+    """The tables {name: width} of C chains over N observations."""
+
+    def __init__(self, widths: Mapping[str, int], n_chains: int, n_data: int, dtype: tf.DType) -> None:
+        self._widths, self._n_chains, self._n_data, self._dtype = widths, n_chains, n_data, dtype
+
+    def begun(self, constants: Tree) -> Memory:
+        """Each table before the first estimate, [C, N, width]."""
+        tables = {}
+        for name, width in self._widths.items():
+            first = constants.get(FIRST, {}).get(name)
+            table = tf.zeros([self._n_data, width], self._dtype) if first is None else first
+            tables[name] = tf.tile(table[None], [self._n_chains, 1, 1])
+        return tables
+
+    def rows_of_batch(self, memory: Memory, indices: tf.Tensor) -> Memory:
+        """The memory with the rows of a minibatch in place of the tables; indices are [C, n], or [1, n] if shared."""
+        if not self._widths:
+            return memory
+        places = self._places(indices)
+        return memory | self._each(lambda name: of_table(memory[name], places))
+
+    def written(self, memory: Memory, indices: tf.Tensor, before: Memory, after: Memory) -> Memory:
+        """The memory after an estimate, which was given `before` and returned `after`."""
+        if not self._widths:
+            return after
+        places = self._places(indices)
+        return after | self._each(lambda name: put(memory[name], places, xla.after(before[name], after[name])))
+
+    def _places(self, indices: tf.Tensor) -> tf.Tensor:
+        return tf.broadcast_to(indices, [self._n_chains, indices.shape[1]])
+
+    def _each(self, table: Callable[[str], tf.Tensor]) -> Memory:
+        return {name: table(name) for name in self._widths}
+
 
 MINIBATCH, MONITOR = "minibatch", "monitor"  # the uses of fetched observations
 
@@ -61,9 +102,9 @@ class Estimation:
         # The finite-population factor: without replacement, the noise is smaller than that of independent draws.
         self._finite_population = 1 - minibatch.size / n_data if minibatch.without_replacement else 1.0
 
-    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+    def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
         """The observations that are fetched ahead."""
-        return self.observations.supply(constants, iterations)
+        return self.observations.draw_inputs(constants, iterations)
 
     def counts(self) -> Tree:
         """The numbers of observations before the first iteration, [C] each, if they are counted."""
@@ -75,9 +116,9 @@ class Estimation:
         memory = over_chains(lambda params: self.gradient.init(params, of_estimator), self.iterations.n_chains)(params)
         return memory | self.tables.begun(of_estimator) if self.gradient.tables else memory
 
-    def at(self, constants: Tree, params: Tree, memory: Any, supplied: Supplied, leap: Part) -> Estimated:
+    def at(self, constants: Tree, params: Tree, memory: Any, inputs: IterationInputs, leap: Part) -> Estimated:
         """The estimates at `params`."""
-        of_batch = self.observations.of(supplied, leap)
+        of_batch = self.observations.of(inputs, leap)
         *_, indices = of_batch
         before = self.tables.rows_of_batch(memory, indices)
         value, grad, after = self.mapped(constants, self.observations)(*of_batch, params, before)
@@ -112,28 +153,28 @@ class Estimation:
 class InParts(Estimation):
     """Estimates from minibatches of as many parts as each chain needs: the mean over the parts."""
 
-    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+    def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
         """Nothing, since the number of parts depends on the state."""
-        return Supply({}, {})
+        return BlockInputs({}, {})
 
     def counts(self) -> Tree:
         """The numbers of observations so far: none."""
         none = tf.zeros([self.iterations.n_chains], tf.float64)
         return {LAST: none, ALL: none}
 
-    def at(self, constants: Tree, params: Tree, memory: Any, supplied: Supplied, leap: Part) -> Estimated:
+    def at(self, constants: Tree, params: Tree, memory: Any, inputs: IterationInputs, leap: Part) -> Estimated:
         """The estimates at `params`."""
         parts, of_parts, n_chains = self.minibatch.parts, constants["minibatch"], self.iterations.n_chains
         assert parts is not None
         wanted = over_chains(lambda params: parts(params, of_parts), n_chains)(params)  # [C]
-        counters = self.iterations.counter(supplied.iteration, leap)[None]
+        counters = self.iterations.counter(inputs.iteration, leap)[None]
         stream = self.iterations.stream(constants, Purpose.MINIBATCH)
         estimate = self.mapped(constants, self.observations)
 
         def added(part: tf.Tensor, total: Any) -> tuple:
             indices, weights = self.minibatch.draw(stream, counters, of_parts, part)
             own = () if weights is None else weights[0]
-            value, grad, _ = estimate(supplied.fetch(indices[0]), own, indices[0], params, memory)
+            value, grad, _ = estimate(inputs.fetch(indices[0]), own, indices[0], params, memory)
             share = tf.cast(part < wanted, self.iterations.dtype) / tf.cast(wanted, self.iterations.dtype)
             return part + 1, tf.nest.map_structure(lambda x, y: x + _each(share, y) * y, total, (value, grad))
 
@@ -152,13 +193,13 @@ class Monitor:
             estimation.iterations, estimation.minibatch, MONITOR, Purpose.MONITOR, leaps=1
         )
 
-    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+    def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
         """The observations that are fetched ahead."""
-        return self._observations.supply(constants, iterations)
+        return self._observations.draw_inputs(constants, iterations)
 
-    def gradient(self, constants: Tree, params: Tree, memory: Any, supplied: Supplied) -> Tree:
+    def gradient(self, constants: Tree, params: Tree, memory: Any, inputs: IterationInputs) -> Tree:
         """The estimates at `params`, of whole parameters."""
-        of_batch = self._observations.of(supplied)
+        of_batch = self._observations.of(inputs)
         memory = self._estimation.tables.rows_of_batch(memory, of_batch[-1])
         grad = self._estimation.mapped(constants, self._observations)(*of_batch, params, memory).gradient
         return {

@@ -13,11 +13,11 @@ from sgmcmc.core.random import Purpose
 from sgmcmc.core.transforms import Coordinates
 from sgmcmc.core.trees import Elements, Tree
 from sgmcmc.dynamics import Dynamics, Given, Memory
-from sgmcmc.kernel import Supplied, Supply
+from sgmcmc.kernel import BlockInputs, IterationInputs
 from sgmcmc.kernel.estimation import Estimated
+from sgmcmc.kernel.inputs import Normals, combined
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.rows import has_rows, put, take, take_memory
-from sgmcmc.kernel.supplies import Normals, together
 from sgmcmc.minibatch import Part
 from sgmcmc.model import RowGradient
 
@@ -44,15 +44,17 @@ class Movement:
         self._drift = {name: drift for name in elements if (drift := dynamics[name].drift)}
         ahead = {name: one.noises for name, one in dynamics.items() if name not in by_rows}
         self._noises = [
-            Normals(iterations, _those(elements, [name for name, n in ahead.items() if n > k]), *of, iterations.leaps)
+            Normals(
+                iterations, _selected(elements, [name for name, n in ahead.items() if n > k]), *of, iterations.leaps
+            )
             for k, of in enumerate(NOISES.items())
         ]
-        self._renewal = Normals(iterations, _those(elements, self._refresh), REFRESH, Purpose.REFRESH, 1)
+        self._renewal = Normals(iterations, _selected(elements, self._refresh), REFRESH, Purpose.REFRESH, 1)
         self._initial = Normals(iterations, elements, "initial", Purpose.INITIAL, 1)
 
-    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+    def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
         """The normals that are drawn ahead."""
-        return together(normals.supply(constants, iterations) for normals in (*self._noises, self._renewal))
+        return combined(normals.draw_inputs(constants, iterations) for normals in (*self._noises, self._renewal))
 
     def begun(self, constants: Tree, params: Tree) -> dict[str, Memory]:
         """The memories of the dynamics before the first iteration."""
@@ -62,11 +64,11 @@ class Movement:
         return {name: self._mapped(self._dynamics[name].init)(at[name], eps[name], z[name]) for name in params}
 
     def renewed(
-        self, constants: Tree, params: Tree, memory: dict[str, Memory], eps: Tree, supplied: Supplied
+        self, constants: Tree, params: Tree, memory: dict[str, Memory], eps: Tree, inputs: IterationInputs
     ) -> dict[str, Memory]:
         """The memories at the beginning of an iteration."""
         at = self._coordinates(constants).origin(params)
-        z = self._silenced(self._renewal.of(supplied), supplied.iteration)
+        z = self._silenced(self._renewal.of(inputs), inputs.iteration)
         return memory | {
             name: self._mapped(refresh)(at[name], eps[name], z[name], memory[name])
             for name, refresh in self._refresh.items()
@@ -87,14 +89,14 @@ class Movement:
         params: Tree,
         memory: dict[str, Memory],
         eps: Tree,
-        supplied: Supplied,
+        inputs: IterationInputs,
         leap: Part,
         estimated: Estimated,
     ) -> tuple[Tree, dict[str, Memory]]:
         """The parameters and the memories after a step, given the estimates at `params`."""
         coordinates = self._coordinates(constants)
         at, grad = coordinates.origin(params), coordinates.of_gradient(estimated.gradient)
-        first, *further = self._normals(constants, supplied, leap, grad)
+        first, *further = self._normals(constants, inputs, leap, grad)
         noises = [coordinates.of_noise(first), *further]
         norm = _norm(grad) if self._wants_norm else None
         reached, after = {}, {}
@@ -121,12 +123,12 @@ class Movement:
 
         return self._over_chains(of_one)
 
-    def _normals(self, constants: Tree, supplied: Supplied, leap: Part, grad: Tree) -> list[Tree]:
+    def _normals(self, constants: Tree, inputs: IterationInputs, leap: Part, grad: Tree) -> list[Tree]:
         """The noises of whole parameters, [C, *shape], or of gathered rows, [C, k, ...]."""
-        first, *further = (normals.of(supplied, leap) for normals in self._noises)
-        counters = self._iterations.counter(supplied.iteration, leap)[None]
+        first, *further = (normals.of(inputs, leap) for normals in self._noises)
+        counters = self._iterations.counter(inputs.iteration, leap)[None]
         first |= {name: self._of_rows(constants, name, grad[name], counters) for name in sorted(self._by_rows)}
-        return [self._silenced(z, supplied.iteration) for z in (first, *further)]
+        return [self._silenced(z, inputs.iteration) for z in (first, *further)]
 
     def _of_rows(self, constants: Tree, name: str, grad: RowGradient, counters: tf.Tensor) -> tf.Tensor:
         """The normals that the rows would get if the whole parameter moved, equal for all occurrences of a row."""
@@ -176,7 +178,7 @@ def _norm(gradient: Tree) -> tf.Tensor:
     return tf.sqrt(tf.add_n(squares))
 
 
-def _those(elements: Mapping[str, Elements], names: Any) -> dict[str, Elements]:
+def _selected(elements: Mapping[str, Elements], names: Any) -> dict[str, Elements]:
     return {name: of for name, of in elements.items() if name in names}
 
 

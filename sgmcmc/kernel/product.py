@@ -1,7 +1,7 @@
 """The product: Minibatch x Gradient x Dynamics -> Kernel.
 
 Gradients and dynamics are written for one chain. Each part of the product handles the chain axis itself: an
-iteration is supplied with minibatches and noise (`supplies.py`), its gradient is estimated (`estimation.py`), and the
+iteration is inputs with minibatches and noise (`supplies.py`), its gradient is estimated (`estimation.py`), and the
 parameters move (`movement.py`).
 """
 
@@ -17,12 +17,11 @@ from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.trees import Tree
 from sgmcmc.dynamics import Dynamics, Memory
 from sgmcmc.gradients import Gradient
-from sgmcmc.kernel import Kernel, Supplied, Supply
+from sgmcmc.kernel import BlockInputs, IterationInputs, Kernel
 from sgmcmc.kernel.estimation import Estimation, InParts, Monitor
-from sgmcmc.kernel.iterations import Iterations
+from sgmcmc.kernel.inputs import combined
+from sgmcmc.kernel.iterations import LAST, LOG_DENSITY, Iterations, recorded
 from sgmcmc.kernel.movement import Movement
-from sgmcmc.kernel.statistics import LAST, LOG_DENSITY, recorded
-from sgmcmc.kernel.supplies import together
 from sgmcmc.minibatch import Minibatch, Part
 from sgmcmc.model import Model
 
@@ -88,24 +87,24 @@ def build(product: Product) -> Kernel:
     monitor = Monitor(estimation) if product.monitored else None
     parts = (estimation, movement) if monitor is None else (estimation, movement, monitor)
 
-    def supply(constants: Tree, numbers: tf.Tensor) -> Supply:
-        return together(part.supply(constants, numbers) for part in parts)
+    def draw_inputs(constants: Tree, numbers: tf.Tensor) -> BlockInputs:
+        return combined(part.draw_inputs(constants, numbers) for part in parts)
 
     def init(constants: Tree, params: Tree) -> ProductState:
         memory, estimator = movement.begun(constants, params), estimation.begun(constants, params)
         return ProductState(params, memory, estimator, iterations.unknown, estimation.counts())
 
-    def step(constants: Tree, state: ProductState, supplied: Supplied) -> ProductState:
-        eps = iterations.stepsizes(constants, supplied.iteration)
+    def step(constants: Tree, state: ProductState, inputs: IterationInputs) -> ProductState:
+        eps = iterations.stepsizes(constants, inputs.iteration)
         state = state._replace(
-            memory=movement.renewed(constants, state.params, state.memory, eps, supplied),
+            memory=movement.renewed(constants, state.params, state.memory, eps, inputs),
             observations={key: tf.zeros_like(x) if key == LAST else x for key, x in state.observations.items()},
         )
 
         def leap(number: Part, state: ProductState) -> ProductState:
             at = movement.drifted(constants, state.params, state.memory)
-            estimated = estimation.at(constants, at, state.estimator, supplied, number)
-            params, memory = movement.moved(constants, at, state.memory, eps, supplied, number, estimated)
+            estimated = estimation.at(constants, at, state.estimator, inputs, number)
+            params, memory = movement.moved(constants, at, state.memory, eps, inputs, number, estimated)
             counts = {key: x + estimated.n_observations for key, x in state.observations.items()}
             return ProductState(params, memory, estimated.memory, estimated.log_density, counts)
 
@@ -122,9 +121,9 @@ def build(product: Product) -> Kernel:
         by_parameter = recorded(iterations, dynamics, constants, state.memory, last)
         return {LOG_DENSITY: state.log_density} | by_parameter | state.observations
 
-    def monitored(constants: Tree, state: ProductState, supplied: Supplied) -> Tree:
+    def monitored(constants: Tree, state: ProductState, inputs: IterationInputs) -> Tree:
         assert monitor is not None
-        return monitor.gradient(constants, state.params, state.estimator, supplied)
+        return monitor.gradient(constants, state.params, state.estimator, inputs)
 
     def renew(state: ProductState) -> ProductState:
         assert gradient.renew is not None
@@ -132,7 +131,7 @@ def build(product: Product) -> Kernel:
 
     return Kernel(
         init=init,
-        supply=supply,
+        draw_inputs=draw_inputs,
         step=step,
         finite=lambda state: {name: finite_chains((theta, state.memory[name])) for name, theta in state.params.items()},
         stats=stats,

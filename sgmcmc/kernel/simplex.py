@@ -15,11 +15,10 @@ import tensorflow as tf
 from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.trees import Tree, joined, split
-from sgmcmc.kernel import Kernel, Supplied, Supply
+from sgmcmc.kernel import BlockInputs, IterationInputs, Kernel
 from sgmcmc.kernel.estimation import MINIBATCH
-from sgmcmc.kernel.iterations import Iterations
-from sgmcmc.kernel.statistics import LOG_DENSITY, of_schedules
-from sgmcmc.kernel.supplies import Observations, Seeds, together
+from sgmcmc.kernel.inputs import Observations, Seeds, combined
+from sgmcmc.kernel.iterations import LOG_DENSITY, Iterations, of_schedules
 from sgmcmc.minibatch import Minibatch
 from sgmcmc.simplex import Numbers, Rule, expected_counts
 from sgmcmc.simplex.scale import Scale
@@ -84,8 +83,8 @@ def build_simplex(choices: Simplex) -> Kernel:
         else over_chains(choices.counts.of, n_chains)
     )
 
-    def supply(constants: Tree, numbers: tf.Tensor) -> Supply:
-        return together(part.supply(constants, numbers) for part in parts)
+    def draw_inputs(constants: Tree, numbers: tf.Tensor) -> BlockInputs:
+        return combined(part.draw_inputs(constants, numbers) for part in parts)
 
     def init(constants: Tree, params: Tree) -> SimplexState:
         totals = {}
@@ -94,10 +93,10 @@ def build_simplex(choices: Simplex) -> Kernel:
             totals[name] = tf.tile(log_total[None], [n_chains] + [1] * (alpha.shape.rank - 1))
         return SimplexState(params, totals, iterations.unknown)
 
-    def step(constants: Tree, state: SimplexState, supplied: Supplied) -> SimplexState:
-        h = iterations.stepsizes(constants, supplied.iteration)
-        data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in supplied.data(MINIBATCH).items()}
-        seed = (random_seeds.of(supplied),) if choices.counts.takes_seed else ()
+    def step(constants: Tree, state: SimplexState, inputs: IterationInputs) -> SimplexState:
+        h = iterations.stepsizes(constants, inputs.iteration)
+        data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in inputs.data(MINIBATCH).items()}
+        seed = (random_seeds.of(inputs),) if choices.counts.takes_seed else ()
         counts = mapped(state.params, data, *seed)
         theta = {name: scale.theta(state.params[name], state.log_total.get(name)) for name in elements}
         scaled = {name: weight * counts[name] for name in elements}
@@ -105,7 +104,7 @@ def build_simplex(choices: Simplex) -> Kernel:
         if scale.normalised:
             expected = {name: expected_counts(scale.natural(state.params[name]), scaled[name]) for name in elements}
         alpha = {name: constants["alpha"][name][None] for name in elements}
-        numbers = Numbers(iterations.stream(constants, Purpose.NOISE), supplied.iteration, tf.range(n_elements))
+        numbers = Numbers(iterations.stream(constants, Purpose.NOISE), inputs.iteration, tf.range(n_elements))
         eps = tf.concat([tf.repeat(h[name][:, None], e.size, axis=1) for name, e in elements.items()], axis=1)
         # The rule works on elements, so one program draws for all parameters.
         flat = rule.step(numbers, joined(theta), joined(alpha), joined(scaled), joined(expected), eps)
@@ -127,7 +126,7 @@ def build_simplex(choices: Simplex) -> Kernel:
 
     return Kernel(
         init=init,
-        supply=supply,
+        draw_inputs=draw_inputs,
         step=step,
         finite=finite,
         stats=stats,

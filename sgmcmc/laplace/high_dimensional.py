@@ -23,10 +23,10 @@ import tensorflow as tf
 
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.dataset.subset import most_of, some_of
+from sgmcmc.dataset.subset import largest_subset, random_subset
 from sgmcmc.dynamics import Dynamics
 from sgmcmc.laplace.posterior import Posterior
-from sgmcmc.laplace.stepsize import Directions, Drawn, Tuning, predicted
+from sgmcmc.laplace.stepsize import Directions, MinibatchSampling, Tuning, predicted
 from sgmcmc.laplace.whitening import Whitening
 
 OBSERVATIONS = 10**7  # in one pass, at most
@@ -42,7 +42,7 @@ SOLVES, SOLVED = 32, 1e-2  # linear systems for the sds, and the relative error 
 Product = Callable[[np.ndarray], np.ndarray]
 
 
-class Wide(NamedTuple):
+class LowRankCurvature(NamedTuple):
     """An approximation of -H = S^-1 R S^-1."""
 
     scale: np.ndarray  # the diagonal of S, [D]
@@ -58,7 +58,9 @@ class Wide(NamedTuple):
         return _whitening(self.scale, self.values, self.vectors)
 
 
-def wide(posterior: Posterior, theta: np.ndarray, diagonal: np.ndarray, seed: int, verbose: bool) -> Wide:
+def low_rank_curvature(
+    posterior: Posterior, theta: np.ndarray, diagonal: np.ndarray, seed: int, verbose: bool
+) -> LowRankCurvature:
     """The curvature at theta, from a rough diagonal, [D].
 
     The sds are NaN if it is not positive in all directions.
@@ -80,12 +82,12 @@ def wide(posterior: Posterior, theta: np.ndarray, diagonal: np.ndarray, seed: in
         white, flat = _whitening(scale, values, vectors), FLAT * np.finfo(posterior.model.dtype.as_numpy_dtype).eps
         is_peak = min([low, *values]) > flat
         sds = _sds(white, product, rng) if is_peak else np.full_like(scale, np.nan)
-    return Wide(scale, vectors, values, low, high, sds)
+    return LowRankCurvature(scale, vectors, values, low, high, sds)
 
 
 def part_of(posterior: Posterior, seed: int) -> Posterior:
     """The posterior from at most OBSERVATIONS observations."""
-    return posterior.of(some_of(posterior.data, min(OBSERVATIONS, most_of(posterior.data)), seed))
+    return posterior.of(random_subset(posterior.data, min(OBSERVATIONS, largest_subset(posterior.data)), seed))
 
 
 def _scale(product: Product, scale: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -168,7 +170,7 @@ def noise_of_elements(
     posterior: Posterior,
     centred: bool,
     centre: np.ndarray,
-    curvature: Wide,
+    curvature: LowRankCurvature,
     sd: float,
     seed: int,
     probabilities: np.ndarray | None = None,
@@ -205,8 +207,13 @@ def noise_of_elements(
     return Noise(factor * elements, factor * directions)
 
 
-def tuned_wide(
-    curvature: Wide, noise: Noise, dynamics: Dynamics, drawn: Drawn, tolerance: float, heat: float = 1.0
+def tuned_low_rank(
+    curvature: LowRankCurvature,
+    noise: Noise,
+    dynamics: Dynamics,
+    drawn: MinibatchSampling,
+    tolerance: float,
+    heat: float = 1.0,
 ) -> Tuning:
     """The tuning of chains in the coordinates of this curvature.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sgmcmc.core.errors import warn_user
-from sgmcmc.dataset.subset import some_of
-from sgmcmc.laplace.high_dimensional import Wide
+from sgmcmc.dataset.subset import random_subset
+from sgmcmc.laplace.high_dimensional import LowRankCurvature
 from sgmcmc.laplace.newton import distance
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.whitening import Whitening, whitening
@@ -85,7 +85,7 @@ def far_from(precision: np.ndarray) -> float:
     return FAR if precision.ndim == 2 else max(FAR, FAR_EACH * len(precision) ** 0.5)
 
 
-def require_concave(of: str, curvature: Wide) -> None:
+def require_concave(of: str, curvature: LowRankCurvature) -> None:
     """Refuse a posterior with many elements that is flat or not concave in some direction."""
     if np.isnan(curvature.sds).any():
         least = min([curvature.low, *curvature.values])
@@ -108,7 +108,7 @@ def require_curvature(of: str, posterior: Posterior, theta: np.ndarray, precisio
     elif (of_data > np.abs(of_prior)).all():
         return
     else:
-        scores = posterior.of(some_of(posterior.data, SCORED, seed)).scores(theta)
+        scores = posterior.of(random_subset(posterior.data, SCORED, seed)).scores(theta)
         without = (np.abs(of_data) < SLIGHT * scores) & (scores > np.abs(of_prior))
     if without.any():
         raise ValueError(

@@ -33,7 +33,7 @@ from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.trees import Tree, joined
 from sgmcmc.dataset.arrays import first_non_finite
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.dataset.subset import some_of
+from sgmcmc.dataset.subset import random_subset
 from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.laplace.whitening import Whitening
 
@@ -72,13 +72,13 @@ def noise_of_one(
     sd: float,
     seed: int,
     probabilities: np.ndarray | None = None,
-    own_reference: bool = False,
+    has_own_reference: bool = False,
 ) -> Noise:
     """The noise of minibatches of one observation.
 
     The draws are from the approximation, `sd` times as far from its centre. The
     observations have the `probabilities`, [N], unless all are equal. With
-    `own_reference`, the mean of the terms counts as noise too.
+    `has_own_reference`, the mean of the terms counts as noise too.
     """
     d, n_data = posterior.size, posterior.model.data.size
     few = d <= WEIGHED
@@ -102,7 +102,7 @@ def noise_of_one(
     z /= np.sqrt((z**2).mean(axis=0))  # exact second moments despite few draws, since the noise depends mostly on them
     total, preferred, large, square = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d), np.zeros(d)
     for draw, theta in enumerate(centre + white.to_theta(sd * z)):
-        some = some_of(posterior.model.data, size, seed + draw)
+        some = random_subset(posterior.model.data, size, seed + draw)
         # The probabilities of these observations, relative to 1/N.
         p = (
             np.ones(some.size)
@@ -120,7 +120,7 @@ def noise_of_one(
                 "stepsize='auto' needs finite gradients of single observations around the mode, at draws from "
                 f"a normal approximation: {posterior.of(some).explained(theta) or UNEXPLAINED}"
             )
-        mean = 0.0 if own_reference else np.outer(first, first) / some.size**2
+        mean = 0.0 if has_own_reference else np.outer(first, first) / some.size**2
         total += second / some.size - mean
         preferred += sizes * weighted / some.size**2 - mean
         squares = np.maximum(np.diag(second), np.finfo(float).tiny)

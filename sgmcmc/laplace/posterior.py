@@ -232,14 +232,14 @@ class Posterior:
         return self._programs.setdefault(derived.__name__, ({}, Compiled(of_prior, hides=True)))
 
 
-def begins_with(size: int) -> int:
+def fewest_to_locate(size: int) -> int:
     """The fewest observations that roughly locate the mode of D elements."""
     return min(max(FEWEST, OF_EACH * size), MOST)
 
 
 def _block(n_data: int, size: int) -> int:
     """The length of a small block, a divisor of N if one is near: a shorter last block needs another program."""
-    few = min(begins_with(size), max(16, BLOCK // size))
+    few = min(fewest_to_locate(size), max(16, BLOCK // size))
     return next((n for n in range(few, 2 * few) if n_data % n == 0), few)
 
 

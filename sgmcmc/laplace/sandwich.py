@@ -34,7 +34,7 @@ from sgmcmc.draws.check import Compared
 from sgmcmc.dynamics import Dynamics
 from sgmcmc.laplace.noise import Terms, noise_of_one
 from sgmcmc.laplace.posterior import Posterior
-from sgmcmc.laplace.stepsize import Drawn, Tuning, directions
+from sgmcmc.laplace.stepsize import MinibatchSampling, Tuning, directions
 from sgmcmc.laplace.whitening import MOST_DENSE, Whitening, curvature, for_matrices, whitening
 
 DRAWS = 500
@@ -136,7 +136,7 @@ def tuned_to(
     mode: np.ndarray,
     terms: Terms,
     dynamics: Dynamics,
-    drawn: Drawn,
+    drawn: MinibatchSampling,
     tolerance: float,
     seed: int,
 ) -> tuple[Tuning, np.ndarray]:

@@ -16,15 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 from sgmcmc.core.progress import Progress
-from sgmcmc.dataset.subset import most_of, some_of
+from sgmcmc.dataset.subset import largest_subset, random_subset
 from sgmcmc.laplace.mode_diagnostics import far_from
 from sgmcmc.laplace.newton import Point, climbed, distance, newton, require_density
-from sgmcmc.laplace.posterior import Posterior, begins_with
+from sgmcmc.laplace.posterior import Posterior, fewest_to_locate
 from sgmcmc.laplace.whitening import ROUGH, Whitening, curvature, whitening
 
 GROWTH = 10  # the factor from each stage to the next
 MOST = 10**6  # observations of a stage: they give the curvature within sqrt(D) 0.1%
-PAYS = 3  # a stage on part of the observations saves time if there are more than this many times as many
+WORTHWHILE = 3  # a stage on part of the observations saves time if there are more than this many times as many
 ENOUGH = 0.2  # of the sampling error of a stage's observations
 CLOSE, NEAR = 0.5, 0.02  # sds from the mode: in each direction, for the last curvature; in all together, at the end
 ROUNDS = 4  # climbs, each with the curvature where the one before ended
@@ -32,7 +32,7 @@ NEWTON = 4  # steps with one curvature
 OF_PART, OF_ALL, OF_CLIMB = 5, 4, 20  # passes that stages are expected to make, for the display
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The mode, [D], the log posterior's gradient there, and the curvature near it, [D, D] or [D]."""
 
     theta: np.ndarray
@@ -41,7 +41,7 @@ class Found(NamedTuple):
     first_precision: np.ndarray  # at the start of the search
 
 
-def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool) -> Found:
+def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool) -> SearchResult:
     """The mode, with the gradient and the curvature there.
 
     Raises
@@ -59,7 +59,7 @@ def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool)
         posterior.passes.watch = lambda done: progress.reached(round(min(done, 0.99 * expected), 1))
         precision = first = white = None
         for stage, size in enumerate(sizes):
-            part = posterior.of(some_of(posterior.data, size, seed + stage))
+            part = posterior.of(random_subset(posterior.data, size, seed + stage))
             if stage == 0:
                 require_density(part, theta)
             precision = _with_scale(part, theta, curvature(part, theta, seed, ROUGH))
@@ -70,19 +70,19 @@ def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool)
         at = _in_all(posterior, theta, white, seed)
         progress.reached(expected)
         posterior.passes.watch = None
-    return Found(at.theta, at.gradient, at.precision, at.first_precision if first is None else first)
+    return SearchResult(at.theta, at.gradient, at.precision, at.first_precision if first is None else first)
 
 
 def sizes_of_stages(posterior: Posterior) -> list[int]:
     """The observations of the stages before the last, in multiples of a block."""
     block, n_data, sizes = posterior.block, posterior.data.size, list[int]()
-    first, size = -(-begins_with(posterior.size) // block) * block, n_data // GROWTH
-    most = min(MOST, most_of(posterior.data))
+    first, size = -(-fewest_to_locate(posterior.size) // block) * block, n_data // GROWTH
+    most = min(MOST, largest_subset(posterior.data))
     while size > 2 * first:
         if size <= most:
             sizes.insert(0, size - size % block)
         size //= GROWTH
-    return [first, *sizes] if PAYS * first < n_data else []
+    return [first, *sizes] if WORTHWHILE * first < n_data else []
 
 
 def _in_part(posterior: Posterior, theta: np.ndarray, white: Whitening, near: float, climbs: bool) -> np.ndarray:
@@ -94,7 +94,7 @@ def _in_part(posterior: Posterior, theta: np.ndarray, white: Whitening, near: fl
     return climbed(posterior, theta, white, near)
 
 
-def _in_all(posterior: Posterior, theta: np.ndarray, rough: Whitening | None, seed: int) -> Found:
+def _in_all(posterior: Posterior, theta: np.ndarray, rough: Whitening | None, seed: int) -> SearchResult:
     """The end of the search, with the curvature at a point within a fraction of a standard deviation from it."""
     if rough is None or rough.root.ndim == 1:
         require_density(posterior, theta)
@@ -109,7 +109,7 @@ def _in_all(posterior: Posterior, theta: np.ndarray, rough: Whitening | None, se
     return found
 
 
-def _climbed_to(posterior: Posterior, theta: np.ndarray, white: Whitening, seed: int) -> Found:
+def _climbed_to(posterior: Posterior, theta: np.ndarray, white: Whitening, seed: int) -> SearchResult:
     found, far = None, np.inf
     for _ in range(ROUNDS):
         theta = climbed(posterior, theta, white, NEAR * np.sqrt(posterior.size))
@@ -129,15 +129,15 @@ def _with_scale(posterior: Posterior, theta: np.ndarray, precision: np.ndarray) 
     flat = (np.diag(precision) if precision.ndim == 2 else precision) == 0
     if not flat.any():
         return precision
-    squares = posterior.of(some_of(posterior.data, posterior.block, 0)).scores(theta)
+    squares = posterior.of(random_subset(posterior.data, posterior.block, 0)).scores(theta)
     scale = np.where(flat, np.where(squares > 0, squares, 1.0), 0.0)
     return precision + (np.diag(scale) if precision.ndim == 2 else scale)
 
 
-def _polished(posterior: Posterior, at: Point, seed: int) -> tuple[Found, Whitening]:
+def _polished(posterior: Posterior, at: Point, seed: int) -> tuple[SearchResult, Whitening]:
     """The point after Newton steps with the curvature at their start."""
     precision = curvature(posterior, at.theta, seed)
     white = whitening(precision, posterior.model.dtype)
     if not white.not_concave and precision.ndim == 2:
         at = newton(posterior, at, white, NEAR, NEWTON)
-    return Found(at.theta, at.gradient, precision, precision), white
+    return SearchResult(at.theta, at.gradient, precision, precision), white

@@ -159,7 +159,7 @@ Sizes = Callable[[int], Directions]
 """From the size of a minibatch to the precision and the noise of its gradients."""
 
 
-def beside_gradients(size: int, touched: float) -> float:
+def overhead(size: int, touched: float) -> float:
     """The cost of an iteration besides its gradients, each of which has `touched` of the elements."""
     return FIXED + MOVED * max(size / max(touched, 1.0) - 1, 0.0)
 
@@ -193,7 +193,7 @@ def gains(
     return {"preferential": preferential, "momentum": of(sghmc(FRICTION, LEAPS), where)}
 
 
-PAYS = 1.8  # a doubled minibatch is efficient if an independent draw takes this many times fewer iterations
+EFFICIENT = 1.8  # a doubled minibatch is efficient if an independent draw takes this many times fewer iterations
 
 
 class Tuning(NamedTuple):
@@ -216,7 +216,7 @@ class Tuning(NamedTuple):
         return arrays | {"minibatchSize": np.int64(self.minibatch_size)} | of_elements | of_others
 
 
-class Drawn(NamedTuple):
+class MinibatchSampling(NamedTuple):
     """How minibatches are drawn."""
 
     size: int
@@ -232,7 +232,9 @@ class Drawn(NamedTuple):
         left = (self.n_data - n) / max(self.n_data - 1, 1) if self.without_replacement else 1.0
         return left / n
 
-    def chosen(self, dynamics: Dynamics, alone: Directions, tolerance: float) -> tuple[Drawn, Predicted, int]:
+    def chosen(
+        self, dynamics: Dynamics, alone: Directions, tolerance: float
+    ) -> tuple[MinibatchSampling, Predicted, int]:
         """The same with the size that is used, the prediction for it, and the efficient size."""
 
         def at(size: int) -> Directions:
@@ -242,7 +244,7 @@ class Drawn(NamedTuple):
             found = self._replace(size=cheapest(dynamics, at, self.n_data, self.fixed, tolerance))
             return found, largest(dynamics, at(found.size), tolerance), found.size
         chosen = largest(dynamics, at(self.size), tolerance)
-        return self, chosen, _that_pays(dynamics, at, chosen, self.size, self.n_data, tolerance)
+        return self, chosen, _efficient_size(dynamics, at, chosen, self.size, self.n_data, tolerance)
 
 
 def tuned(
@@ -252,10 +254,10 @@ def tuned(
     root: Whitening,
     terms: Terms,
     dynamics: Dynamics,
-    drawn: Drawn,
+    drawn: MinibatchSampling,
     tolerance: float,
     seed: int,
-    own_reference: bool = False,
+    has_own_reference: bool = False,
     heat: float = 1.0,
 ) -> Tuning:
     """The tuning of chains in the coordinates of `root`, where the posterior is white in those of `white`.
@@ -263,7 +265,7 @@ def tuned(
     The noise is evaluated at draws that are wider by the tolerance, as those of the
     chain may be. It counts `heat` times where elements do not move in proportion to it.
     """
-    noise = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, drawn.probabilities, own_reference)
+    noise = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, drawn.probabilities, has_own_reference)
     # From the coordinates in which the posterior is white, with the unit matrix as precision, to those of the chain.
     change = _solved(white.root, root.root)
     in_root = change.T @ change
@@ -285,19 +287,19 @@ def tuned(
     )
 
 
-def _that_pays(dynamics: Dynamics, at: Sizes, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
+def _efficient_size(dynamics: Dynamics, at: Sizes, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
     """The efficient size: n, halved while doubling would not be efficient, or doubled while it is."""
     size, iterations = n, chosen.iterations
     while size > 1:
         smaller = size // 2
         there = largest(dynamics, at(smaller), tolerance).iterations
-        if there >= PAYS * iterations:
+        if there >= EFFICIENT * iterations:
             break
         size, iterations = smaller, there
     while size < n_data:
         larger = min(2 * size, n_data)
         there = largest(dynamics, at(larger), tolerance).iterations
-        if iterations < PAYS * there:
+        if iterations < EFFICIENT * there:
             break
         size, iterations = larger, there
     return size

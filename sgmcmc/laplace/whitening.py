@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.dataset.subset import most_of, some_of
+from sgmcmc.dataset.subset import largest_subset, random_subset
 from sgmcmc.laplace.posterior import Posterior
 
 MOST_DENSE = 2000  # the most elements of the parameters for which the whole matrix is computed
@@ -80,8 +80,8 @@ def for_matrices(posterior: Posterior, seed: int, flops: float = FLOPS) -> Poste
     """The posterior from as many observations as a sum of [D, D] matrices can afford, or from all."""
     rows = n_rows(posterior.size, flops)
     if rows < posterior.data.size:
-        rows = min(rows, most_of(posterior.data))
-    return posterior.of(some_of(posterior.data, max(rows - rows % posterior.block, posterior.block), seed))
+        rows = min(rows, largest_subset(posterior.data))
+    return posterior.of(random_subset(posterior.data, max(rows - rows % posterior.block, posterior.block), seed))
 
 
 def n_rows(d: int, flops: float) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.trees import Tree
+from sgmcmc.core.trees import Tree, nothing
 
 Part = int | tf.Tensor
 """The number of a part of a minibatch whose size is not fixed."""
@@ -79,6 +79,6 @@ class Minibatch(NamedTuple):
     without_replacement: bool = False
     simple: bool = False
     independent: bool = True
-    prepare: Callable[[np.ndarray | None], Tree] = lambda importance: {}
+    prepare: Callable[[np.ndarray | None], Tree] = nothing
     wants_importance: bool = False
     parts: Callable[[Tree, Tree], tf.Tensor] | None = None

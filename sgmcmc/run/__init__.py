@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sgmcmc.core.transforms import LOW_RANK
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import Data
 from sgmcmc.kernel import Kernel, State
@@ -65,6 +66,40 @@ class Prepared:
     def chains(self) -> int:
         """The number of chains."""
         return self.n_chains or 1
+
+
+@dataclass(frozen=True)
+class CurvatureUse:
+    """What the curvature at the mode is used for.
+
+    Parameters
+    ----------
+    preconditioner : {"dense", "diagonal", "lowRank"}, numpy.ndarray or None
+        An array is the root A of the preconditioner, [D, D] or its diagonal [D];
+        nothing is then computed.
+    tolerance : float or None
+        The largest relative error of a standard deviation that the stepsize may cause;
+        None if the stepsize is given.
+    weighs : bool
+        Whether minibatches need the importance of the observations.
+    targets_sandwich : bool
+        Whether the covariance of the chain is to be the sandwich, not the posterior's.
+    """
+
+    preconditioner: str | np.ndarray | None = None
+    tolerance: float | None = None
+    weighs: bool = False
+    targets_sandwich: bool = False
+
+    @property
+    def needs_mode(self) -> bool:
+        """Whether the mode is needed."""
+        return isinstance(self.preconditioner, str) or self.tolerance is not None or self.weighs
+
+    @property
+    def is_low_rank(self) -> bool:
+        """Whether there are too many elements for matrices of all of them."""
+        return isinstance(self.preconditioner, str) and self.preconditioner == LOW_RANK
 
 
 STRETCH_SECONDS = 0.1

@@ -63,7 +63,7 @@ class Watcher(Protocol):
         """Take note of the iterations done; a KeyboardInterrupt from here ends the run."""
 
 
-class Made(NamedTuple):
+class StretchResult(NamedTuple):
     """A finished stretch and its outcome."""
 
     stretch: Stretch
@@ -77,7 +77,7 @@ def stretches(
     pace: Pace,
     done: int = 0,
     failure: Failure | None = divergence,
-) -> Iterator[Made]:
+) -> Iterator[StretchResult]:
     """Follow the plan from the state with these leaves, after `done` iterations.
 
     Raises
@@ -93,10 +93,10 @@ def stretches(
             at, error = _divergence(loop, leaves, stretch, failure)
             if at - 1 > done:  # again up to there, for the last finite state
                 stretch = plan.stretch(done, at - 1, loop.capacity)
-                yield Made(stretch, loop.advance(leaves, stretch))
+                yield StretchResult(stretch, loop.advance(leaves, stretch))
             raise error
         leaves, done = outcome.leaves, stretch.end
-        yield Made(stretch, outcome)
+        yield StretchResult(stretch, outcome)
         pace.adapt(stretch.end - stretch.begin, time.perf_counter() - started)
 
 

@@ -19,10 +19,9 @@ import tensorflow as tf
 
 from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data
-from sgmcmc.dataset.layout import aligned_zeros, on_gpu, shared_tensor
+from sgmcmc.dataset import Data, aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.kernel import Supply
+from sgmcmc.kernel import BlockInputs
 from sgmcmc.run import Prepared
 
 # A block costs half a millisecond besides its iterations, to refill the caches: long blocks are faster, even if they
@@ -66,7 +65,7 @@ class Feed:
         kernel, constants, data = prepared.kernel, prepared.constants, prepared.data
         self._kernel, self._constants, self._data = kernel, constants, data
         self.fetch = choose(data) if fetch is None else fetch
-        one = kernel.supply(constants, tf.zeros([1], tf.uint32))
+        one = kernel.draw_inputs(constants, tf.zeros([1], tf.uint32))
         self.state_bytes = _n_bytes(tf.nest.flatten(prepared.state))
         most = BLOCK_BYTES if isinstance(data, InMemory) else BLOCK_BYTES_ELSEWHERE
         self.length = length or _length(one, data.layout.width, self.state_bytes, most)
@@ -107,12 +106,12 @@ class Feed:
             self._thread.shutdown(wait=True, cancel_futures=True)
         self._thread, self._coming, self._current = None, {}, None
 
-    def structure(self, leaves: list[tf.Tensor]) -> tuple[Supply, dict[str, tf.Tensor]]:
-        """The leaves of a block by name: the supply, and the packed observations."""
+    def structure(self, leaves: list[tf.Tensor]) -> tuple[BlockInputs, dict[str, tf.Tensor]]:
+        """The leaves of a block by name: the block, and the packed observations."""
         draws, indices = self._names
         n, m = len(draws), len(indices)
         return (
-            Supply(dict(zip(indices, leaves[n : n + m], strict=True)), dict(zip(draws, leaves[:n], strict=True))),
+            BlockInputs(dict(zip(indices, leaves[n : n + m], strict=True)), dict(zip(draws, leaves[:n], strict=True))),
             dict(zip(indices, leaves[n + m :], strict=True)),
         )
 
@@ -149,9 +148,9 @@ class Feed:
 
     def _drawn(self, first: tf.Tensor, *constants: tf.Tensor) -> list[tf.Tensor]:
         iterations = first + tf.cast(tf.range(self.length), tf.uint32)
-        supply = self._kernel.supply(tf.nest.pack_sequence_as(self._constants, constants), iterations)
-        draws = [supply.draws[name] for name in self._names[0]]
-        indices = [supply.indices[name] for name in self._names[1]]
+        block = self._kernel.draw_inputs(tf.nest.pack_sequence_as(self._constants, constants), iterations)
+        draws = [block.draws[name] for name in self._names[0]]
+        indices = [block.indices[name] for name in self._names[1]]
         if self.fetch is not Fetch.IN_PROGRAM:
             return [*draws, *indices]
         assert isinstance(self._data, InMemory)
@@ -168,14 +167,14 @@ class Feed:
         return slot
 
 
-def _specs(one: Supply, length: int, width: int) -> list[tf.TensorSpec]:
-    """The specs of the leaves of a block, from the supply of one iteration."""
+def _specs(one: BlockInputs, length: int, width: int) -> list[tf.TensorSpec]:
+    """The specs of the leaves of a block, from the block of one iteration."""
     draws, indices = ([tree[name] for name in sorted(tree)] for tree in (one.draws, one.indices))
     specs = [tf.TensorSpec([length, *x.shape[1:]], x.dtype) for x in (*draws, *indices)]
     return [*specs, *(tf.TensorSpec([length, *x.shape[1:], width], tf.int64) for x in indices)]
 
 
-def _length(one: Supply, width: int, state_bytes: int, most: int) -> int:
+def _length(one: BlockInputs, width: int, state_bytes: int, most: int) -> int:
     """The number of iterations in a block, a power of two."""
     of_iteration = max(_n_bytes(_specs(one, 1, width)), 1)
     usual, short = (

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sgmcmc.run.one_call import Run
 
 
-class Sampled(NamedTuple):
+class RunResult(NamedTuple):
     """The rows of some chains, and the accumulators after them."""
 
     chains: list[int]
@@ -45,7 +45,7 @@ class Sampled(NamedTuple):
     diverged: DivergenceError | None = None
     checkpoints: Mapping[int, Checkpoint] = {}  # where they resume, by the first chain of each job, if they do
 
-    def then(self, later: Sampled) -> Sampled:
+    def then(self, later: RunResult) -> RunResult:
         """The same chains after they continued, with what they added in `later`."""
         rows = {
             group: {name: np.concatenate([x, later.rows[group][name]], axis=1) for name, x in members.items()}
@@ -53,19 +53,19 @@ class Sampled(NamedTuple):
         }
         return later._replace(rows=rows, stored=self.stored + later.stored)
 
-    def of_chains(self, chains: range) -> Sampled:
+    def of_chains(self, chains: range) -> RunResult:
         """The part of some of the chains."""
         here = slice(self.chains.index(chains.start), self.chains.index(chains.start) + len(chains))
         rows, reduced = tf.nest.map_structure(lambda x: x[here], (self.rows, self.accumulated.reduced))
         return self._replace(chains=list(chains), rows=rows, accumulated=self.accumulated._replace(reduced=reduced))
 
-    def first(self, n_rows: int) -> Sampled:
+    def first(self, n_rows: int) -> RunResult:
         """The same with the first rows only."""
         rows = {group: {k: x[:, :n_rows] for k, x in members.items()} for group, members in self.rows.items()}
         return self._replace(rows=rows, stored=n_rows)
 
 
-def joined(parts: Sequence[Sampled]) -> Sampled:
+def joined(parts: Sequence[RunResult]) -> RunResult:
     """The chains of all parts, which have equally many rows."""
     from sgmcmc.storage.side_by_side import side_by_side  # `import sgmcmc` needs no xarray
 
@@ -77,7 +77,7 @@ def joined(parts: Sequence[Sampled]) -> Sampled:
             for name in averages["sums"]
         }
         averages = averages | {"sums": sums}
-    return Sampled(
+    return RunResult(
         [chain for part in parts for chain in part.chains],
         side_by_side([part.rows for part in parts]),
         min(part.stored for part in parts),
@@ -88,7 +88,7 @@ def joined(parts: Sequence[Sampled]) -> Sampled:
     )
 
 
-def most(parts: Sequence[Sampled]) -> list[Sampled]:
+def longest_part(parts: Sequence[RunResult]) -> list[RunResult]:
     """The parts, cut to equally many rows, that together have the most draws."""
     from sgmcmc.storage.side_by_side import most_draws
 
@@ -103,7 +103,7 @@ def _concatenated(trees: Sequence[Any]) -> Any:
 STOP = "stop"
 
 
-def sample(parcel: Parcel, chains: range, folder: str, parent: int) -> Sampled:
+def sample(parcel: Parcel, chains: range, folder: str, parent: int) -> RunResult:
     """Run these chains of the run in the parcel."""
     report = Report(Path(folder), chains)
     if report.is_stopped():
@@ -146,7 +146,7 @@ SHOW_SECONDS = 5.0
 class Outcome(NamedTuple):
     """The outcome of the jobs of a run."""
 
-    parts: list[Sampled]  # of those that returned something, in the order of their chains
+    parts: list[RunResult]  # of those that returned something, in the order of their chains
     failures: dict[range, BaseException]  # of those that raised an exception
     interrupted: bool
     seconds: float
@@ -161,12 +161,12 @@ class Outcome(NamedTuple):
         """Whether a job failed on its own; after Ctrl-C a worker may have ended because of it."""
         return any(part.diverged for part in self.parts) or bool(self.failures and not self.interrupted)
 
-    def sampled(self) -> Sampled:
+    def result(self) -> RunResult:
         """All chains; after Ctrl-C, those that together have the most draws."""
         begun = [part for part in self.parts if part.stored]
         if not begun:
             raise KeyboardInterrupt
-        chosen = most(begun) if any(part.rows for part in begun) else begun  # sums may have different lengths
+        chosen = longest_part(begun) if any(part.rows for part in begun) else begun  # sums may have different lengths
         return joined(chosen)._replace(interrupted=self.interrupted, seconds=self.seconds)
 
 
@@ -186,15 +186,15 @@ class Jobs:
 
     executor: Executor | None
     groups: Sequence[range]
-    earlier: Sampled | None = None
+    earlier: RunResult | None = None
 
-    def made(self, run: Run, progress: Watcher, show: Callable[[], None] | None = None) -> Outcome:
+    def execute(self, run: Run, progress: Watcher, show: Callable[[], None] | None = None) -> Outcome:
         """Run all chains until they are done, one fails or Ctrl-C is pressed.
 
         `show` is called now and then, and at the end.
         """
         started = time.perf_counter()
-        parts: list[Sampled] = []
+        parts: list[RunResult] = []
         failures: dict[range, BaseException] = {}
         given_up: dict[range, BaseException] = {}
         folder = Path(tempfile.mkdtemp(prefix="sgmcmc-"))
@@ -288,7 +288,7 @@ def _reached(folder: Path, n_jobs: int) -> tuple[int, np.ndarray | None]:
     return done // n_jobs, np.array(log_densities) if log_densities else None
 
 
-def by_jobs(run: Run, jobs: Jobs, prepared: Prepared, progress: Watcher) -> Sampled:
+def by_jobs(run: Run, jobs: Jobs, prepared: Prepared, progress: Watcher) -> RunResult:
     """All chains of a run whose beginning is known; `prepared` are those of the first job.
 
     Raises
@@ -299,30 +299,30 @@ def by_jobs(run: Run, jobs: Jobs, prepared: Prepared, progress: Watcher) -> Samp
     sent, path = replace(run, jobs=None), run.path
     if path is None:
         with progress:
-            outcome = jobs.made(sent, progress)
+            outcome = jobs.execute(sent, progress)
     else:
         specs = sent.of_chains(jobs.groups[0]).loop(prepared).row_specs
         if not path.exists():
             assert run.beginning is not None
             create_whole(path, specs, run.beginning.encode(), run.settings | prepared.settings, jobs.groups)
         with progress:
-            outcome = jobs.made(sent, progress, partial(show_parts, path))
+            outcome = jobs.execute(sent, progress, partial(show_parts, path))
         rows = [read_rows(path_of_part(path, chains), specs) for chains in outcome.groups]
         parts = [part._replace(rows=one) for part, one in zip(outcome.parts, rows, strict=True)]
         outcome = outcome._replace(parts=parts)
     if outcome.has_failed:
         raise _failure(run, prepared, outcome, len(jobs.groups))
-    return outcome.sampled()
+    return outcome.result()
 
 
 def _failure(run: Run, prepared: Prepared, outcome: Outcome, n_jobs: int) -> BaseException:
     """The exception of the first job that failed, with the draws of all jobs that have some."""
-    draws = {part.chains[0]: run.drawn(prepared, part, {}) for part in outcome.parts if part.stored}
+    draws = {part.chains[0]: run.to_draws(prepared, part, {}) for part in outcome.parts if part.stored}
     diverged = next((part for part in outcome.parts if part.diverged), None)
     error: Any
     if diverged is not None and diverged.diverged is not None:
         chains: Sequence[int] = diverged.chains
-        error = diverged.diverged.with_draws(run.drawn(prepared, diverged, {}), diverged.stored)
+        error = diverged.diverged.with_draws(run.to_draws(prepared, diverged, {}), diverged.stored)
     else:
         chains, error = next(iter(outcome.failures.items()))
     kept = f"`partial` of this error has the draws of the {len(draws)} of {n_jobs} jobs that returned any."

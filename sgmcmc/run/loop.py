@@ -16,9 +16,9 @@ from sgmcmc.core.compilation import Compiled, OneThread
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
 from sgmcmc.core.xla import carried, written
-from sgmcmc.dataset.layout import Layout, aligned_zeros, on_gpu, shared_tensor
+from sgmcmc.dataset import Layout, aligned_zeros, on_gpu, shared_tensor
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.kernel import State, Supply
+from sgmcmc.kernel import BlockInputs, State
 from sgmcmc.run import Prepared, Stretch
 from sgmcmc.run.feed import Feed, Fetch
 from sgmcmc.run.recorder import Recorder
@@ -202,23 +202,23 @@ class Loop:
         ) -> tuple:
             constants = tf.nest.pack_sequence_as(self._constants, given[:c])
             table = given[c : c + len(self._table)]
-            supply, fetched = self.feed.structure(given[c + len(table) : -1])
+            block, fetched = self.feed.structure(given[c + len(table) : -1])
             _, last, due, thin = tf.unstack(tf.cast(given[-1][0, :-1], tf.int32))
             start = tf.cast(given[-1][0, -1], tf.uint32)
 
-            def supplied(k: tf.Tensor) -> Supplies:
-                return Supplies(k, start + tf.cast(k, tf.uint32), supply, fetched, self._data.layout, table)
+            def inputs(k: tf.Tensor) -> BlockOfInputs:
+                return BlockOfInputs(k, start + tf.cast(k, tf.uint32), block, fetched, self._data.layout, table)
 
             def step(k: tf.Tensor, state: State, finite: tf.Tensor) -> tuple[tf.Tensor, State, tf.Tensor]:
-                state = self._kernel.step(constants, state, supplied(k))
+                state = self._kernel.step(constants, state, inputs(k))
                 return k + 1, state, finite & tf.math.is_finite(self._kernel.log_density(state))
 
             end = tf.minimum(due + r * thin, last)
             _, state, finite = tf.while_loop(lambda k, *_: k < end, step, (k, state, finite))
-            record = self._recorder.record(constants, state, supplied(end - 1))
+            record = self._recorder.record(constants, state, inputs(end - 1))
             buffers = [buffer.write(r, x) for buffer, x in zip(buffers, self._packing.packed(record), strict=True)]
             is_due = tf.equal(end, due + r * thin)
-            updated = self._recorder.update(accumulated, constants, state, supplied(end - 1))
+            updated = self._recorder.update(accumulated, constants, state, inputs(end - 1))
             accumulated = tf.nest.map_structure(lambda new, old: tf.where(is_due, new, old), updated, accumulated)
             return end, r + 1, state, finite, accumulated, buffers, [carried(x) for x in given]
 
@@ -236,10 +236,10 @@ class Loop:
     def _row_specs(self) -> Tree:
         def record(state: State) -> Tree:
             zeros = [tf.zeros(spec.shape, spec.dtype) for spec in self.feed.specs]
-            supplied = Supplies(
+            inputs = BlockOfInputs(
                 tf.constant(0), tf.constant(0, tf.uint32), *self.feed.structure(zeros), self._data.layout, self._table
             )
-            return self._recorder.record(self._constants, state, supplied)
+            return self._recorder.record(self._constants, state, inputs)
 
         specs = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), self._example[0])
         traced = trace(record, specs)
@@ -251,23 +251,23 @@ class Loop:
         return leaves
 
 
-class Supplies(NamedTuple):
+class BlockOfInputs(NamedTuple):
     """The inputs of one iteration, sliced from a block when they are used."""
 
     k: tf.Tensor  # the place of the iteration in the block
     iteration: tf.Tensor
-    supply: Supply
+    block: BlockInputs
     rows: dict[str, tf.Tensor]
     layout: Layout
     table: list[tf.Tensor]  # all observations, if the state determines which are fetched
 
     def indices(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
         """See `Supplied`."""
-        return self._cut(self.supply.indices[name], leap)
+        return self._cut(self.block.indices[name], leap)
 
     def draws(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
         """See `Supplied`."""
-        return self._cut(self.supply.draws[name], leap)
+        return self._cut(self.block.draws[name], leap)
 
     def data(self, name: str, leap: int | tf.Tensor = 0) -> Tree:
         """See `Supplied`."""

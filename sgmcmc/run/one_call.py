@@ -20,18 +20,18 @@ from sgmcmc.core.progress import Progress, unheard_warnings
 from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.trees import Tree
 from sgmcmc.draws import temperature
-from sgmcmc.draws.draws import Draws
-from sgmcmc.draws.loading import OF_CHAINS, iterations_of
+from sgmcmc.draws.draws import Draws, iterations_of
+from sgmcmc.draws.loading import OF_CHAINS
 from sgmcmc.parallel.executors import workers_of
 from sgmcmc.run import TUNING, Plan, Prepared, advance
 from sgmcmc.run import recorder as batch_means
 from sgmcmc.run.advance import Watcher
 from sgmcmc.run.checkpoint import Beginning, Checkpoint
-from sgmcmc.run.jobs import Jobs, Report, Sampled, by_jobs
+from sgmcmc.run.jobs import Jobs, Report, RunResult, by_jobs
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.recorder import Accumulated, Keep
 from sgmcmc.run.sampler import Sampler, settings_of_chains
-from sgmcmc.run.stopping_rule import Enough, until_enough
+from sgmcmc.run.stopping_rule import StoppingRule, run_until_stopped
 from sgmcmc.storage import path_of_part
 from sgmcmc.storage.memory import Memory
 from sgmcmc.storage.zarr import ZarrStore, create, read_checkpoint
@@ -69,7 +69,7 @@ def _positions(draws: Draws, transforms: Transforms) -> Draws:
 
 
 @dataclass
-class Kept:
+class RunCache:
     """What a sampler keeps from one run to the next."""
 
     prepared: Prepared | None = None
@@ -111,13 +111,13 @@ class Run:
         What was computed before the first iteration, if it is known.
     checkpoints : mapping of int to Checkpoint
         Where chains resume, by the number of the first of them; empty for a new run.
-    kept : Kept
+    cache : RunCache
         What earlier runs of the sampler left. A new run with the same `keep` need not trace or prepare anything.
     largest : int or None
         For one of several parts of a store, the number of chains in the largest.
     jobs : Jobs or None
         How the chains run elsewhere; None runs them here.
-    enough : Enough or None
+    stopping_rule : StoppingRule or None
         The stopping rule; `n_iterations` is then the number made so far. None ends the run after `n_iterations`.
     """
 
@@ -128,10 +128,10 @@ class Run:
     path: Path | None = None
     beginning: Beginning | None = None
     checkpoints: Mapping[int, Checkpoint] = field(default_factory=dict)
-    kept: Kept = field(default_factory=Kept)
+    cache: RunCache = field(default_factory=RunCache)
     largest: int | None = None
     jobs: Jobs | None = None
-    enough: Enough | None = None
+    stopping_rule: StoppingRule | None = None
 
     @property
     def plan(self) -> Plan:
@@ -142,7 +142,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """The user's choices, under their names in R and as JSON."""
         known = dict(self.sampler.settings) | self.sampler.facts | self.keep.settings | {"nIters": self.n_iterations}
-        known |= self.enough.settings if self.enough else {}
+        known |= self.stopping_rule.settings if self.stopping_rule else {}
         return known | ({"fingerprint": self._fingerprint} if self.sampler.is_part else {})
 
     @property
@@ -173,32 +173,34 @@ class Run:
         began = time.monotonic()
         run, prepared = self._begun()
         timings = {"modeSearch": time.monotonic() - began} if self.sampler.searches else {}
-        if self.enough is None:
-            return run._finished(prepared, run.made(prepared, run._progress()), timings, began)
-        ended = until_enough(run, prepared, began)
-        draws = ended.run._finished(prepared, ended.sampled, timings | {"diagnostics": ended.looks}, began)
+        if self.stopping_rule is None:
+            return run._finished(prepared, run.execute(prepared, run._progress()), timings, began)
+        stopped = run_until_stopped(run, prepared, began)
+        draws = stopped.run._finished(
+            prepared, stopped.result, timings | {"diagnostics": stopped.diagnostics_seconds}, began
+        )
         with unheard_warnings():
-            ended.warn()
+            stopped.warn()
         return draws
 
-    def _finished(self, prepared: Prepared, sampled: Sampled, timings: dict[str, float], began: float) -> Draws:
+    def _finished(self, prepared: Prepared, result: RunResult, timings: dict[str, float], began: float) -> Draws:
         """The draws, after warnings about them."""
-        timings = timings | {"sampling": sampled.seconds, "total": time.monotonic() - began}
-        draws = self.drawn(prepared, sampled, timings)
-        if sampled.diverged:
-            raise sampled.diverged.with_draws(draws, sampled.stored) from None
+        timings = timings | {"sampling": result.seconds, "total": time.monotonic() - began}
+        draws = self.to_draws(prepared, result, timings)
+        if result.diverged:
+            raise result.diverged.with_draws(draws, result.stored) from None
         with unheard_warnings():
-            if sampled.interrupted:
-                fewer = sampled.chains if len(sampled.chains) < len(self.sampler.chains) else None
-                advance.warn_interrupted(sampled.stored, self.plan.n_rows, fewer)
-            if sampled.stored * self.keep.thin >= temperature.SHORT:
-                temperature.warn(self._averages(sampled, draws), draws.settings)
+            if result.interrupted:
+                fewer = result.chains if len(result.chains) < len(self.sampler.chains) else None
+                advance.warn_interrupted(result.stored, self.plan.n_rows, fewer)
+            if result.stored * self.keep.thin >= temperature.SHORT:
+                temperature.warn(self._averages(result, draws), draws.settings)
                 temperature.warn_of_length(draws.settings)
                 if prepared.tuning and self.keep.stores and not self.keep.collect:
                     warn_of_positions(self.sampler.name, self.sampler.transforms, prepared, draws)
         return draws
 
-    def made(self, prepared: Prepared, progress: Watcher) -> Sampled:
+    def execute(self, prepared: Prepared, progress: Watcher) -> RunResult:
         """Make the iterations, here or by jobs, until they are done, diverge or are interrupted.
 
         Raises
@@ -206,9 +208,11 @@ class Run:
         Exception
             That of the first job that failed; its attribute `partial` has the draws of all jobs that have some.
         """
-        return self.sampled(prepared, progress) if self.jobs is None else by_jobs(self, self.jobs, prepared, progress)
+        return (
+            self.execute_here(prepared, progress) if self.jobs is None else by_jobs(self, self.jobs, prepared, progress)
+        )
 
-    def sampled(self, prepared: Prepared, progress: Watcher) -> Sampled:
+    def execute_here(self, prepared: Prepared, progress: Watcher) -> RunResult:
         """Make the iterations of these chains in this process."""
         started = time.perf_counter()
         loop = self.loop(prepared)
@@ -230,11 +234,11 @@ class Run:
         finally:
             storage.close()
         accumulated = tf.nest.map_structure(lambda x: x.numpy(), loop.unflatten(storage.leaves)[1])
-        if prepared is self.kept.prepared:
-            self.kept.give_back(self.keep, loop)
+        if prepared is self.cache.prepared:
+            self.cache.give_back(self.keep, loop)
         seconds, chains = time.perf_counter() - started, list(self.sampler.chains)
-        made = Sampled(chains, storage.result(), storage.stored, accumulated, seconds, interrupted, diverged)
-        if self.enough is None or interrupted or diverged:
+        made = RunResult(chains, storage.result(), storage.stored, accumulated, seconds, interrupted, diverged)
+        if self.stopping_rule is None or interrupted or diverged:
             return made
         end = self.checkpoint
         if end is None or end.iteration < self.n_iterations:
@@ -244,16 +248,18 @@ class Run:
     def of_chains(self, chains: range) -> Run:
         """The run of some of its chains, by their numbers, with its own part of the store."""
         path = self.path and path_of_part(self.path, chains)
-        return replace(self, sampler=self.sampler.of_chains(chains), path=path, jobs=None, kept=Kept())
+        return replace(self, sampler=self.sampler.of_chains(chains), path=path, jobs=None, cache=RunCache())
 
-    def part(self, chains: range, progress: Report) -> Sampled:
+    def part(self, chains: range, progress: Report) -> RunResult:
         """Run these chains in this process, from their last checkpoint if their store exists."""
         run = self.of_chains(chains)
         if run.path is None:
-            return run.sampled(run._prepared(), progress)
+            return run.execute_here(run._prepared(), progress)
         if run.path.exists():
             run = replace(run, checkpoints={chains.start: Checkpoint.decode(*read_checkpoint(run.path, "state"))})
-        return run.sampled(run._prepared(), progress)._replace(rows={}, checkpoints={})  # which are read from the store
+        return run.execute_here(run._prepared(), progress)._replace(
+            rows={}, checkpoints={}
+        )  # which are read from the store
 
     def _progress(self) -> Progress:
         return Progress(self.n_iterations, self.sampler.name, "iteration", self.verbose, self._done)
@@ -267,24 +273,24 @@ class Run:
             return {}
         return {name: recorded[name].shape[1] for name in temperature.STATISTICS if name in recorded}
 
-    def _averages(self, sampled: Sampled, draws: Draws) -> temperature.Averages:
+    def _averages(self, result: RunResult, draws: Draws) -> temperature.Averages:
         """The averages over the second half of the chain."""
         if self.keep.stores:
             return temperature.of_second_half(draws)
-        averages = sampled.accumulated.averages
+        averages = result.accumulated.averages
         return batch_means.of_second_half(averages) if averages else {}
 
-    def drawn(self, prepared: Prepared, sampled: Sampled, timings: dict[str, float]) -> Draws:
+    def to_draws(self, prepared: Prepared, result: RunResult, timings: dict[str, float]) -> Draws:
         """The draws that the user gets, with these rows."""
-        settings, diverged = self.settings | prepared.settings, sampled.diverged
-        if sampled.chains != list(self.sampler.chains):
-            settings |= settings_of_chains(len(sampled.chains), sampled.chains, self.sampler.starts)
+        settings, diverged = self.settings | prepared.settings, result.diverged
+        if result.chains != list(self.sampler.chains):
+            settings |= settings_of_chains(len(result.chains), result.chains, self.sampler.starts)
         return Draws(
-            sampled.rows,
-            nChains=None if self.sampler.n_chains is None else len(sampled.chains),
-            iterations=iterations_of(settings, sampled.stored if self.keep.stores else 0),
+            result.rows,
+            nChains=None if self.sampler.n_chains is None else len(result.chains),
+            iterations=iterations_of(settings, result.stored if self.keep.stores else 0),
             settings=settings,
-            reduced=self._reduced(sampled.accumulated),
+            reduced=self._reduced(result.accumulated),
             timings=timings,
             divergence={k: getattr(diverged, k) for k in ("iteration", "chain", "parameter")} if diverged else None,
         )
@@ -298,24 +304,24 @@ class Run:
     def _done(self) -> int:
         return self.checkpoint.iteration if self.checkpoint else 0
 
-    def settled(self, tuning: Tree) -> Run:
+    def with_automatic_thin(self, tuning: Tree) -> Run:
         """The run with the `thin` that follows from the predicted autocorrelation time."""
-        if self.enough is None or not self.enough.thins:
+        if self.stopping_rule is None or not self.stopping_rule.thins:
             return self
-        return replace(self, keep=replace(self.keep, thin=self.enough.thin(tuning)))
+        return replace(self, keep=replace(self.keep, thin=self.stopping_rule.thin(tuning)))
 
     def _begun(self) -> tuple[Run, Prepared]:
         """The run with all that precedes its first iteration computed, and its chains, or those of its first job."""
         if self.jobs is None:
             prepared = self._prepared()
-            run = self.settled(prepared.tuning)
-            return run if prepared is self.kept.prepared else replace(run, kept=Kept(prepared)), prepared
+            run = self.with_automatic_thin(prepared.tuning)
+            return run if prepared is self.cache.prepared else replace(run, cache=RunCache(prepared)), prepared
         known = self.beginning or self._found(self.jobs)
-        run = self.settled(known.found.get(TUNING, {}))
+        run = self.with_automatic_thin(known.found.get(TUNING, {}))
         if self.beginning is None and self.path is not None:
             known = known._replace(settings=run.identity)
         path, largest = self.path and self.path.absolute(), max(map(len, self.jobs.groups))
-        run = replace(run, path=path, beginning=known, largest=largest, kept=Kept())
+        run = replace(run, path=path, beginning=known, largest=largest, cache=RunCache())
         return run, run.of_chains(self.jobs.groups[0])._prepared()
 
     def _found(self, jobs: Jobs) -> Beginning:
@@ -328,11 +334,11 @@ class Run:
             return self.sampler.prepared(self.beginning.found, self.beginning.mode, self.keep.gradients)
         if self.keep.gradients:
             return self.sampler.prepare(self.verbose, monitored=True)
-        return self.kept.chains(self.sampler, self.verbose)
+        return self.cache.chains(self.sampler, self.verbose)
 
     def loop(self, prepared: Prepared) -> Loop:
         """The loop of these chains: that of the last run, if it fits."""
-        loop = self.kept.take(self.keep) if prepared is self.kept.prepared else None
+        loop = self.cache.take(self.keep) if prepared is self.cache.prepared else None
         if loop is not None:
             return loop
         recorder = self.keep.recorder(prepared.kernel, prepared.chains, self._watched(prepared))

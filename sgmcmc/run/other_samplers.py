@@ -12,11 +12,11 @@ import tensorflow as tf
 
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset.subset import some_rows
+from sgmcmc.dataset import spaced_rows
 from sgmcmc.dynamics import Given
 from sgmcmc.kernel import Transition
+from sgmcmc.kernel.inputs import first_batch
 from sgmcmc.kernel.simplex import Counts, Simplex, build_simplex
-from sgmcmc.kernel.supplies import first_batch
 from sgmcmc.kernel.user_steps import build_transition
 from sgmcmc.model import Mode
 from sgmcmc.run import Prepared
@@ -27,7 +27,7 @@ from sgmcmc.simplex.scale import Scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnSampler(Sampler):
+class TransitionSampler(Sampler):
     """A sampler that runs a user's transition.
 
     Parameters
@@ -118,7 +118,7 @@ class SimplexSampler(Sampler):
         """The counts of each row in all observations: as known, or N/n times those of a first minibatch."""
         if self.counts.in_all is not None:
             return {name: tf.constant(x) for name, x in self.counts.in_all.items()}
-        some = some_rows(self.data, self.minibatch.size)
+        some = spaced_rows(self.data, self.minibatch.size)
         seed = (tf.constant([1, 2]),) if self.counts.takes_seed else ()
         given = ({name: tf.constant(x) for name, x in self.start.items()}, some, *seed)
         counts = trace(self.counts.of, *given)(*given)
@@ -143,7 +143,7 @@ class SimplexSampler(Sampler):
     @cached_property
     def functions(self) -> dict[str, Any]:
         """The user's function as JSON: its values at some points, and its graph."""
-        some = some_rows(self.data, self.minibatch.size if self.counts.takes_seed else PROBE_ROWS)
+        some = spaced_rows(self.data, self.minibatch.size if self.counts.takes_seed else PROBE_ROWS)
         seed = (tf.constant([1, 2]),) if self.counts.takes_seed else ()
         counts = [self.counts.of(point, some, *seed) for point in self.probes[:2]]
         specs = [{name: tf.TensorSpec(x.shape, x.dtype) for name, x in of.items()} for of in (self.probes[0], some)]

@@ -11,36 +11,36 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import random
-from sgmcmc.core.checks import warn_of_lost_noise
+from sgmcmc.core.errors import warn_of_lost_noise
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import first
-from sgmcmc.core.transforms import Coordinates
+from sgmcmc.core.transforms import Coordinates, root_of
 from sgmcmc.core.trees import Tree, numbered
-from sgmcmc.dataset import by_workers
-from sgmcmc.dataset.remote import Remotes
-from sgmcmc.dataset.subset import of_some_rows, some_rows
+from sgmcmc.dataset import by_workers, spaced_rows
+from sgmcmc.dataset.remote import RemoteShards
+from sgmcmc.dataset.subset import over_spaced_rows
 from sgmcmc.draws import temperature
 from sgmcmc.dynamics import Dynamics
 from sgmcmc.gradients import FIRST, Estimate, Gradient
-from sgmcmc.kernel import State, Supplied, statistics
+from sgmcmc.kernel import IterationInputs, State, iterations
+from sgmcmc.kernel.inputs import first_batch
 from sgmcmc.kernel.product import Product, build
-from sgmcmc.kernel.supplies import first_batch
-from sgmcmc.kernel.user_steps import GibbsStep, then
+from sgmcmc.kernel.user_steps import GibbsStep, with_gibbs
 from sgmcmc.minibatch import Minibatch, adaptive
 from sgmcmc.minibatch.adaptive import per_square_distance
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.model import Mode, Model
 from sgmcmc.nonfinite import explained_nearby
 from sgmcmc.parallel.executors import Workers
-from sgmcmc.run import TUNING, Plan, Prepared, advance
+from sgmcmc.run import TUNING, CurvatureUse, Plan, Prepared, advance
 from sgmcmc.run.checkpoint import function_identity, schedule_identities, summed
-from sgmcmc.run.curvature import Curvature, counted, with_wide
+from sgmcmc.run.curvature import count_gathered_rows, from_curvature, with_low_rank_curvature
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch, find_mode
 from sgmcmc.run.recorder import Keep, Recorder
 from sgmcmc.run.sampler import Sampler
-from sgmcmc.run.shards import Tour, with_shards
+from sgmcmc.run.shards import RemoteLoop, with_shards
 from sgmcmc.storage.memory import Memory
 
 ITERATIONS, BURN_IN = 2000, 1000
@@ -82,7 +82,7 @@ def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree
     pilot = replace(one, minibatch=sizing.pilot, sizing=None, seed=seed)
     prepared = pilot.prepared(found, mode)
 
-    def squares(constants: Tree, state: State, supplied: Supplied) -> Tree:
+    def squares(constants: Tree, state: State, inputs: IterationInputs) -> Tree:
         params = prepared.kernel.params(state)
         each = [(params[name] - mode.params[name]) ** 2 for name in sorted(params)]
         return {"pilot": {"square": sum(tf.reduce_sum(tf.reshape(x, [x.shape[0], -1]), axis=1) for x in each)}}
@@ -112,17 +112,17 @@ class ProductSampler(Sampler):
         One for each parameter.
     search : ModeSearch, AutomaticSearch or None
         How to find the mode, if the gradient estimator or the curvature needs it; the search begins at `start`.
-    curvature : Curvature
+    curvature : CurvatureUse
         What the curvature there is used for.
     sizing : Sizing or None
         How the size of the minibatches adapts, if it is not fixed.
-    of_size : callable or None
+    minibatch_of_size : callable or None
         The minibatches of a given size, if the size is to be found.
     touched : float
         The elements of the parameters on which the log likelihood of one observation depends.
     gibbs : GibbsStep or None
         The user's own step after each iteration.
-    own_gradient : bool
+    user_gradient : bool
         Whether the estimator is the user's own.
     """
 
@@ -130,12 +130,12 @@ class ProductSampler(Sampler):
     gradient: Gradient
     dynamics: Mapping[str, Dynamics]
     search: ModeSearch | AutomaticSearch | None = None
-    curvature: Curvature = field(default_factory=Curvature)
+    curvature: CurvatureUse = field(default_factory=CurvatureUse)
     sizing: Sizing | None = None
-    of_size: Callable[[int], Minibatch] | None = None
+    minibatch_of_size: Callable[[int], Minibatch] | None = None
     touched: float = np.inf
     gibbs: GibbsStep | None = None
-    own_gradient: bool = False
+    user_gradient: bool = False
 
     @property
     def leaps(self) -> int:
@@ -169,7 +169,7 @@ class ProductSampler(Sampler):
     @property
     def n_stats(self) -> int:
         """How many numbers are recorded with each draw of a chain."""
-        return statistics.count(self.iterations, self.dynamics, adaptive=self.minibatch.parts is not None)
+        return iterations.count(self.iterations, self.dynamics, adaptive=self.minibatch.parts is not None)
 
     def find(self, verbose: bool, workers: Workers | None = None) -> tuple[Tree, Mode | None]:
         """What is computed before the first iteration, and the mode if needed, at or around which chains then begin.
@@ -182,22 +182,19 @@ class ProductSampler(Sampler):
         if self.search is not None:
             fixed = self.sizing.pilot if self.sizing else self.minibatch
             mode = find_mode(self.name, self.model, fixed, self.search, self.start, self.seed, verbose)
-            if self.curvature.is_wide:
-                mode = with_wide(self, mode, verbose)
+            if self.curvature.is_low_rank:
+                mode = with_low_rank_curvature(self, mode, verbose)
         begin = mode or Mode({name: tf.constant(theta) for name, theta in self.start.items()}, {})
-        estimator = self.gradient.prepare(begin, verbose)
-        at_mode = self.curvature.found(self, mode, estimator, verbose)
-        tuned = at_mode.tuning
+        found = {"estimator": self.gradient.prepare(begin, verbose), "gathered": {}}
+        if self.model.by_rows:
+            found["gathered"] = count_gathered_rows(self.model, self.start, verbose)
+        if self.curvature.needs_mode:
+            assert mode is not None
+            found |= from_curvature(self, mode, found["estimator"], verbose)
+        else:
+            found |= self._without_curvature()
         if mode is not None and self.model.data.shards is not None:
-            tuned = with_shards(self, mode, at_mode.preconditioner, tuned)
-        gathered = counted(self.model, self.start, verbose)
-        found = {
-            "estimator": estimator,
-            "gathered": gathered,
-            "minibatch": at_mode.minibatch,
-            "preconditioner": at_mode.preconditioner,
-            TUNING: tuned,
-        }
+            found[TUNING] = with_shards(self, mode, found["preconditioner"], found[TUNING])
         mode = mode and mode._replace(precision=None)
         if self.sizing is not None:
             assert mode is not None
@@ -205,26 +202,32 @@ class ProductSampler(Sampler):
             found["minibatch"] = found["minibatch"] | adaptive.constants(mode, per_square, self.dtype)
         return found, mode
 
+    def _without_curvature(self) -> Tree:
+        """The constants of minibatches, preconditioner and tuning if none depends on the curvature."""
+        given = self.curvature.preconditioner
+        known = root_of(given, numbered(self.shapes), self.dtype) if isinstance(given, np.ndarray) else {}
+        return {"minibatch": self.minibatch.prepare(None), "preconditioner": known, TUNING: {}}
+
     def loop(self, prepared: Prepared, recorder: Recorder, keep: Keep | None = None) -> Loop:
         """The loop of these chains; those of remote shards travel from worker to worker."""
-        if isinstance(prepared.data, Remotes):
-            return Tour(prepared, recorder, self, keep)
+        if isinstance(prepared.data, RemoteShards):
+            return RemoteLoop(prepared, recorder, self, keep)
         return super().loop(prepared, recorder, keep)
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
         """Chains about to begin, given the constants that were computed before and the mode."""
         tuned, minibatch = found.get(TUNING, {}), self.minibatch
-        if self.of_size is not None:
-            minibatch = self.of_size(int(tuned["minibatchSize"]))
+        if self.minibatch_of_size is not None:
+            minibatch = self.minibatch_of_size(int(tuned["minibatchSize"]))
         kernel = build(Product(self.model, minibatch, self.gradient, self.dynamics, self.iterations, monitored))
         if self.gibbs is not None:
-            kernel = then(kernel, self.gibbs, len(self.chains))
+            kernel = with_gibbs(kernel, self.gibbs, len(self.chains))
         stepsize = dict.fromkeys(self.stepsize, float(tuned["stepsize"])) if tuned else self.stepsize
         given = self.constants(found, stepsize)
         centre = {name: tf.constant(theta, self.model.dtype) for name, theta in self.start.items()}
         state = kernel.init(given, self.chain_starts(centre if mode is None else mode.params))
         given["estimator"] = {k: v for k, v in given["estimator"].items() if k != FIRST}
-        size = None if self.of_size is None else minibatch.size
+        size = None if self.minibatch_of_size is None else minibatch.size
         prepared = Prepared(kernel, given, state, self.data, self.n_chains, mode, tuned, size)
         self._warn_of_lost_noise(prepared)
         return prepared
@@ -246,14 +249,14 @@ class ProductSampler(Sampler):
     @cached_property
     def functions(self) -> dict[str, Any]:
         """The functions of the user as JSON: their values at the probes and their graphs."""
-        log_lik = of_some_rows(self.data, PROBE_ROWS, _log_liks, (self.model, self.probes))
+        log_lik = over_spaced_rows(self.data, PROBE_ROWS, _log_liks, (self.model, self.probes))
         log_prior = [self.model.log_prior(point) for point in self.probes]
         params = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in self.probes[0].items()}
         rows = self.data.layout.specs([min(PROBE_ROWS, self.data.size)])
         gibbs = None
         if self.gibbs is not None:
             seed = tf.constant([1, 2])
-            some = some_rows(self.data, self.minibatch.size)
+            some = spaced_rows(self.data, self.minibatch.size)
             updated = [
                 self.gibbs.update(point, some, seed) for point in self.probes[:2]
             ]  # further points may be outside the domain
@@ -262,7 +265,7 @@ class ProductSampler(Sampler):
             "gibbs": gibbs,
             "logLik": function_identity(log_lik, self.model.log_lik, params, rows),
             "logPrior": function_identity(log_prior, self.model.log_prior, params),
-            **({"gradient": self._estimator()} if self.own_gradient else {}),
+            **({"gradient": self._estimator()} if self.user_gradient else {}),
             **schedule_identities(self.stepsize, self.dtype),
         }
 
@@ -272,7 +275,7 @@ class ProductSampler(Sampler):
         nothing, gradient = {name: tf.zeros_like(theta) for name, theta in start.items()}, self.gradient
         given = gradient.prepare(Mode(start, nothing), False)
         estimate = first_estimate(self.model, self.minibatch, gradient, given)
-        some = some_rows(self.data, self.minibatch.size)
+        some = spaced_rows(self.data, self.minibatch.size)
 
         def values(params: Tree) -> tuple:
             of_chain = {name: theta[None] for name, theta in params.items()}
@@ -308,4 +311,4 @@ def first_memory(model: Model, minibatch: Minibatch, gradient: Gradient, params:
     """The memory of the estimator of a chain that begins at `params`, with rows of zeros from its tables."""
     rows = {name: tf.zeros([minibatch.size, width], model.dtype) for name, width in gradient.tables.items()}
     memory = gradient.init(params, constants)
-    return memory | rows if rows else memory
+    return memory | rows

@@ -16,7 +16,7 @@ import tensorflow as tf
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.trees import Tree
-from sgmcmc.kernel import Kernel, State, Supplied
+from sgmcmc.kernel import IterationInputs, Kernel, State
 from sgmcmc.run.checkpoint import function_identity, summed
 from sgmcmc.storage import Reducer
 
@@ -64,18 +64,20 @@ Collect = Callable[[Tree], Tree]
 class Recorder(NamedTuple):
     """How a state becomes a row.
 
-    ``record(constants, state, supplied) -> {group: {name: [C, ...]}}`` is the row to
-    store; `supplied` are the inputs of the last iteration. ``init()`` and
-    ``update(accumulated, constants, state, supplied)`` maintain a nest of tensors, the
+    ``record(constants, state, inputs) -> {group: {name: [C, ...]}}`` is the row to
+    store; `inputs` are the inputs of the last iteration. ``init()`` and
+    ``update(accumulated, constants, state, inputs)`` maintain a nest of tensors, the
     accumulators.
     """
 
-    record: Callable[[Tree, State, Supplied], Tree]
+    record: Callable[[Tree, State, IterationInputs], Tree]
     init: Callable[[], Any] = tuple
-    update: Callable[[Any, Tree, State, Supplied], Any] = lambda accumulated, constants, state, supplied: accumulated
+    update: Callable[[Any, Tree, State, IterationInputs], Any] = lambda accumulated, constants, state, inputs: (
+        accumulated
+    )
 
 
-NOTHING = Recorder(lambda constants, state, supplied: {})
+NOTHING = Recorder(lambda constants, state, inputs: {})
 """For a chain of which only the last state is needed."""
 
 
@@ -176,19 +178,19 @@ class Keep:
         """
         observe = over_chains(self._observed, n_chains) if self.collect or self.transforms else dict
 
-        def statistics_of(constants: Tree, state: State, supplied: Supplied) -> Tree:
-            return kernel.stats(constants, state, supplied.iteration + tf.constant(1, tf.uint32))
+        def statistics_of(constants: Tree, state: State, inputs: IterationInputs) -> Tree:
+            return kernel.stats(constants, state, inputs.iteration + tf.constant(1, tf.uint32))
 
-        def record(constants: Tree, state: State, supplied: Supplied) -> Tree:
+        def record(constants: Tree, state: State, inputs: IterationInputs) -> Tree:
             if not self.stores:
                 return {}
             row = {
                 "posterior": observe(kernel.params(state)),
-                "sample_stats": statistics_of(constants, state, supplied),
+                "sample_stats": statistics_of(constants, state, inputs),
             }
             if self.gradients:
                 assert kernel.gradient is not None
-                row["gradients"] = kernel.gradient(constants, state, supplied)
+                row["gradients"] = kernel.gradient(constants, state, inputs)
             return row
 
         def init() -> Any:
@@ -196,7 +198,7 @@ class Keep:
             of_all = tf.nest.map_structure(lambda x: tf.stack([x] * n_chains), of_one)
             return Accumulated(of_all, begin(watched) if watched else {})
 
-        def update(accumulated: Accumulated, constants: Tree, state: State, supplied: Supplied) -> Accumulated:
+        def update(accumulated: Accumulated, constants: Tree, state: State, inputs: IterationInputs) -> Accumulated:
             observed = observe(kernel.params(state)) if self.reducers else {}
             reduced = {
                 label: over_chains(reducer.update, n_chains)(accumulated.reduced[label], observed)
@@ -204,7 +206,7 @@ class Keep:
             }
             if not watched:
                 return Accumulated(reduced, {})
-            return Accumulated(reduced, extended(accumulated.averages, statistics_of(constants, state, supplied)))
+            return Accumulated(reduced, extended(accumulated.averages, statistics_of(constants, state, inputs)))
 
         return Recorder(record, init, update)
 

@@ -19,7 +19,7 @@ from sgmcmc.run.checkpoint import Beginning, Checkpoint
 from sgmcmc.run.loop import Loop
 
 
-class Seen:
+class SessionParams:
     """The constrained parameters of a session.
 
     It remembers what it has shown, since the inverse of a transform does not return the
@@ -117,7 +117,7 @@ class Session:
         loop: Loop,
         leaves: list[tf.Tensor],
         variables: Mapping[str, tf.Variable],
-        seen: Seen,
+        seen: SessionParams,
         failure: Failure,
         iteration: int = 0,
     ) -> None:

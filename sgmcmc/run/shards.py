@@ -20,9 +20,9 @@ from sgmcmc.core.schedules import first
 from sgmcmc.core.transforms import DENSE, DIAGONAL
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import Data
-from sgmcmc.dataset.remote import Remote, Remotes
+from sgmcmc.dataset.remote import RemoteShard, RemoteShards
 from sgmcmc.dataset.shards import OnShard, shards_of
-from sgmcmc.dataset.subset import some_of
+from sgmcmc.dataset.subset import random_subset
 from sgmcmc.kernel.iterations import FOUND
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.shard_hops import Shard, mobility, sd_ratios
@@ -74,7 +74,7 @@ def _at_mode(sampler: ProductSampler, posterior: Posterior, mode: Mode) -> list[
         return []
     at, shards = posterior.flat(mode.params), []
     for one in data:
-        part = posterior.of(some_of(one, rows, sampler.seed))
+        part = posterior.of(random_subset(one, rows, sampler.seed))
         gradient = np.zeros(size) if sampler.gradient.centred else part.value_and_gradient(at)[1]
         shards.append(Shard(one.size / sampler.model.data.size, -part.hessian(at), gradient))
     return shards
@@ -113,11 +113,11 @@ def _warn(sampler: ProductSampler, posterior: Posterior, ratios: np.ndarray, if_
     )
 
 
-KNOWN = 1024  # stays whose shards are found at a time
+STAYS_AT_ONCE = 1024  # stays whose shards are found at a time
 LONGEST = 64  # iterations of a job; more if their observations are few
 
 
-class Tour(Loop):
+class RemoteLoop(Loop):
     """The loop of chains whose iterations are made by the workers of remote shards.
 
     Parameters
@@ -134,9 +134,9 @@ class Tour(Loop):
         self, prepared: Prepared, recorder: Recorder, sampler: ProductSampler, keep: Keep | None = None
     ) -> None:
         data = prepared.data
-        assert isinstance(data, Remotes)
+        assert isinstance(data, RemoteShards)
         self._hop: int = data.shards.hop
-        self._parts: list[Remote] = data.parts
+        self._parts: list[RemoteShard] = data.parts
         self._sizes: list[int] = data.shards.sizes
         self._chains: range = sampler.chains
         # Blocks of minibatches must not go beyond a stay.
@@ -151,8 +151,8 @@ class Tour(Loop):
         self._stays: tuple[int, np.ndarray] = (-1, np.zeros([0, 0], np.int64))
         found = {key: prepared.constants[key] for key in FOUND} | {TUNING: prepared.tuning}
         one = sampler.of_chains(sampler.chains[:1])
-        self._visits: list[Visit] = [
-            Visit(_on(one, OnShard(part, int(start), data.size)), found, prepared.mode, keep, length)
+        self._visits: list[ShardJob] = [
+            ShardJob(_on(one, OnShard(part, int(start), data.size)), found, prepared.mode, keep, length)
             for part, start in zip(data.parts, data.shards.starts, strict=True)
         ]
 
@@ -164,8 +164,8 @@ class Tour(Loop):
         with ExitStack() as stack:
             for shard in np.unique(where):
                 chains = np.flatnonzero(where == shard)
-                legs = [Leg([x[c : c + 1] for x in arrays], self._keys[:, c : c + 1], stretch) for c in chains]
-                begun = stack.enter_context(self._parts[shard].workers.begun(_made, self._visits[shard], legs))
+                legs = [ChainStretch([x[c : c + 1] for x in arrays], self._keys[:, c : c + 1], stretch) for c in chains]
+                begun = stack.enter_context(self._parts[shard].workers.begun(_advanced, self._visits[shard], legs))
                 futures |= dict(zip(chains, begun, strict=True))
             made = [self._result(futures[c], c, where[c]) for c in range(len(where))]
         after = [tf.concat(of_chains, axis=0) for of_chains in zip(*(one.leaves for one in made), strict=True)]
@@ -182,15 +182,15 @@ class Tour(Loop):
 
     def _where(self, stay: int) -> np.ndarray:
         """The shard of each chain in this stay, [C]."""
-        first = stay // KNOWN * KNOWN
+        first = stay // STAYS_AT_ONCE * STAYS_AT_ONCE
         if self._stays[0] != first:
-            numbers = tf.cast(tf.range(first, first + KNOWN, dtype=tf.int64) % 2**32, tf.uint32)
+            numbers = tf.cast(tf.range(first, first + STAYS_AT_ONCE, dtype=tf.int64) % 2**32, tf.uint32)
             stream = Stream(tf.constant(self._keys[OF_CHAINS.index(Purpose.MINIBATCH)]))
             self._stays = first, shard_of(stream, numbers, self._sizes).numpy()[..., 0]
         return self._stays[1][stay - first]
 
 
-class Leg(NamedTuple):
+class ChainStretch(NamedTuple):
     """The iterations of one chain in a job."""
 
     leaves: list[np.ndarray]
@@ -199,7 +199,7 @@ class Leg(NamedTuple):
 
 
 @dataclass
-class Visit:
+class ShardJob:
     """What the worker of a shard needs to know about all chains, and the loop that it compiles for them once."""
 
     sampler: ProductSampler
@@ -216,7 +216,7 @@ class Visit:
         return Loop(prepared, recorder, Fetch.WHEN_NEEDED, self.length)
 
 
-def _made(visit: Visit, leg: Leg) -> Outcome:
+def _advanced(visit: ShardJob, leg: ChainStretch) -> Outcome:
     loop = visit.loop
     loop.of_chains(tf.constant(leg.keys))
     outcome = loop.advance([tf.constant(x) for x in leg.leaves], leg.stretch)

@@ -1,4 +1,4 @@
-"""The stopping rule of `nIters="auto"`: runs of growing lengths, until one is long enough.
+"""The stopping rule of `nIters="auto"`: runs of growing lengths, until one is long rule.
 
 The lengths are multiples of a unit that is fixed before the run. Which of them are used depends only on the draws. So
 the same seed ends at the same length on every machine, even after an interruption.
@@ -18,9 +18,9 @@ import tensorflow as tf
 from sgmcmc.core.errors import warn_user
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.trees import Tree
-from sgmcmc.draws.convergence import APART, RHAT, SHIFT, Found, worst
+from sgmcmc.draws.convergence import APART, RHAT, SHIFT, WorstElement, worst
 from sgmcmc.run import Prepared
-from sgmcmc.run.jobs import Sampled
+from sgmcmc.run.jobs import RunResult
 
 if TYPE_CHECKING:
     from sgmcmc.run.one_call import Run
@@ -35,7 +35,7 @@ MARGIN, LARGEST = 1.1, 2.0  # on what the last look estimates; from one length t
 
 
 @dataclass(frozen=True)
-class Enough:
+class StoppingRule:
     """What makes a run long enough: `wanted` effective draws of every element, with R-hat below RHAT.
 
     Parameters
@@ -76,7 +76,7 @@ class Enough:
             unit, first, most = thin * ceil(UNIT / thin), ceil(AT_FIRST / UNIT), MOST
         return Lengths(burn_in, unit, first, self.max_iterations or max(most, burn_in + unit))
 
-    def factor(self, found: Found) -> float:
+    def factor(self, found: WorstElement) -> float:
         """The number of draws needed, relative to the number there are."""
         draws = self.wanted / found.ess if found.ess else np.inf
         between = (found.rhat**2 - 1) / (RHAT**2 - 1)  # falls as the number of draws grows, if chains mix
@@ -105,25 +105,25 @@ class Lengths:
         return min(self.burn_in + units * self.unit, self.most)
 
 
-class Ended(NamedTuple):
+class StoppedRun(NamedTuple):
     """The last of the runs, the draws of all together, and what ended it before it was long enough, if anything."""
 
     run: Run
-    sampled: Sampled
-    looks: float  # seconds
-    found: Found | None = None
+    result: RunResult
+    diagnostics_seconds: float  # seconds
+    found: WorstElement | None = None
     budget: str = ""
 
     def warn(self) -> None:
-        """Warn if the run is not long enough."""
-        run, found, enough = self.run, self.found, self.run.enough
-        if not self.budget or found is None or enough is None:
+        """Warn if the run is not long rule."""
+        run, found, rule = self.run, self.found, self.run.stopping_rule
+        if not self.budget or found is None or rule is None:
             return
-        missing, chains = [], self.sampled.chains
+        missing, chains = [], self.result.chains
         if len(chains) < len(run.sampler.chains):
             missing.append(f"only chains {', '.join(map(str, chains))} are returned, the others having fewer draws")
-        if found.ess < enough.wanted:
-            missing.append(f"{found.ess_of!r} has {found.ess:.0f} effective draws of {enough.wanted:.0f}")
+        if found.ess < rule.wanted:
+            missing.append(f"{found.ess_of!r} has {found.ess:.0f} effective draws of {rule.wanted:.0f}")
         if found.rhat >= RHAT:
             apart = ", so its chains are in different places" if APART < found.rhat < np.inf else ""
             missing.append(f"{found.rhat_of!r} has R-hat {found.rhat:.4g}, not below {RHAT}{apart}")
@@ -132,7 +132,7 @@ class Ended(NamedTuple):
         warn_user(f"{run.sampler.name} ended at {self.budget} before it was long enough: {'; '.join(missing)}.")
 
 
-class Watch:
+class ProgressInDraws:
     """Shows how many of the wanted draws there are, and ends the run when its time is up."""
 
     def __init__(self, progress: Progress, wanted: float, expected: int, deadline: float) -> None:
@@ -140,7 +140,7 @@ class Watch:
         self.expected = expected  # iterations that are likely to be enough
         self.late = False
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> ProgressInDraws:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -154,60 +154,64 @@ class Watch:
             raise KeyboardInterrupt
 
 
-def until_enough(run: Run, prepared: Prepared, began: float) -> Ended:
+def run_until_stopped(run: Run, prepared: Prepared, began: float) -> StoppedRun:
     """Make runs of growing lengths, until one is long enough or the budget is used up.
 
     `began` is when the call began, by `time.monotonic`.
     """
-    enough = run.enough
-    assert enough is not None
-    lengths = enough.lengths(prepared.tuning, len(run.sampler.chains), run.keep.thin, run.keep.burn_in)
-    deadline = began + (np.inf if enough.max_seconds is None else enough.max_seconds)
-    length, looks, seconds, sampled = lengths.begin(), 0.0, 0.0, None
-    with Progress(round(enough.wanted), run.sampler.name, "effective draw", run.verbose) as progress:
-        watch = Watch(progress, enough.wanted, length, deadline)
+    rule = run.stopping_rule
+    assert rule is not None
+    lengths = rule.lengths(prepared.tuning, len(run.sampler.chains), run.keep.thin, run.keep.burn_in)
+    deadline = began + (np.inf if rule.max_seconds is None else rule.max_seconds)
+    length, diagnostics_seconds, seconds, result = lengths.begin(), 0.0, 0.0, None
+    with Progress(round(rule.wanted), run.sampler.name, "effective draw", run.verbose) as progress:
+        watch = ProgressInDraws(progress, rule.wanted, length, deadline)
         while True:
             run = replace(run, n_iterations=length)
-            sampled = _longer(run, prepared, watch, sampled)
-            seconds += sampled.seconds
-            sampled = sampled._replace(seconds=seconds)
-            if (sampled.interrupted and not watch.late) or sampled.diverged:
-                return Ended(run, sampled, looks)
+            result = _extended(run, prepared, watch, result)
+            seconds += result.seconds
+            result = result._replace(seconds=seconds)
+            if (result.interrupted and not watch.late) or result.diverged:
+                return StoppedRun(run, result, diagnostics_seconds)
             started = time.monotonic()
-            found = worst(_rows(run, sampled), enough.wanted, enough.of_means)
-            looks += time.monotonic() - started
-            suffices = found.suffices(enough.wanted)
+            found = worst(_rows(run, result), rule.wanted, rule.of_means)
+            diagnostics_seconds += time.monotonic() - started
+            suffices = found.suffices(rule.wanted)
             if suffices or length >= lengths.most or watch.late:
-                budget = f"maxSeconds={enough.max_seconds:g}" if watch.late else f"maxIters={length}"
-                made = run.keep.burn_in + sampled.stored * run.keep.thin
+                budget = f"maxSeconds={rule.max_seconds:g}" if watch.late else f"maxIters={length}"
+                made = run.keep.burn_in + result.stored * run.keep.thin
                 run = replace(run, n_iterations=made if watch.late else max(length, made))
-                return Ended(run, sampled._replace(interrupted=False), looks, found, "" if suffices else budget)
-            length = watch.expected = lengths.after(length, enough.factor(found))
-            if (missing := _missing_bytes(run, sampled, length)) > 0:
-                return Ended(run, sampled, looks, found, f"the memory limit ({missing / 1e9:.1f} GB more needed)")
+                return StoppedRun(
+                    run, result._replace(interrupted=False), diagnostics_seconds, found, "" if suffices else budget
+                )
+            length = watch.expected = lengths.after(length, rule.factor(found))
+            if (missing := _missing_bytes(run, result, length)) > 0:
+                return StoppedRun(
+                    run, result, diagnostics_seconds, found, f"the memory limit ({missing / 1e9:.1f} GB more needed)"
+                )
 
 
-def _longer(run: Run, prepared: Prepared, watch: Watch, before: Sampled | None) -> Sampled:
+def _extended(run: Run, prepared: Prepared, watch: ProgressInDraws, before: RunResult | None) -> RunResult:
     """The result of all iterations of this run, of which those in `before` are already made."""
     if before is None:
-        return run.made(prepared, watch)
+        return run.execute(prepared, watch)
     run = replace(run, checkpoints=before.checkpoints)
     if run.path is not None:
-        return run.made(prepared, watch)
+        return run.execute(prepared, watch)
     if run.jobs is None:
-        return before.then(run.made(prepared, watch))
-    return replace(run, jobs=replace(run.jobs, earlier=before)).made(prepared, watch)
+        return before.then(run.execute(prepared, watch))
+    return replace(run, jobs=replace(run.jobs, earlier=before)).execute(prepared, watch)
 
 
-def _rows(run: Run, sampled: Sampled) -> dict[str, Any]:
+def _rows(run: Run, result: RunResult) -> dict[str, Any]:
     """The draws up to the length of the run: a store may have more."""
-    return {name: x[:, : run.plan.n_rows] for name, x in sampled.rows["posterior"].items()}
+    return {name: x[:, : run.plan.n_rows] for name, x in result.rows["posterior"].items()}
 
 
-def _missing_bytes(run: Run, sampled: Sampled, length: int) -> float:
+def _missing_bytes(run: Run, result: RunResult, length: int) -> float:
     """How much more memory is needed for a run of this length than is free."""
     if run.path is not None:
         return 0.0
-    of_all = sum(x.nbytes for x in tf.nest.flatten(sampled.rows)) / max(sampled.stored, 1)
-    n_new = replace(run, n_iterations=length).plan.n_rows - sampled.stored
-    return of_all * (2 * n_new + sampled.stored) - psutil.virtual_memory().available
+    of_all = sum(x.nbytes for x in tf.nest.flatten(result.rows)) / max(result.stored, 1)
+    n_new = replace(run, n_iterations=length).plan.n_rows - result.stored
+    return of_all * (2 * n_new + result.stored) - psutil.virtual_memory().available

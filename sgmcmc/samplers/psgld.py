@@ -12,7 +12,7 @@ from sgmcmc.arguments.gradient import Estimator
 from sgmcmc.arguments.minibatch import adaptive
 from sgmcmc.arguments.sampler import Sgmcmc, set_up
 from sgmcmc.arguments.signatures import Options, SetupOptions, one_call, public
-from sgmcmc.core.checks import require_count
+from sgmcmc.core.errors import require_count
 from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics.psgld import psgld as psgld_dynamics
 from sgmcmc.model import LogLik, LogPrior

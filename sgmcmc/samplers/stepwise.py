@@ -11,7 +11,7 @@ import numpy as np
 
 from sgmcmc.arguments import require_counter
 from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.core.checks import require_count
+from sgmcmc.core.errors import require_count
 from sgmcmc.core.files import write_whole
 from sgmcmc.run.session import Session
 

@@ -131,7 +131,7 @@ def with_stepsizes(
     return chains, replace(prepared, constants=constants, state=state)
 
 
-class Followed(NamedTuple):
+class CandidateRun(NamedTuple):
     """The outcome of `followed`."""
 
     state: State
@@ -140,9 +140,9 @@ class Followed(NamedTuple):
     finite: np.ndarray  # [C]: whether a chain was finite throughout
 
 
-def followed(
+def run_candidates(
     prepared: Prepared, recorder: Recorder, plan: Plan, progress: Callable[[int], None] = lambda done: None
-) -> Followed:
+) -> CandidateRun:
     """Run a plan. Unlike a normal run, it continues if a chain diverges, since the others do not depend on it."""
     loop = Loop(prepared, recorder)
     leaves, rows = loop.flatten(prepared.state), []
@@ -156,4 +156,4 @@ def followed(
     finally:
         loop.feed.close()
     joined = [np.concatenate(parts) for parts in zip(*rows, strict=True)]
-    return Followed(*loop.unflatten(leaves), tf.nest.pack_sequence_as(loop.row_specs, joined), finite)
+    return CandidateRun(*loop.unflatten(leaves), tf.nest.pack_sequence_as(loop.row_specs, joined), finite)

@@ -12,7 +12,7 @@ from sgmcmc.core.chains import over_chains
 from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset.layout import aligned_zeros, shared_tensor
+from sgmcmc.dataset import aligned_zeros, shared_tensor
 from sgmcmc.draws.stein import discrepancy
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain

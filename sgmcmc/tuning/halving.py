@@ -28,9 +28,9 @@ from sgmcmc.run import Plan, Prepared
 from sgmcmc.run.checkpoint import Beginning
 from sgmcmc.run.product import ProductSampler
 from sgmcmc.run.recorder import Recorder
-from sgmcmc.tuning.candidates import followed, with_stepsizes
+from sgmcmc.tuning.candidates import run_candidates, with_stepsizes
 from sgmcmc.tuning.discrepancy import discrepancies, flattened, gradients_at
-from sgmcmc.tuning.tuned import Judged
+from sgmcmc.tuning.tuned import Scored
 
 POSITIONS = 200  # in the second half of a rung, at which a chain is judged
 FEWEST_POSITIONS, MOST_POSITIONS = 20, 1000
@@ -105,7 +105,7 @@ def search(
     verbose: bool,
     workers: Workers | None = None,
     per_job: int | None = None,
-) -> list[Judged]:
+) -> list[Scored]:
     """The judgement of every candidate in every rung.
 
     Candidates are numbered consecutively over the groups. Each job of a worker runs
@@ -116,7 +116,7 @@ def search(
     left = [Remaining(list(range(len(group.stepsizes)))) for group in groups]
     firsts = np.cumsum([0, *(len(group.stepsizes) for group in groups)])
     sizes = sizes_of_rungs(int(firsts[-1]), eta)
-    judged: list[Judged] = []
+    judged: list[Scored] = []
     done = 0
     with Progress(n_gradients, f"Tuning {groups[0].sampler.name}", "gradient", verbose) as progress:
         for number, rung in enumerate(rungs_of(groups, n_gradients, eta), 1):
@@ -144,7 +144,7 @@ def search(
             order = sorted(range(len(values)), key=lambda k: values[k])[:best]
             kept = {numbers[k] for k in order if np.isfinite(values[k])}
             judged += [
-                Judged(k, number, cost, value, k in kept) for k, cost, value in zip(numbers, spent, values, strict=True)
+                Scored(k, number, cost, value, k in kept) for k, cost, value in zip(numbers, spent, values, strict=True)
             ]
             if not kept:
                 break
@@ -220,6 +220,6 @@ def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State
     kernel = prepared.kernel
     thin = n_iterations // 2 // n_positions
     plan = Plan(n_iterations, thin, n_iterations - thin * n_positions)
-    recorder = Recorder(lambda constants, state, supplied: {"posterior": kernel.params(state)})
-    ran = followed(prepared, recorder, plan)
+    recorder = Recorder(lambda constants, state, inputs: {"posterior": kernel.params(state)})
+    ran = run_candidates(prepared, recorder, plan)
     return ran.state, ran.rows["posterior"], ran.finite

@@ -14,7 +14,7 @@ import tensorflow as tf
 from sgmcmc.arguments import AUTO
 from sgmcmc.arguments.common import Stepsize
 from sgmcmc.core import random
-from sgmcmc.core.checks import require_count
+from sgmcmc.core.errors import require_count
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule, explores
 from sgmcmc.dataset.arrays import described

@@ -21,15 +21,14 @@ import tensorflow as tf
 from sgmcmc.arguments import FRACTION, require_number
 from sgmcmc.arguments.common import PerParameter
 from sgmcmc.core import random
-from sgmcmc.core.checks import require_count, require_flag
-from sgmcmc.core.errors import warn_user
+from sgmcmc.core.errors import require_count, require_flag, warn_user
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.trees import Tree
 from sgmcmc.draws.arviz import require_arviz
 from sgmcmc.draws.summary import TIME
-from sgmcmc.kernel import State, Supplied
-from sgmcmc.kernel.statistics import of_dynamics
+from sgmcmc.kernel import IterationInputs, State
+from sgmcmc.kernel.iterations import of_dynamics
 from sgmcmc.model import LogLik
 from sgmcmc.run import Plan
 from sgmcmc.run.checkpoint import Beginning
@@ -39,11 +38,11 @@ from sgmcmc.tuning.candidates import (
     AROUND,
     UNKNOWN,
     around_rule,
-    followed,
     listed_stepsizes,
     of_each,
     require_known,
     require_no_memory,
+    run_candidates,
     setup_of,
     with_stepsizes,
 )
@@ -84,21 +83,21 @@ def temperatures(
         centre = tf.nest.map_structure(tf.zeros_like, kernel.params(prepared.state))
         return {"centre": centre, "row": tf.constant(0), "kinetic": zeros, "configurational": zeros}
 
-    def update(sums: dict[str, Any], constants: Tree, state: State, supplied: Supplied) -> dict[str, Any]:
+    def update(sums: dict[str, Any], constants: Tree, state: State, inputs: IterationInputs) -> dict[str, Any]:
         assert kernel.gradient is not None
         row, params = sums["row"], kernel.params(state)
         centre = {name: tf.where(row == 0, theta, sums["centre"][name]) for name, theta in params.items()}
-        gradient = kernel.gradient(constants, state, supplied)
+        gradient = kernel.gradient(constants, state, inputs)
         products = {name: (centre[name] - theta) * gradient[name] for name, theta in params.items()}
         now = {
-            "kinetic": kernel.stats(constants, state, supplied.iteration + tf.constant(1, tf.uint32))[KINETIC],
+            "kinetic": kernel.stats(constants, state, inputs.iteration + tf.constant(1, tf.uint32))[KINETIC],
             "configurational": tf.stack([_mean_of_each(products[name]) for name in names], axis=1),
         }
         batch = tf.one_hot(tf.where(row == 0, -1, (row - 1) // per_batch), BATCHES, dtype=tf.float64)
         added = {key: sums[key] + batch[:, None, None] * tf.cast(x, tf.float64) for key, x in now.items()}
         return {"centre": centre, "row": row + 1, **added}
 
-    ran = followed(prepared, Recorder(lambda *_: {}, init, update), plan, progress)
+    ran = run_candidates(prepared, Recorder(lambda *_: {}, init, update), plan, progress)
 
     def of(key: str, c: int, p: int) -> tuple[float, float]:
         averages = ran.accumulated[key].numpy()[:, c, p] / per_batch

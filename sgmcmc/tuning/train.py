@@ -12,7 +12,7 @@ from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.common import Stepsize
 from sgmcmc.arguments.sampler import set_up
 from sgmcmc.arguments.signatures import RUN_DEFAULTS, SETUP_DEFAULTS, RunOptions, SetupOptions, TrainOptions, public
-from sgmcmc.core.checks import require_count
+from sgmcmc.core.errors import require_count
 from sgmcmc.core.schedules import cyclical
 from sgmcmc.dynamics.descent import adam
 from sgmcmc.model import LogLik, LogPrior

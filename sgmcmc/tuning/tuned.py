@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Judged(NamedTuple):
+class Scored(NamedTuple):
     """A candidate after a rung."""
 
     candidate: int
@@ -25,7 +25,7 @@ class Judged(NamedTuple):
     kept: bool
 
 
-def best(judged: Sequence[Judged]) -> int | None:
+def best(judged: Sequence[Scored]) -> int | None:
     """The best candidate of the last rung; None if all diverged.
 
     It has the smallest discrepancy of those that never diverged and got furthest.
@@ -70,7 +70,7 @@ class Tuned:
         self,
         sampler: str,
         candidates: Sequence[Mapping[str, Any]],
-        judged: Sequence[Judged],
+        judged: Sequence[Scored],
         seed: int,
         scale: Mapping[str, Any] | None = None,
     ) -> None:

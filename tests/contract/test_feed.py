@@ -131,7 +131,7 @@ class Chain:
         assert block_length is None or self.length == block_length
 
     def run(self, fetch: Fetch, data: Any = None) -> tuple[Rows, Rows]:
-        """For each iteration: the draws, statistics and gradients; and what it was supplied with."""
+        """For each iteration: the draws, statistics and gradients; and what it was inputs with."""
         given = self.prepared if data is None else replace(self.prepared, data=data)
         self.loop.feed = feed.Feed(given, fetch, self.length)
         if fetch is not Fetch.IN_PROGRAM:
@@ -183,7 +183,7 @@ def test_neither_who_fetches_nor_where_the_data_are_nor_the_length_of_blocks_cha
 def test_blocks_of_one_iteration(name: str, sources: Tree) -> None:
     """Which no sampler has: nothing is cut from them, so that XLA fuses, and rounds, the step in another way.
 
-    What is supplied is the same to the last bit, and so is the chain whoever fetches.
+    What is inputs is the same to the last bit, and so is the chain whoever fetches.
     """
     rows, supplies = usual(name)
     chain = Chain(name, 1)

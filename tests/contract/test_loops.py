@@ -7,11 +7,7 @@ import pytest
 import tensorflow as tf
 
 from sgmcmc import ccadl, controlVariates, preferential, saga, sgld, sgldcv
-from sgmcmc.model import (
-    FORWARD,
-    Model,
-    Returns,  # private: the cheaper way to the terms depends on their number
-)
+from sgmcmc.model import FORWARD, Model, Returns
 
 STEPS = 5
 START = tf.constant([0.0, -30.0])

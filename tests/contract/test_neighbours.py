@@ -66,4 +66,4 @@ def test_a_setup_keeps_one_loop() -> None:
     )
     for thin in (1, 2, 3):
         sampler.run(12, False, **of_run({"thin": thin}))
-    assert len(sampler._kept.loops) == 1
+    assert len(sampler._cache.loops) == 1

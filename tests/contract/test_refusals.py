@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import sgmcmc
 from sgmcmc import adaptive, controlVariates, cyclical, preferential, runningMean, saga, shards
-from sgmcmc.arguments.refusals import TABLES, Refusal  # private: each row is a test
+from sgmcmc.arguments.refusals import TABLES, Refusal
 
 DOCS = Path(__file__).parents[2] / "docs"
 N = 200
@@ -189,6 +189,7 @@ OF_RUNS = {
         TRANSITION | {"gradients": True},
     ],
     "`executor`": [REMOTE | {"executor": POOLS[0], "nChains": 2}, {"executor": POOLS[0]}],
+    "`executor=None`": [{"chainsPerJob": 2}],
     "`resume`": [{"resume": True}],
 }
 EXAMPLES = dict(zip(TABLES, (OF_ALL, OF_GRADIENTS, OF_TRANSITIONS, OF_RUNS), strict=True))

@@ -16,7 +16,7 @@ import tensorflow as tf
 import sgmcmc
 from sgmcmc import runningMean, saga, sgldcv, shards, tune
 from sgmcmc.dataset import remote
-from sgmcmc.run.shards import Leg
+from sgmcmc.run.shards import ChainStretch
 from tests.contract.test_shards import logistic, logistic_shards
 from tests.contract.test_some_chains import DATASET, PARAMS, RUN, compare, logLik, moving
 
@@ -170,7 +170,7 @@ def test_a_failure_in_a_stay_loses_nothing_that_is_stored(places, tmp_path):
 
     class Breaking(ThreadPoolExecutor):
         def submit(self, function, /, *arguments):
-            late = any(isinstance(x, Leg) and x.stretch.begin >= 50 for x in arguments)
+            late = any(isinstance(x, ChainStretch) and x.stretch.begin >= 50 for x in arguments)
             return super().submit(broken if late else function, *arguments)
 
     def broken(*arguments):

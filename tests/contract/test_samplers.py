@@ -300,16 +300,16 @@ def test_progress_bars_and_short_stretches_do_not_matter(run: Run, monkeypatch: 
 
 
 def test_seeds() -> None:
-    """All 64 bits of a seed go into what iterations are supplied with, and that into the draws."""
+    """All 64 bits of a seed go into what iterations are inputs with, and that into the draws."""
     arguments = dense().arguments() | {"stepsize": 1e-3, "minibatchSize": N}
 
-    def supplied(seed: int | None) -> tuple[bytes, ...]:
+    def inputs(seed: int | None) -> tuple[bytes, ...]:
         prepared = sgmcmc.sgldSetup(**arguments, seed=seed)._sampler.prepare(verbose=False)
-        supply = prepared.kernel.supply(prepared.constants, tf.zeros([1], tf.uint32))
-        return tuple(leaf.numpy().tobytes() for leaf in tf.nest.flatten(supply))
+        block = prepared.kernel.draw_inputs(prepared.constants, tf.zeros([1], tf.uint32))
+        return tuple(leaf.numpy().tobytes() for leaf in tf.nest.flatten(block))
 
-    assert supplied(1) == supplied(1)
-    of_seeds = [supplied(seed) for seed in (0, 1, 2**63, 2**64 - 1, None, None)]
+    assert inputs(1) == inputs(1)
+    of_seeds = [inputs(seed) for seed in (0, 1, 2**63, 2**64 - 1, None, None)]
     assert all(len(set(leaves)) == 6 for leaves in zip(*of_seeds, strict=True))
 
     def first(seed: int | None) -> float:

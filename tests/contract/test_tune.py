@@ -16,7 +16,7 @@ from sgmcmc.tuning.candidates import around_rule, setup_of
 from sgmcmc.tuning.discrepancy import widths
 from sgmcmc.tuning.halving import Given, Group, Piece, Rung, after_rung, sizes_of_rungs
 from sgmcmc.tuning.tune import _combinations
-from sgmcmc.tuning.tuned import Judged, Tuned
+from sgmcmc.tuning.tuned import Scored, Tuned
 
 N, VARIANCE = 1000, 1e-3
 QUIET: dict[str, Any] = {"verbose": False, "seed": 1}
@@ -157,8 +157,8 @@ def test_minibatches_are_tried_with_all_stepsizes():
 
 def test_a_picture_of_what_was_tried():
     candidates = [{"stepsize": eps, "minibatchSize": n} for n in (10, 20) for eps in (1e-3, {"a": 1e-4, "b": 1e-2})]
-    judged = [Judged(k, 1, 10, ksd, ksd < 0.4) for k, ksd in enumerate((0.5, 0.1, np.inf, 0.3))]
-    judged += [Judged(1, 2, 30, 0.2, True), Judged(3, 2, 30, 0.4, False)]
+    judged = [Scored(k, 1, 10, ksd, ksd < 0.4) for k, ksd in enumerate((0.5, 0.1, np.inf, 0.3))]
+    judged += [Scored(1, 2, 30, 0.2, True), Scored(3, 2, 30, 0.4, False)]
     axes = Tuned("sgld", candidates, judged, 1).plot()
     assert [ax.get_title("left") for ax in axes] == ["minibatchSize=10", "minibatchSize=20"]
     first, second = ({line.get_label(): line for line in ax.get_lines()} for ax in axes)
@@ -229,8 +229,8 @@ def test_the_width_of_the_posterior_is_found_from_chains_that_are_too_hot_or_too
 
 def test_the_last_rung_decides_unless_all_diverge_in_it():
     candidates = [{"stepsize": eps} for eps in (1.0, 2.0, 3.0)]
-    first = [Judged(0, 1, 10, 0.5, True), Judged(1, 1, 10, 0.1, True), Judged(2, 1, 10, 0.7, False)]
-    second = [Judged(0, 2, 10, 0.3, True), Judged(1, 2, 10, 0.4, False)]
+    first = [Scored(0, 1, 10, 0.5, True), Scored(1, 1, 10, 0.1, True), Scored(2, 1, 10, 0.7, False)]
+    second = [Scored(0, 2, 10, 0.3, True), Scored(1, 2, 10, 0.4, False)]
     assert Tuned("sgld", candidates, first + second, 1).settings == {"stepsize": 1.0}
     lost = [row._replace(ksd=np.inf, kept=False) for row in second]
     assert Tuned("sgld", candidates, first + lost, 1).settings == {"stepsize": 3.0}

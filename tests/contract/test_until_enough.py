@@ -16,7 +16,7 @@ import sgmcmc
 from sgmcmc import Draws, scir, sgld, sgldcv, sgldSetup
 from sgmcmc.draws.convergence import FEWEST, worst
 from sgmcmc.run import stopping_rule
-from sgmcmc.run.stopping_rule import Enough, Lengths
+from sgmcmc.run.stopping_rule import Lengths, StoppingRule
 
 N, D = 2000, 3
 
@@ -147,15 +147,15 @@ def test_time_that_is_over_before_the_first_draw_is_no_error() -> None:
 @pytest.fixture
 def interrupted_soon(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Ctrl-C after some iterations, as long as the event is set."""
-    asked, reached = threading.Event(), stopping_rule.Watch.reached
+    asked, reached = threading.Event(), stopping_rule.ProgressInDraws.reached
     asked.set()
 
-    def reaching(self: stopping_rule.Watch, done: int, log_density: Any = None) -> None:
+    def reaching(self: stopping_rule.ProgressInDraws, done: int, log_density: Any = None) -> None:
         reached(self, done, log_density)
         if asked.is_set() and done > 100:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(stopping_rule.Watch, "reached", reaching)
+    monkeypatch.setattr(stopping_rule.ProgressInDraws, "reached", reaching)
     return asked
 
 
@@ -264,7 +264,7 @@ def test_what_is_nan_is_never_enough() -> None:
     x[1, 5, 1] = np.nan
     found = worst({"theta": x}, 100.0, False)
     assert (found.ess, found.ess_of) == (0.0, "theta[1]")
-    assert Enough(100.0).factor(found) == np.inf
+    assert StoppingRule(100.0).factor(found) == np.inf
 
 
 def test_lengths_are_multiples_that_are_fixed_before() -> None:

@@ -13,7 +13,7 @@ from sgmcmc import preferential, saga, sghmccv, sgld, sgldcv, sgldcvSetup, sgnht
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.core.transforms import Coordinates, low_rank
 from sgmcmc.core.trees import numbered
-from sgmcmc.laplace.high_dimensional import wide
+from sgmcmc.laplace.high_dimensional import low_rank_curvature
 
 PRIOR = 4.0  # the prior's precision
 
@@ -86,7 +86,7 @@ def test_the_curvature_is_that_of_the_matrix(fields: int) -> None:
     sampler = sgldcvSetup(*problem.given, 1e-6, preconditioner=None, **COMMON)
     diagonal = np.diag(problem.precision)
     rough = diagonal * np.random.default_rng(3).uniform(0.2, 5.0, problem.size)
-    found = wide(sampler.posterior, problem.mean, rough, 1, False)
+    found = low_rank_curvature(sampler.posterior, problem.mean, rough, 1, False)
     np.testing.assert_allclose(found.scale**-2, diagonal, rtol=0.3)
     of_r = np.linalg.eigvalsh(found.scale[:, None] * problem.precision * found.scale)
     low, high = found.values[found.values < 1], found.values[found.values > 1]

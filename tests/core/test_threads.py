@@ -49,7 +49,7 @@ iterations = Iterations({"theta": ()}, tf.float32, n_chains=C)
 kernel = build(Product(model, with_replacement(90, 9), plain(model), {"theta": counting}, iterations))
 given = constants(1, {"theta": 5e-4}, {}, tf.float32, range(C))
 state = kernel.init(given, {"theta": tf.zeros([C])})
-record = Recorder(lambda constants, state, supplied: {"posterior": state.params | state.memory["theta"]})
+record = Recorder(lambda constants, state, inputs: {"posterior": state.params | state.memory["theta"]})
 for fetch in Fetch:
     loop = Loop(Prepared(kernel, given, state, model.data, C), record, fetch, block_length=6)
     leaves, plan, calls = loop.flatten(state), Plan(3 * 150), 0

@@ -11,10 +11,10 @@ import tensorflow as tf
 import zarr
 
 from sgmcmc import dataset as data
-from sgmcmc.dataset import block_size
-from sgmcmc.dataset.layout import ALIGNMENT, aligned_zeros, shared_tensor
+from sgmcmc.dataset import ALIGNMENT, aligned_zeros, block_size, shared_tensor
+from sgmcmc.dataset.arrays import is_on_disk
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dataset.on_disk import Arrays, Elsewhere, Entry, is_on_disk
+from sgmcmc.dataset.on_disk import Arrays, Entry, FetchedData
 
 RNG = np.random.default_rng(0)
 N = 41
@@ -243,7 +243,7 @@ def words_of(dataset, indices: np.ndarray) -> np.ndarray:
 
 
 def test_data_elsewhere_give_the_words_of_data_in_memory(case, place, tmp_path):
-    elsewhere, in_memory = Elsewhere(Arrays(place(case, tmp_path)), entries(case)), InMemory(case)
+    elsewhere, in_memory = FetchedData(Arrays(place(case, tmp_path)), entries(case)), InMemory(case)
     assert elsewhere.size == N and elsewhere.layout.columns == in_memory.layout.columns
     rng = np.random.default_rng(0)
     for indices in (
@@ -269,7 +269,7 @@ def test_what_comes_is_converted_to_the_type_that_is_wanted(place, tmp_path):
     stored = {"x": rng.normal(size=(N, 3)), "g": rng.integers(-99, 99, N).astype(np.int16), "b": rng.random(N) < 0.5}
     wanted = {"x": np.float32, "g": np.int32, "b": np.float32}
     as_wanted = {name: array.astype(wanted[name]) for name, array in stored.items()}
-    elsewhere = Elsewhere(Arrays(place(stored, tmp_path)), entries(as_wanted))
+    elsewhere = FetchedData(Arrays(place(stored, tmp_path)), entries(as_wanted))
     indices = rng.integers(0, N, 25)
     np.testing.assert_array_equal(words_of(elsewhere, indices), words_of(InMemory(as_wanted), indices))
 
@@ -277,7 +277,7 @@ def test_what_comes_is_converted_to_the_type_that_is_wanted(place, tmp_path):
 def test_subnormals_and_signed_zeros_from_elsewhere_survive(place, tmp_path):
     words = np.array([0x00000001, 0x80000000, 0x007FFFFF, 0x80000001], np.uint32)
     case = {"f": words.view(np.float32), "i": np.array([-1, -(2**31), 2**31 - 1, 0], np.int32)}
-    elsewhere = Elsewhere(Arrays(place(case, tmp_path)), entries(case))
+    elsewhere = FetchedData(Arrays(place(case, tmp_path)), entries(case))
     for name, entry in taken(elsewhere, np.array([3, 1, 0, 2])).items():
         assert_same_bits(entry.numpy(), case[name][[3, 1, 0, 2]])
 
@@ -298,7 +298,7 @@ class Source:
 
 def test_a_source_of_the_users_own_is_asked_for_int64_indices_in_their_order(case):
     source = Source(case)
-    elsewhere = Elsewhere(source, entries(case))
+    elsewhere = FetchedData(source, entries(case))
     for indices in (np.array([5, 0, 5], np.int32), np.array([2])):
         np.testing.assert_array_equal(words_of(elsewhere, indices), words_of(InMemory(case), indices))
         assert source.asked[-1].dtype == np.int64 and source.asked[-1].tolist() == indices.tolist()
@@ -306,7 +306,7 @@ def test_a_source_of_the_users_own_is_asked_for_int64_indices_in_their_order(cas
 
 def test_a_source_may_return_lists():
     case = {"x": array(np.float32, 2), "i": array(np.int64), "y": array(np.float64)}
-    lists = Elsewhere(Source(case, lambda fetched: {k: x.tolist() for k, x in fetched.items()}), entries(case))
+    lists = FetchedData(Source(case, lambda fetched: {k: x.tolist() for k, x in fetched.items()}), entries(case))
     indices = np.array([5, 0, 5])
     np.testing.assert_array_equal(words_of(lists, indices), words_of(InMemory(case), indices))
 
@@ -316,7 +316,7 @@ def test_rows_that_are_not_finite_name_the_entry_and_the_observation(bad, place,
     case = {"y": np.zeros(N), "x": np.zeros((N, 2, 3)), "n": np.zeros(N, np.int64)}
     case["x"][17, 1, 2] = bad
     wanted = {"x": Entry(np.dtype(np.float32), (2, 3)), "y": Entry(np.dtype(np.float32), ()), "n": entries(case)["n"]}
-    elsewhere = Elsewhere(Arrays(place(case, tmp_path)), wanted)
+    elsewhere = FetchedData(Arrays(place(case, tmp_path)), wanted)
     words_of(elsewhere, np.array([3, 16, 18]))  # others are good
     shown = np.float32(bad) if abs(bad) != 1e39 else np.inf  # too large for float32
     message = rf"dataset\['x'\] must be finite in float32; got {shown} at index \(17, 1, 2\)\."
@@ -331,7 +331,7 @@ def test_a_number_for_each_observation_that_is_not_finite_is_named_too():
     y = np.zeros(N)
     y[[20, 30]] = np.nan
     with pytest.raises(ValueError, match=r"dataset\['y'\] must be finite in float64; got nan at index \(30,\)\."):
-        words_of(Elsewhere(Source({"y": y}), entries({"y": y})), np.array([1, 30, 20]))
+        words_of(FetchedData(Source({"y": y}), entries({"y": y})), np.array([1, 30, 20]))
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_a_wrong_shape_from_take_is_refused(change, shape):
     source = Source(case, lambda fetched: fetched | {"x": change(fetched["x"])})
     message = rf"take of dataset must return 'x' with shape \(3, 4\) for 3 indices; got {shape}\."
     with pytest.raises(ValueError, match=message):
-        words_of(Elsewhere(source, entries(case)), np.array([1, 2, 9]))
+        words_of(FetchedData(source, entries(case)), np.array([1, 2, 9]))
 
 
 @pytest.mark.parametrize(
@@ -365,30 +365,32 @@ def test_a_wrong_shape_from_take_is_refused(change, shape):
 )
 def test_integers_that_would_change_are_refused(comes, wanted):
     """And neighbours of them, that do not change, are not."""
-    elsewhere = Elsewhere(Source({"i": comes}), {"i": Entry(np.dtype(wanted), ())})
+    elsewhere = FetchedData(Source({"i": comes}), {"i": Entry(np.dtype(wanted), ())})
     with pytest.raises(ValueError, match=r"dataset\['i'\] must (be integers|hold integers|fit into int32)"):
         words_of(elsewhere, np.array([2, 1]))
     largest = {np.float32: 2**24, np.float64: -(2**53), np.int32: -(2**31), np.int64: 2**63 - 1}[wanted]
     exact = {"i": np.array([0, 1, largest], np.int32 if wanted == np.int32 else np.int64)}
-    elsewhere = Elsewhere(Source(exact), {"i": Entry(np.dtype(wanted), ())})
+    elsewhere = FetchedData(Source(exact), {"i": Entry(np.dtype(wanted), ())})
     np.testing.assert_array_equal(elsewhere.layout.views(words_of(elsewhere, np.array([2, 1])))["i"], [largest, 1])
 
 
 def test_checksums_tell_data_elsewhere_apart(case, place, tmp_path):
     """All 41 observations are in the sample; of many, the sample has the first and the last."""
-    here = Elsewhere(Source(case), entries(case))
-    assert Elsewhere(Arrays(place(case, tmp_path)), entries(case)).checksum() == here.checksum()
+    here = FetchedData(Source(case), entries(case))
+    assert FetchedData(Arrays(place(case, tmp_path)), entries(case)).checksum() == here.checksum()
     for at in (0, 20, N - 1):
         other = {name: array.copy() for name, array in case.items()}
         next(iter(other.values()))[at] = 1
-        assert Elsewhere(Source(other), entries(case)).checksum() != here.checksum()
+        assert FetchedData(Source(other), entries(case)).checksum() != here.checksum()
     renamed = {name + "_": array for name, array in case.items()}
-    assert Elsewhere(Source(renamed), entries(renamed)).checksum() != here.checksum()
+    assert FetchedData(Source(renamed), entries(renamed)).checksum() != here.checksum()
     fewer = {name: array[: N - 1] for name, array in case.items()}
-    assert Elsewhere(Source(fewer), entries(fewer)).checksum() != here.checksum()
+    assert FetchedData(Source(fewer), entries(fewer)).checksum() != here.checksum()
     many = np.zeros(5000)
-    sums = {Elsewhere(Source({"x": many + (np.arange(5000) == k)}), entries({"x": many})).checksum() for k in (0, 4999)}
-    assert len(sums | {Elsewhere(Source({"x": many}), entries({"x": many})).checksum()}) == 3
+    sums = {
+        FetchedData(Source({"x": many + (np.arange(5000) == k)}), entries({"x": many})).checksum() for k in (0, 4999)
+    }
+    assert len(sums | {FetchedData(Source({"x": many}), entries({"x": many})).checksum()}) == 3
 
 
 def test_arrays_that_stay_on_disk_are_known(tmp_path):

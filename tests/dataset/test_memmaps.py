@@ -86,7 +86,7 @@ def check(source: Arrays, arrays: dict[str, np.ndarray]) -> None:
 def test_rows_are_those_of_numpy(what: str, tmp_path: Path) -> None:
     arrays = (IN_ROWS | OTHERWISE)[what](tmp_path)
     source = Arrays(arrays)
-    assert [type(reader) for reader in source._readers] == [FileRows if what in IN_ROWS else on_disk.Others]
+    assert [type(reader) for reader in source._readers] == [FileRows if what in IN_ROWS else on_disk.OtherArrays]
     check(source, arrays)
 
 

@@ -260,7 +260,7 @@ def run(
     kernel = build(Product(MODEL, minibatch, estimator, dynamics, iterations, monitored))
     given = constants(SEED, STEPSIZE, {"estimator": given, "minibatch": minibatch.prepare(None)}, tf.float64, chains)
     state = kernel.init(given, {k: tf.constant(np.stack([theta[k] for theta in start])) for k in SHAPES})
-    recorder = Recorder(record(kernel) if record else lambda constants, state, supplied: kernel.params(state))
+    recorder = Recorder(record(kernel) if record else lambda constants, state, inputs: kernel.params(state))
     loop = Loop(Prepared(kernel, given, state, MODEL.data, n_chains), recorder, fetch, length)
     draws = []
     for stretch, outcome in advance.stretches(loop, loop.flatten(state), Plan(T), Pace(loop.feed.length)):
@@ -344,8 +344,8 @@ def test_gradients_at_the_draws_have_minibatches_of_their_own(how, cv, shared):
     """Drawn for another purpose, by the number of the first gradient of their iteration; the chain is the same."""
 
     def record(kernel):
-        def row(constants, state, supplied):
-            return {"theta": kernel.params(state), "gradient": kernel.gradient(constants, state, supplied)}
+        def row(constants, state, inputs):
+            return {"theta": kernel.params(state), "gradient": kernel.gradient(constants, state, inputs)}
 
         return row
 

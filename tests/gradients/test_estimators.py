@@ -17,7 +17,7 @@ from sgmcmc.arguments.trial import Trial
 from sgmcmc.core.trees import numbered
 from sgmcmc.dataset import full_pass as full_pass_module
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dataset.on_disk import Arrays, Elsewhere, Entry
+from sgmcmc.dataset.on_disk import Arrays, Entry, FetchedData
 from sgmcmc.gradients import FIRST, Gradient
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
@@ -287,7 +287,9 @@ def test_float32_blocks_do_not_lose_precision_as_they_are_added_up(monkeypatch):
 def test_full_pass_over_data_elsewhere_is_that_over_data_in_memory(monkeypatch):
     model = model_of(Returns.TERMS)
     entries = {"X": Entry(np.dtype(np.float64), (3,)), "y": Entry(np.dtype(np.float64), ())}
-    elsewhere = Model(log_lik_terms, log_prior, Elsewhere(Arrays({"X": X, "y": Y}), entries), Returns.TERMS, tf.float64)
+    elsewhere = Model(
+        log_lik_terms, log_prior, FetchedData(Arrays({"X": X, "y": Y}), entries), Returns.TERMS, tf.float64
+    )
     here, there = (full_pass(monkeypatch, m, THETA, block=4) for m in (model, elsewhere))
     tf.nest.map_structure(lambda a, b: np.testing.assert_array_equal(a.numpy(), b.numpy()), here, there)
 

@@ -43,7 +43,7 @@ from sgmcmc.dynamics import Dynamics, Given, Memory
 from sgmcmc.gradients import Gradient
 from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
-from sgmcmc.kernel import Supplied
+from sgmcmc.kernel import IterationInputs
 from sgmcmc.kernel.iterations import Iterations, constants
 from sgmcmc.kernel.product import Product, ProductState, build
 from sgmcmc.minibatch import Minibatch
@@ -350,8 +350,8 @@ def simulate(
 ) -> dict[str, np.ndarray]:
     """Every thin-th state: {name: [n_iterations // thin, C, ...]} in float64."""
 
-    def numbered(constants: Tree, state: ProductState, supplied: Supplied) -> dict[str, tf.Tensor]:
-        return record(state) | {"iteration": tf.fill([prepared.chains], tf.bitcast(supplied.iteration, tf.int32))}
+    def numbered(constants: Tree, state: ProductState, inputs: IterationInputs) -> dict[str, tf.Tensor]:
+        return record(state) | {"iteration": tf.fill([prepared.chains], tf.bitcast(inputs.iteration, tf.int32))}
 
     loop = Loop(prepared, Recorder(numbered))
     rows, plan = [], Plan(n_iterations, thin)

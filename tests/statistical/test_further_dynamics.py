@@ -20,7 +20,7 @@ from sgmcmc.dynamics.psgld import psgld
 from sgmcmc.dynamics.sghmc import sghmc
 from sgmcmc.dynamics.sgnht import sgnht
 from sgmcmc.dynamics.ubu import ubu
-from sgmcmc.kernel.user_steps import GibbsStep, then, unmoved
+from sgmcmc.kernel.user_steps import GibbsStep, not_moved, with_gibbs
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.symmetric import symmetric
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
@@ -351,10 +351,10 @@ def test_gibbs_steps_of_a_hierarchical_model():
             }
 
         params = {"theta": tf.tile(tf.constant(mean[None], tf.float32), [n_chains, 1]), "lam": tf.ones([n_chains])}
-        dynamics = {"theta": baoab(0.2), "lam": unmoved()}
+        dynamics = {"theta": baoab(0.2), "lam": not_moved()}
         prepared = begun(model, dynamics, without_replacement(size, size), dict.fromkeys(params, eps), params)
         step = GibbsStep(update, frozenset({"lam"}))
-        prepared = replace(prepared, kernel=then(prepared.kernel, step, n_chains))
+        prepared = replace(prepared, kernel=with_gibbs(prepared.kernel, step, n_chains))
         draws = simulate(prepared, 1500, 10, lambda state: state.params)
         late = {name: x[30:] for name, x in draws.items()}
         return {

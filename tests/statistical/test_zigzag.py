@@ -144,7 +144,7 @@ def test_the_stepsize_is_for_noise_as_it_is(monkeypatch):
         return (total * law(eps**0.5, total, noises, np.full(size, 1 / size))[1]) ** 0.5 - 1
 
     assert 0 < error() < 0.05
-    monkeypatch.setattr(curvature, "FARTHER", 1.0)
+    monkeypatch.setattr(curvature, "NOISE_GROWTH", 1.0)
     monkeypatch.setattr(stepsize, "JUMPS", 0.0)
     assert error() > 0.05
 

@@ -15,8 +15,7 @@ from sgmcmc.arguments.common import CommonChoices
 from sgmcmc.arguments.run import checked_run
 from sgmcmc.arguments.signatures import of_run
 from sgmcmc.core import compilation
-from sgmcmc.core.checks import is_integer, require_count, require_flag
-from sgmcmc.core.errors import DivergenceError, warn_user
+from sgmcmc.core.errors import DivergenceError, is_integer, require_count, require_flag, warn_user
 from sgmcmc.core.files import checksum
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.dataset.arrays import described, numeric

@@ -33,11 +33,11 @@ import tensorflow as tf
 from sgmcmc.core.chains import finite_chains
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.trees import Tree
-from sgmcmc.kernel import Kernel, Supplied
+from sgmcmc.kernel import IterationInputs, Kernel
 from sgmcmc.kernel.estimation import MINIBATCH
+from sgmcmc.kernel.inputs import Observations
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.rows import of_table, put
-from sgmcmc.kernel.supplies import Observations
 from sgmcmc.minibatch import Minibatch
 from sgmcmc.models.dp.conditionals import (
     Both,
@@ -116,9 +116,9 @@ def build(mixture: MixtureModel, iterations: Iterations) -> Kernel:
             log_lik=tf.zeros_like(alpha),
         )
 
-    def step(constants: Tree, state: MixtureState, supplied: Supplied) -> MixtureState:
-        rows, data = supplied.indices(MINIBATCH), supplied.data(MINIBATCH)  # [C, n], {name: [C, n, longest]}
-        number, before, last = supplied.iteration, of_table(state.assignments, rows), last_occupied(state.sizes)
+    def step(constants: Tree, state: MixtureState, inputs: IterationInputs) -> MixtureState:
+        rows, data = inputs.indices(MINIBATCH), inputs.data(MINIBATCH)  # [C, n], {name: [C, n, longest]}
+        number, before, last = inputs.iteration, of_table(state.assignments, rows), last_occupied(state.sizes)
         sticks, theta = conditionals.sticks_and_components(constants, state, number, before, data, last)
         alpha, sticks = conditionals.concentration(constants, state.alpha, number, sticks, last)
         after, is_certain, log_lik = conditionals.assignments(constants, number, sticks, theta, before, data)
@@ -143,7 +143,7 @@ def build(mixture: MixtureModel, iterations: Iterations) -> Kernel:
 
     return Kernel(
         init=init,
-        supply=observations.supply,
+        draw_inputs=observations.draw_inputs,
         step=step,
         params=lambda state: {name: getattr(state, name) for name in PARAMS},
         with_params=lambda state, params: state._replace(**params),

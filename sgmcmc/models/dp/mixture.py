@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.core.checks import require_flag
+from sgmcmc.core.errors import require_flag
 from sgmcmc.dataset.arrays import described, numeric
 from sgmcmc.draws.draws import Draws
 

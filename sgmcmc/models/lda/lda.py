@@ -22,7 +22,7 @@ from sgmcmc.arguments import POSITIVE, checked_chains, require_number, require_s
 from sgmcmc.arguments.minibatch import checked_minibatches
 from sgmcmc.arguments.signatures import SETUP_DEFAULTS, CommonOptions, of_run
 from sgmcmc.arguments.simplex import SimplexChoices, set_up, warn_of_rounding
-from sgmcmc.core.checks import require_count, require_flag
+from sgmcmc.core.errors import require_count, require_flag
 from sgmcmc.core.random import Purpose, Stream, fresh_seed, keys
 from sgmcmc.core.schedules import Schedule, polynomial
 from sgmcmc.kernel.simplex import Counts

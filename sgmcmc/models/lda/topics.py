@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sgmcmc.arguments import POSITIVE, require_number, require_seed
-from sgmcmc.core.checks import is_integer, require_count, require_flag
+from sgmcmc.core.errors import is_integer, require_count, require_flag
 from sgmcmc.draws.draws import Draws
 from sgmcmc.draws.panels import COLOURS, panels, require_matplotlib
 from sgmcmc.models.lda.documents import checked_documents, checked_vocabulary

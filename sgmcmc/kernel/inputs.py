@@ -1,4 +1,4 @@
-"""The supplies of an iteration, drawn ahead of the chain: minibatches and standard normals.
+"""The blocks of an iteration, drawn ahead of the chain: minibatches and standard normals.
 
 Both depend only on the numbers of the gradients. They are drawn for all chains at once.
 """
@@ -13,9 +13,8 @@ import tensorflow as tf
 from sgmcmc.core.chains import over_chains
 from sgmcmc.core.random import Purpose, seeds
 from sgmcmc.core.trees import Elements, Tree, numbered, split
-from sgmcmc.dataset import Data
-from sgmcmc.dataset.subset import some_rows
-from sgmcmc.kernel import Supplied, Supply
+from sgmcmc.dataset import Data, spaced_rows
+from sgmcmc.kernel import BlockInputs, IterationInputs
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.minibatch import Minibatch, Part
 from sgmcmc.model import Batch
@@ -32,18 +31,18 @@ class Observations:
         self._iterations, self._minibatch, self._name, self._purpose = iterations, minibatch, name, purpose
         self._leaps = leaps or iterations.leaps
 
-    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+    def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
         """The indices, and the weights if they differ."""
         counters = self._iterations.counters(iterations, self._leaps)
         stream = self._iterations.stream(constants, self._purpose)
         indices, weights = self._minibatch.draw(stream, counters, constants["minibatch"])
         own = {} if weights is None else {self._name + WEIGHTS: _by_leap(weights, self._leaps)}
-        return Supply({self._name: _by_leap(indices, self._leaps)}, own)
+        return BlockInputs({self._name: _by_leap(indices, self._leaps)}, own)
 
-    def of(self, supplied: Supplied, leap: Part = 0) -> tuple:
+    def of(self, inputs: IterationInputs, leap: Part = 0) -> tuple:
         """Data, weights and indices with leaves [C, n, ...], or [1, n, ...] if shared."""
-        own = () if self._minibatch.scale is not None else supplied.draws(self._name + WEIGHTS, leap)
-        return supplied.data(self._name, leap), own, supplied.indices(self._name, leap)
+        own = () if self._minibatch.scale is not None else inputs.draws(self._name + WEIGHTS, leap)
+        return inputs.data(self._name, leap), own, inputs.indices(self._name, leap)
 
     def over_chains(self, fn: Callable, constants: Tree, each: Callable[..., Callable] = over_chains) -> Callable:
         """Map `fn(batch, *rest)` over the chain axis of (data, weights, indices, *rest), by `each(fn, n_chains)`."""
@@ -71,21 +70,21 @@ class Normals:
         self._numbers = elements
         self._places = numbered({name: e.shape for name, e in elements.items()})  # without gaps
 
-    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+    def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
         """The normals, [K, l, C, D]."""
         if not self._numbers:
-            return Supply({}, {})
+            return BlockInputs({}, {})
         counters = self._iterations.counters(iterations, self._leaps)
-        return Supply({}, {self._name: _by_leap(self.drawn(constants, counters), self._leaps)})
+        return BlockInputs({}, {self._name: _by_leap(self.drawn(constants, counters), self._leaps)})
 
     def drawn(self, constants: Tree, counters: tf.Tensor) -> tf.Tensor:
         """The normals of these gradients, [K, C, D]."""
         numbers = tf.concat([tf.range(e.start, e.stop) for e in self._numbers.values()], axis=0)
         return self._iterations.stream(constants, self._purpose).normal(counters, numbers, self._iterations.dtype)
 
-    def of(self, supplied: Supplied, leap: Part = 0) -> Tree:
+    def of(self, inputs: IterationInputs, leap: Part = 0) -> Tree:
         """The normals of a gradient, {name: [C, *shape]}."""
-        return self.split(supplied.draws(self._name, leap)) if self._places else {}
+        return self.split(inputs.draws(self._name, leap)) if self._places else {}
 
     def split(self, flat: tf.Tensor) -> Tree:
         """Normals [..., D] by parameter."""
@@ -98,27 +97,27 @@ class Seeds:
     def __init__(self, name: str, purpose: Purpose) -> None:
         self._name, self._purpose = name, purpose
 
-    def supply(self, constants: Tree, iterations: tf.Tensor) -> Supply:
+    def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
         """The seeds, int32 [K, 1, C, 2]."""
-        return Supply({}, {self._name: seeds(constants, self._purpose, iterations)[:, None]})
+        return BlockInputs({}, {self._name: seeds(constants, self._purpose, iterations)[:, None]})
 
-    def of(self, supplied: Supplied) -> tf.Tensor:
+    def of(self, inputs: IterationInputs) -> tf.Tensor:
         """The seeds of an iteration, [C, 2]."""
-        return supplied.draws(self._name)
+        return inputs.draws(self._name)
 
 
 def first_batch(data: Data, minibatch: Minibatch, dtype: tf.DType) -> Batch:
     """A minibatch of n observations for a trial, with the weights of the minibatch, or 1 if they differ."""
     n = minibatch.size
     weights = tf.ones([n], dtype) if minibatch.scale is None else minibatch.scale
-    return Batch(some_rows(data, n), weights, tf.range(n))
+    return Batch(spaced_rows(data, n), weights, tf.range(n))
 
 
-def together(supplies: Iterable[Supply]) -> Supply:
-    """All supplies in one."""
-    both = Supply({}, {})
-    for supply in supplies:
-        both = Supply(both.indices | supply.indices, both.draws | supply.draws)
+def combined(blocks: Iterable[BlockInputs]) -> BlockInputs:
+    """All blocks in one."""
+    both = BlockInputs({}, {})
+    for block in blocks:
+        both = BlockInputs(both.indices | block.indices, both.draws | block.draws)
     return both
 
 
