@@ -33,6 +33,13 @@ def test_begins_with_one_sentence(thing):
     assert not rest or rest[0] == ""
 
 
+@pytest.mark.parametrize("thing", [thing for thing in PUBLIC if inspect.isclass(thing)], ids=name)
+def test_methods_and_properties_have_one(thing):
+    own = {key: x for key, x in vars(thing).items() if not key.startswith("_")}
+    described = {key: x for key, x in own.items() if isinstance(x, property) or inspect.isroutine(x)}
+    assert [key for key, x in described.items() if not inspect.getdoc(x)] == []
+
+
 @pytest.mark.parametrize("thing", PUBLIC, ids=name)
 def test_no_place_for_a_text_is_left_empty(thing):
     assert re.findall(r"^ *\{[a-z -]+\}$", thing.__doc__, re.MULTILINE) == []
