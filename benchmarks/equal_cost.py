@@ -188,12 +188,12 @@ The tables show:
   sample size.
 - `barker` has the fewest effective draws: robustness has its price.
 - Laplace is the cheapest, and sufficient where the posterior is nearly normal. With heavy tails its standard deviations
-  are 23% too large, and it finds only one mode of the mixture. The standard deviations of ADVI are too small wherever
-  elements are correlated.
+  are up to 23% too large, and it finds only one mode of the mixture. The standard deviations of ADVI are too small
+  wherever elements are correlated.
 - All samplers but `sghmc`, and NUTS, estimate the function of the network to about a tenth of its standard deviation
-  (rms), from at most some hundred effective draws. The standard deviations of the samplers are 12% to 22% too large;
-  `baoab` and `ubu` warn of it. `checkTemperature` measures at one trained network, and the gradient noise differs
-  between networks. Laplace, ADVI, and MALA in the coordinates of one mode fail.
+  (rms), from at most some hundred effective draws. The standard deviations of the samplers are 12% to 22% (rms) too
+  large; `baoab` and `ubu` warn of it. `checkTemperature` measures at one trained network, and the gradient noise
+  differs between networks. Laplace, ADVI, and MALA in the coordinates of one mode fail.
 - Over 200 data sets, 95% intervals of the samplers cover 95% to 97% of the true values, as do those of Laplace. The
   exception is `barker` with rare categories, which has too few draws (92%). Intervals of ADVI cover 91%, and 82% for
   the worst element.

@@ -18,7 +18,6 @@ BUNDLED = {"breastCancer": "breast_cancer.csv", "digits": "digits.csv", "wine": 
 
 
 def read_bundled(name: str) -> dict[str, Any]:
-    """The features X, the labels y and the names of the features."""
     with _path(BUNDLED[name]).open(encoding="utf-8") as lines:
         columns = next(lines).rstrip("\n").split(",")
         table = np.loadtxt(lines, delimiter=",")
@@ -26,7 +25,6 @@ def read_bundled(name: str) -> dict[str, Any]:
 
 
 def _path(file: str) -> Path:
-    """The file's path, in a checkout beside the package or where it is installed."""
     in_checkout = Path(__file__).parents[1] / "data" / file
     if in_checkout.exists():
         return in_checkout
@@ -78,33 +76,35 @@ class RawFile:
 
 
 DOWNLOADED = {
-    # As scikit-learn fetches it, then the original place.
-    "covertype": RawFile(
-        name="covtype.data.gz",
-        sha256="614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771",
-        urls=(
+    "covertype": RawFile(  # as scikit-learn fetches it, then the original place
+        "covtype.data.gz",
+        "614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771",
+        (
             "https://ndownloader.figshare.com/files/5976039",
             "https://archive.ics.uci.edu/ml/machine-learning-databases/covtype/covtype.data.gz",
         ),
     ),
-    # As Keras fetches it.
-    "mnist": RawFile(
-        name="mnist.npz",
-        sha256="731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1",
-        urls=("https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz",),
+    "mnist": RawFile(  # as Keras fetches it
+        "mnist.npz",
+        "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1",
+        ("https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz",),
     ),
 }
 
 
 def fetch(file: RawFile) -> Path:
-    """The path of the file, after a download if it is not there yet."""
     import pooch  # here, so that `import sgmcmc` does not wait for it
 
     own_folder = os.environ.get(FOLDER)
     folder = Path(own_folder).expanduser() if own_folder else Path(pooch.os_cache("sgmcmc"))
     path = folder / file.name
     if own_folder and path.exists():
-        _say_if_another(path, file, pooch.file_hash(str(path)))
+        # Users may put other files into their own folder, such as the same contents compressed again.
+        if (found := pooch.file_hash(str(path))) != file.sha256:
+            warn_user(
+                f"{path} is not the published file: its SHA-256 is {found}, but that of {file.urls[0]} is "
+                f"{file.sha256}. It is read as it is; remove it to download the published file."
+            )
         return path
     failures = []
     for url in file.urls:
@@ -113,21 +113,11 @@ def fetch(file: RawFile) -> Path:
             return Path(pooch.retrieve(url, f"sha256:{file.sha256}", file.name, folder, progressbar=True))
         except (OSError, ValueError) as error:
             failures.append(f"from {url}: {error}")
+    failed = "\n  ".join([f"{file.name} could not be downloaded into {folder}", *failures])
     raise OSError(
-        f"{file.name} could not be downloaded into {folder}\n  "
-        + "\n  ".join(failures)
-        + f"\nTry again later; or download it yourself, put it into a folder under the name {file.name}, "
+        f"{failed}\nTry again later; or download it yourself, put it into a folder under the name {file.name}, "
         f"and set the environment variable {FOLDER} to that folder."
     )
-
-
-def _say_if_another(path: Path, file: RawFile, found: str) -> None:
-    # Users may put other files into their own folder, such as the same contents compressed again.
-    if found != file.sha256:
-        warn_user(
-            f"{path} is not the published file: its SHA-256 is {found}, but that of {file.urls[0]} is "
-            f"{file.sha256}. It is read as it is; remove it to download the published file."
-        )
 
 
 READERS: dict[str, Callable[[Path], np.ndarray | dict[str, Any]]] = {"covertype": read_covertype, "mnist": read_mnist}

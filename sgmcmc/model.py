@@ -1,7 +1,6 @@
 """The posterior: the only caller of the user's functions.
 
-Everything here is for one chain, without a chain axis. Log posteriors are sums over all
-N observations, not means, without the normalising constant.
+Everything here is for one chain, without a chain axis. Log posteriors are sums over all N observations, not means.
 """
 
 from __future__ import annotations
@@ -47,15 +46,11 @@ class Batch(NamedTuple):
 
 
 class RowGradient(NamedTuple):
-    """The gradient of a parameter of which `logLik` gathered only some rows.
-
-    One entry for each *occurrence* of a row; entries of the same row are equal, each the row's whole gradient. `visits`
-    is N/n times the count of the row in the minibatch, divided by its count in all data: 1 on average over minibatches.
-    """
+    """The gradient of a parameter of which `logLik` gathered only some rows, with an entry for each *occurrence*."""
 
     rows: tf.Tensor  # int [k]
-    values: tf.Tensor  # [k, ...]
-    visits: tf.Tensor  # [k]
+    values: tf.Tensor  # [k, ...], each the row's whole gradient
+    visits: tf.Tensor  # [k]: N/n times the row's count in the minibatch over that in all data, 1 on average
 
 
 class Mode(NamedTuple):
@@ -93,37 +88,16 @@ def constrained(log_lik: LogLik, log_prior: LogPrior | None, transforms: Transfo
 
 
 class Model:
-    """A log likelihood, a log prior and the data.
-
-    Parameters
-    ----------
-    log_lik : callable
-        (params, dataset) -> the log likelihood of those observations, summed or as a vector of terms.
-    log_prior : callable or None
-        params -> the log prior density; None is the improper uniform prior.
-    data : Data
-    returns : Returns
-        Which of the two `log_lik` returns.
-    dtype : tf.DType
-        The float type of parameters, data and draws.
-    by_rows : frozenset of str, optional
-        Parameters whose gradients are given as rows.
-    gathered : frozenset of str, optional
-        Parameters of which `log_lik` uses only gathered rows, equally many for each observation.
-    shown : callable, optional
-        The parameters that the user sees, from those of the model.
-    """
-
     def __init__(
         self,
         log_lik: LogLik,
-        log_prior: LogPrior | None,
+        log_prior: LogPrior | None,  # None is the improper uniform prior
         data: Data,
         returns: Returns,
-        dtype: tf.DType,
-        by_rows: frozenset[str] = frozenset(),
-        gathered: frozenset[str] = frozenset(),
-        shown: Callable[[Tree], Tree] = dict,
+        dtype: tf.DType,  # of parameters, data and draws
+        by_rows: frozenset[str] = frozenset(),  # parameters whose gradients are given as rows
+        gathered: frozenset[str] = frozenset(),  # of which `log_lik` uses only rows, equally many for each observation
+        shown: Callable[[Tree], Tree] = dict,  # the parameters that the user sees, from those of the model
     ) -> None:
         self._log_lik, self._log_prior, self._returns = log_lik, log_prior, returns
         self.data, self.dtype, self.by_rows, self.gathered, self.shown = data, dtype, by_rows, gathered, shown
@@ -133,7 +107,6 @@ class Model:
         return self._with(by_rows=of)
 
     def over(self, data: Data) -> Model:
-        """The same model for these data."""
         return self._with(data=data)
 
     def _with(self, **changes: Any) -> Model:
@@ -155,12 +128,7 @@ class Model:
 
     def value_and_gradient(self, params: Tree, batch: Batch) -> tuple[tf.Tensor, Tree]:
         """`log_density` and its `gradient`."""
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(params)
-            value = self.log_density(params, batch)
-        gradient = tape.gradient(
-            value, params, unconnected_gradients="zero"
-        )  # parameters of a Gibbs step may have no gradient
+        value, gradient = taped(lambda: self.log_density(params, batch), params)
         return value, {
             name: _combined(g, batch, name) if name in self.by_rows else dense(g) for name, g in gradient.items()
         }
@@ -170,7 +138,6 @@ class Model:
         return _gradient(lambda: self.log_lik(params, data), params)
 
     def prior_gradient(self, params: Tree) -> Tree:
-        """The gradient of the log prior density."""
         return _gradient(lambda: self.log_prior(params), params)
 
     def log_prior(self, params: Tree) -> tf.Tensor:
@@ -225,22 +192,22 @@ class Model:
     def rows(self, params: Tree, data: Tree) -> dict[str, tf.Tensor]:
         """Which rows of which parameters `log_lik` gathers for `data`, with repeats, [k].
 
-        Includes only parameters whose gradient has no other part, such as that of a log
-        prior on all rows.
+        Only of parameters whose gradient has no other part, such as that of a log prior on all rows.
         """
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(params)
-            value = self.log_density(params, Batch(data, 1.0))
-        gradient = tape.gradient(value, params)
+        _, gradient = taped(lambda: self.log_density(params, Batch(data, 1.0)), params, unconnected="none")
         return {name: g.indices for name, g in gradient.items() if isinstance(g, tf.IndexedSlices)}
 
 
-def _gradient(of: Callable[[], tf.Tensor], params: Tree) -> Tree:
+def taped(of: Callable[[], tf.Tensor], params: Tree, unconnected: str = "zero") -> tuple[tf.Tensor, Tree]:
+    """The value, and its gradient; 0 for parameters on which it does not depend, such as those of a Gibbs step."""
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(params)
         value = of()
-    gradient = tape.gradient(value, params, unconnected_gradients="zero")
-    return {name: dense(g) for name, g in gradient.items()}
+    return value, tape.gradient(value, params, unconnected_gradients=unconnected)
+
+
+def _gradient(of: Callable[[], tf.Tensor], params: Tree) -> Tree:
+    return {name: dense(g) for name, g in taped(of, params)[1].items()}
 
 
 def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:

@@ -13,7 +13,7 @@ from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import Data, aligned_zeros, block_size
 from sgmcmc.dataset.remote import RemoteShards
-from sgmcmc.model import Model
+from sgmcmc.model import Model, taped
 
 SEARCHED, BLOCK = 10**6, 2**16  # observations: in all, and in one block
 TRIED = 20  # observations, since a later one may show more than the first
@@ -30,7 +30,6 @@ class Value(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether value and gradient are finite."""
         return bool(np.isfinite(self.value)) and not self.without_gradient
 
     def __str__(self) -> str:
@@ -49,7 +48,6 @@ class NonfiniteTerm(NamedTuple):
 
     @property
     def is_rounding(self) -> bool:
-        """Whether the number type is the cause."""
         return self.double is not None and self.double.is_finite and abs(self.double.value) <= MODERATE
 
     @property
@@ -61,8 +59,7 @@ class NonfiniteTerm(NamedTuple):
 def explained(model: Model, params: Tree, data: Data | None = None, step: str = "") -> str:
     """Sentences on what is not finite at these positions, with a remedy; empty if all is finite, or far too large.
 
-    `data` are part of the model's. If `params` were reached in steps, `step` is the argument that may make them too
-    large.
+    `data` are part of the model's. `step` is the argument that may make params that were reached in steps too large.
     """
     at = {name: np.asarray(theta) for name, theta in params.items()}
     with contextlib.suppress(Exception):  # it must not hide the error that it explains
@@ -96,16 +93,11 @@ class _Program:
 
     def _finite(self, words: tf.Tensor, *thetas: tf.Tensor) -> list[tf.Tensor]:
         params = dict(zip(self._names, thetas, strict=True))
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(params)
-            value = self._density(params, words)
-        gradient = tape.gradient(value, params, unconnected_gradients="zero")
+        value, gradient = taped(lambda: self._density(params, words), params)
         return [value, *(tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(gradient[k]))) for k in self._names)]
 
 
 class _FiniteChecks:
-    """Finds what is not finite in one observation, or in the prior."""
-
     def __init__(self, model: Model, params: Tree, density: Density, in_double: Density) -> None:
         self._params, self._shown = params, {name: np.asarray(x) for name, x in model.shown(params).items()}
         self._single, self._double = _Program(density, model.dtype, params), None
@@ -113,16 +105,14 @@ class _FiniteChecks:
             self._double = _Program(in_double, tf.float64, params)
 
     def found(self, what: str, words: np.ndarray) -> NonfiniteTerm | None:
-        """What is not finite for these packed rows; None if all is finite."""
         value, double = self._single(self._params, words), None
         if value.is_finite:
             return None
         if self._double is not None:
             with contextlib.suppress(Exception):  # such as with constants of type float32
                 double = self._double(self._params, words)
-        return NonfiniteTerm(
-            what, value, double, next(filter(lambda name: self._is_outside(name, words), self._shown), None)
-        )
+        outside = next((name for name in self._shown if self._is_outside(name, words)), None)
+        return NonfiniteTerm(what, value, double, outside)
 
     def _is_outside(self, name: str, words: np.ndarray) -> bool:
         if (self._shown[name] > 0).all():

@@ -278,7 +278,7 @@ figure.savefig("scales.png", dpi=200)
 # - *Scales of effects.* The scale of group effects is a parameter of another kind: the
 #   joint density of effects and scale has no mode. The page on hierarchical models
 #   explains what to do.
-# - *A correlation near 1.* There the correlation is a steep function of the
-#   unconstrained parameters, which the chain moves, and the posterior is skewed on both
-#   scales. Look at ``expected_sd_ratio``, and use `checkStepsize` to compare with half
-#   the stepsize.
+# - *A correlation near 1.* There the correlation is a flat function of the
+#   unconstrained parameters, in which the chain moves, and the posterior is skewed on
+#   both scales. Look at ``expected_sd_ratio``, and use `checkStepsize` to compare with
+#   half the stepsize.

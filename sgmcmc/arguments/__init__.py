@@ -40,12 +40,10 @@ def refused(of: str, argument: str, must: str, got: Any) -> ValueError:
 
 
 def is_list(value: Any) -> bool:
-    """Whether `starts` has an entry for each chain."""
     return isinstance(value, list | tuple)
 
 
 def is_auto(value: Any) -> bool:
-    """Whether an argument is "auto"."""
     return isinstance(value, str) and value == AUTO
 
 
@@ -60,23 +58,20 @@ def require_number(label: str, of: str, value: Any, rule: Rule) -> float:
     except OverflowError:  # an integer too large for a float
         number = np.inf
     if not np.isfinite(number) or not allowed(number):
-        raise ValueError(f"{label} of {of} must be {must}; got {described(value)}.")
+        raise refused(of, label, f"be {must}", described(value))
     return number
 
 
 def require_float_type(of: str, dtype: Any) -> tf.DType:
-    """The type of this name."""
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise ValueError(f"dtype of {of} must be 'float32' or 'float64'; got {dtype!r}.")
+        raise refused(of, "dtype", "be 'float32' or 'float64'", repr(dtype))
     return DTYPES[dtype]
 
 
 def require_seed(of: str, seed: Any) -> int:
-    """The given seed as an int; R's numbers are doubles."""
-    if not (is_integer(seed) and 0 <= seed < 2**64) and not (
-        isinstance(seed, float) and seed.is_integer() and 0 <= seed < EXACT
-    ):
-        raise ValueError(f"seed of {of} must be None or an integer from 0 to 2**64 - 1; got {seed!r}.")
+    is_whole = isinstance(seed, float) and seed.is_integer() and seed < EXACT  # R's numbers are doubles
+    if not (is_integer(seed) or is_whole) or not 0 <= seed < 2**64:
+        raise refused(of, "seed", "be None or an integer from 0 to 2**64 - 1", repr(seed))
     return int(seed)
 
 
@@ -85,32 +80,25 @@ def checked_chains(of: str, chains: Any) -> range:
     if not isinstance(chains, range):
         return range(1 if chains is None else require_count("nChains", of, chains, at_least=1))
     if chains.step != 1 or not 0 <= chains.start < chains.stop <= LAST_CHAIN:
-        raise ValueError(
-            f"nChains of {of} must be an integer of at least 1, or a range of chain numbers such as range(4, "
-            f"8); got {chains!r}."
-        )
+        must = "be an integer of at least 1, or a range of chain numbers such as range(4, 8)"
+        raise refused(of, "nChains", must, repr(chains))
     return chains
 
 
 def require_counter(argument: str, of: str, n_iterations: int, leaps: int) -> None:
     """Refuse runs that would exhaust the counter of the random numbers."""
     if n_iterations * leaps >= LAST_STEP:
-        raise ValueError(
-            f"{argument} of {of} must make fewer than 2**32 steps in all, or random numbers would repeat; "
-            f"got {n_iterations} iterations of {leaps}."
-        )
+        must = "make fewer than 2**32 steps in all, or random numbers would repeat"
+        raise refused(of, argument, must, f"{n_iterations} iterations of {leaps}")
 
 
 class Each(NamedTuple):
-    """The values of an argument for the parameters of one sampler.
-
-    `by_gibbs` names the parameters that need none.
-    """
+    """The values of an argument for the parameters of one sampler."""
 
     sampler: str
     names: tuple[str, ...]
     dtype: tf.DType
-    by_gibbs: frozenset[str] = frozenset()
+    by_gibbs: frozenset[str] = frozenset()  # the parameters that need none
 
     def number(self, label: str, value: Any, rule: Rule) -> float:
         """One number that the rule allows and the float type can represent."""
@@ -118,11 +106,9 @@ class Each(NamedTuple):
         return require_held(label, self.sampler, number, np.dtype(self.dtype.as_numpy_dtype))
 
     def numbers(self, argument: str, value: Any, rule: Rule) -> dict[str, float]:
-        """A number for each parameter."""
         return self._of(argument, value, lambda label, x: self.number(label, x, rule))
 
     def stepsizes(self, value: Any) -> dict[str, float | Schedule]:
-        """A stepsize or a schedule for each parameter."""
         return self._of("stepsize", value, self._stepsize)
 
     def _of(self, argument: str, value: Any, check: Callable[[str, Any], Any]) -> dict[str, Any]:
@@ -132,28 +118,25 @@ class Each(NamedTuple):
         if wanted != set(value):
             but = f" that gibbs does not move, {sorted(wanted)}" if self.by_gibbs else f", {sorted(wanted)}"
             got = f"keys {sorted(map(str, value))}"
-            raise ValueError(f"{argument} of {self.sampler} must have the keys of params{but}; got {got}.")
+            raise refused(self.sampler, argument, f"have the keys of params{but}", got)
         each = {name: check(f"{argument}[{name!r}]", value[name]) for name in self.names if name in value}
         unused = next(iter(each.values()))  # for parameters that gibbs moves
         return {name: each.get(name, unused) for name in self.names}
 
     def _stepsize(self, label: str, value: Any) -> float | Schedule:
+        """A number, or a schedule, which is tried at iteration 0 only, as the compiled loop calls it."""
         if not callable(value):
             return self.number(label, value, STEPSIZE)
-        self._try_schedule(label, value)
-        return value
-
-    def _try_schedule(self, label: str, schedule: Schedule) -> None:
-        """Try a schedule at iteration 0, as the compiled loop calls it; later values are not checked."""
         allowed, must = STEPSIZE
 
         def value_at(iteration: tf.Tensor) -> tf.Tensor:
-            return tf.convert_to_tensor(schedule(iteration), dtype_hint=self.dtype)
+            return tf.convert_to_tensor(value(iteration), dtype_hint=self.dtype)
 
         def first() -> np.ndarray:
             traced = trace(value_at, tf.TensorSpec([], self.dtype))
             return np.asarray(traced(tf.constant(0, self.dtype)), np.float64)
 
-        value = attempted(f"{label} of {self.sampler} must be {must}, in TensorFlow operations of the iteration", first)
-        if value.shape != () or not np.isfinite(value) or not allowed(float(value)):
-            raise ValueError(f"{label} of {self.sampler} must be {must}; got a schedule that begins with {value}.")
+        eps = attempted(f"{label} of {self.sampler} must be {must}, in TensorFlow operations of the iteration", first)
+        if eps.shape != () or not np.isfinite(eps) or not allowed(float(eps)):
+            raise refused(self.sampler, label, f"be {must}", f"a schedule that begins with {eps}")
+        return value

@@ -38,13 +38,7 @@ FORMS = f"None, {', '.join(map(repr, WORDS))}, a matrix over all elements of par
 def checked_preconditioner(
     of: str, value: Any, start: Mapping[str, np.ndarray], automatic: bool
 ) -> str | np.ndarray | None:
-    """None, "dense", "diagonal", "lowRank", or a root of the matrix, [D, D] or [D].
-
-    Raises
-    ------
-    ValueError
-        If it is not a positive definite matrix of the right shape.
-    """
+    """None, "dense", "diagonal", "lowRank", or a root of the matrix, [D, D] or [D]."""
     size = sum(theta.size for theta in start.values())
     if value is None or (is_auto(value) and not automatic):
         return None
@@ -120,14 +114,6 @@ POSTERIOR, SANDWICH = "posterior", "sandwich"
 
 
 def checked_gibbs(choices: Choices) -> GibbsStep:
-    """The step, and the parameters that it moves.
-
-    Raises
-    ------
-    ValueError
-        If `gibbs` is not a function, if it raises, or if it does not return new values
-        of some of the parameters.
-    """
     function, name, dtype = choices.gibbs, choices.sampler, choices.float_type
     if not callable(function):
         raise choices.refuse("gibbs", "be None or a function of (params, dataset, seed)", repr(function))
@@ -187,7 +173,7 @@ class Choices(CommonChoices):
     def check(self) -> None:
         """Check the common choices, then those of gradients, and last the model, by a trial of its functions."""
         super().check()
-        _ = self.curvature, self.step_of_user, self.model
+        _ = self.curvature, self.gibbs_step, self.model
 
     @cached_property
     def joint(self) -> Joint | None:
@@ -258,18 +244,17 @@ class Choices(CommonChoices):
         return {name: np.stack([one[name] for one in of_chains]) for name in starts}
 
     @cached_property
-    def step_of_user(self) -> GibbsStep | None:
+    def gibbs_step(self) -> GibbsStep | None:
         """`gibbs`, checked by a trial."""
         return None if self.gibbs is None else checked_gibbs(self)
 
     @property
     def moved_by_gibbs(self) -> frozenset[str]:
         """The parameters that `gibbs` moves, which need no stepsize."""
-        return frozenset() if self.step_of_user is None else self.step_of_user.moves
+        return frozenset() if self.gibbs_step is None else self.gibbs_step.moves
 
     @property
     def automatic(self) -> bool:
-        """Whether the stepsize is to be found."""
         return is_auto(self.stepsize)
 
     @cached_property
@@ -339,13 +324,11 @@ class Choices(CommonChoices):
         return "matrix " + " ".join(checksum(np.asarray(entries[name], np.float64)) for name in sorted(entries))
 
     @property
-    def of_sampler(self) -> dict[str, Any]:
-        """The fields that all samplers have, and the transforms."""
-        return super().of_sampler | {"transforms": self.constraints}
+    def sampler_fields(self) -> dict[str, Any]:
+        return super().sampler_fields | {"transforms": self.constraints}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The user's choices by R's names, for JSON."""
         given = self.curvature.preconditioner
         settings = super().settings | {
             "tolerance": self.curvature.tolerance,

@@ -50,12 +50,10 @@ class CommonChoices:
         self.check()
 
     def check(self) -> None:
-        """Check and convert every argument, in this order."""
         refuse(OF_ALL, self.sampler, self)
-        _ = self.shared_minibatch, self.of_sampler
+        _ = self.shared_minibatch, self.sampler_fields
 
     def refuse(self, argument: str, must: str, got: Any) -> ValueError:
-        """The error for a bad argument."""
         return refused(self.sampler, argument, must, got)
 
     @cached_property
@@ -72,7 +70,6 @@ class CommonChoices:
 
     @property
     def start(self) -> dict[str, np.ndarray]:
-        """Where the chain begins."""
         return self.given
 
     @cached_property
@@ -105,17 +102,14 @@ class CommonChoices:
 
     @property
     def _stepsize_must(self) -> str:
-        """What a stepsize given as a string should be."""
         return STEPSIZE[1]
 
     @property
     def moved_by_gibbs(self) -> frozenset[str]:
-        """The parameters that need no stepsize."""
         return frozenset()
 
     @property
     def each(self) -> Each:
-        """The check of arguments with one value for each parameter."""
         return Each(self.sampler, tuple(self.given), self.float_type, self.moved_by_gibbs)
 
     @property
@@ -129,12 +123,10 @@ class CommonChoices:
 
     @cached_property
     def chains(self) -> range:
-        """The numbers of the chains."""
         return checked_chains(self.sampler, self.asked_chains)
 
     @cached_property
     def n_chains(self) -> int | None:
-        """`nChains`, checked."""
         if self.asked_chains is None:
             return None
         n_chains = len(self.chains)
@@ -168,7 +160,6 @@ class CommonChoices:
         return starts
 
     def _stacked(self, starts: Sequence[Any]) -> dict[str, np.ndarray]:
-        """A list with the position of each chain."""
         if len(starts) != len(self.chains):
             raise self.refuse("starts", f"have an entry for each of {len(self.chains)} chains", len(starts))
         each = [self._of_params(f"starts[{c}]", one) for c, one in enumerate(starts)]
@@ -179,7 +170,6 @@ class CommonChoices:
         return {name: np.stack([one[name] for one in each]) for name in self.given}
 
     def _of_params(self, label: str, values: Any) -> dict[str, np.ndarray]:
-        """Arrays for all parameters."""
         if not isinstance(values, Mapping) or set(values) != set(self.given):
             got = f"keys {sorted(map(str, values))}" if isinstance(values, Mapping) else described(values)
             raise self.refuse(label, f"have the keys of params, {sorted(self.given)}", got)
@@ -187,23 +177,20 @@ class CommonChoices:
 
     @cached_property
     def shared_minibatch(self) -> bool:
-        """`sharedMinibatch`, checked."""
         return require_flag("sharedMinibatch", self.sampler, self.sharedMinibatch)
 
     @cached_property
     def data(self) -> Data:
-        """`dataset`, in memory or on disk."""
         return checked_dataset(self.sampler, self.dataset, self.integers, np.dtype(self.float_type.as_numpy_dtype))
 
     @cached_property
     def minibatches(self) -> Minibatches:
-        """`minibatchSize` and `subsampling` together."""
         if self.data.shards is not None:
             return minibatches_within(self.sampler, self.minibatchSize, self.subsampling, self.data.shards)
         return checked_minibatches(self.sampler, self.minibatchSize, self.subsampling, self.data.size, self.float_type)
 
     @property
-    def of_sampler(self) -> dict[str, Any]:
+    def sampler_fields(self) -> dict[str, Any]:
         """The fields that all samplers have."""
         return {
             "name": self.sampler,

@@ -1,8 +1,7 @@
 """The argument `dataset`.
 
-For an index out of range, XLA silently gathers some other row. TensorFlow's own
-operations on the CPU raise an error, so a log likelihood that gathers is tried with
-them on all observations.
+For an index out of range, XLA silently gathers some other row. TensorFlow's operations on the CPU raise an error, so a
+log likelihood that gathers is tried with them on all observations.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.arguments import refused
 from sgmcmc.arguments.destination import checked_executor
 from sgmcmc.core.errors import attempted, require_count
 from sgmcmc.core.trees import Tree
@@ -107,90 +107,71 @@ class shards:  # noqa: N801 - reads as a function where it is used
     executors: Sequence[Any] | None = None
 
 
+MAPPED = "np.load(path, mmap_mode='r')"
 PROBED = 2  # observations read to find the entries of a user's dataset object
 
 
 def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
-    """The data, with every entry converted to its type; categories become codes.
-
-    Raises
-    ------
-    ValueError
-        If an entry is invalid; the message names it.
-    """
+    """The data, with every entry converted to its type; categories become codes."""
     if isinstance(dataset, InMemory | FetchedData | Joined | RemoteShards):  # checked for another sampler
         return dataset
     if isinstance(dataset, shards):
         return _of_shards(of, dataset, integers, dtype)
     if isinstance(dataset, tf.data.Dataset | Iterator):
-        raise ValueError(
-            f"dataset of {of} must be a dict of arrays, or an object with __len__ and take(indices), since minibatches "
-            f"are drawn at random; got {described(dataset)}, which can only be read in order. Arrays that do not "
-            f"fit into memory can be memory-mapped: np.load(path, mmap_mode='r')."
-        )
+        must = "be a dict of arrays, or an object with __len__ and take(indices), since minibatches are drawn at random"
+        advice = f"Arrays that do not fit into memory can be memory-mapped: {MAPPED}"
+        raise refused(of, "dataset", must, f"{described(dataset)}, which can only be read in order. {advice}")
     dataset = as_columns(of, dataset)
     if isinstance(dataset, RowSource) and not isinstance(dataset, Mapping) and not hasattr(dataset, "shape"):
         return _of_object(of, dataset, integers, dtype)
     if not isinstance(dataset, Mapping) or not dataset or not all(isinstance(name, str) for name in dataset):
-        raise ValueError(
-            f"dataset of {of} must be a dict with at least one entry and names as keys; got {described(dataset)}."
-        )
+        raise refused(of, "dataset", "be a dict with at least one entry and names as keys", described(dataset))
     codes = categories(of, dataset)
     _require_integers(of, integers, dataset)
     for name, entry in dataset.items():
         if isinstance(entry, tf.data.Dataset | Iterator):
-            raise ValueError(
-                f"dataset[{name!r}] of {of} must be an array; got {described(entry)}, which can only be read once "
-                f"and in order. Read it into an array, or into a file for np.load(path, mmap_mode='r')."
-            )
+            advice = f"Read it into an array, or into a file for {MAPPED}"
+            got = f"{described(entry)}, which can only be read once and in order. {advice}"
+            raise refused(of, f"dataset[{name!r}]", "be an array", got)
     _require_one_index(of, dataset)
     dataset = {**dataset, **{name: column.array for name, column in codes.items()}}
     integers, levels = [*integers, *codes], {name: column.levels for name, column in codes.items()}
-    on_disk = any(is_on_disk(entry) for entry in dataset.values())
     arrays = {
         name: entry if is_on_disk(entry) else converted(of, name, entry, name in integers, dtype)
         for name, entry in dataset.items()
     }
     _require_one_length(of, arrays)
-    if not on_disk:
-        return InMemory(arrays, levels)
-    entries = {
-        name: _entry(of, name, array.dtype, array.shape[1:], name in integers, dtype) for name, array in arrays.items()
-    }
-    return FetchedData(Arrays(arrays), entries, levels)
+    if any(map(is_on_disk, dataset.values())):
+        return FetchedData(Arrays(arrays), _entries(of, arrays, integers, dtype), levels)
+    return InMemory(arrays, levels)
 
 
 def _of_shards(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) -> Data:
-    """The data of all shards, in order."""
-    given = asked.datasets
+    given, datasets_must = asked.datasets, f"datasets of shards, of {of}, must"
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
-        raise ValueError(f"datasets of shards, of {of}, must be a list of datasets; got {described(given)}.")
+        raise ValueError(f"{datasets_must} be a list of datasets; got {described(given)}.")
     hop = require_count("hop of shards", of, asked.hop, 1)
     data = _opened(of, asked, integers, dtype)
     for number, one in enumerate(data):
-        here, first = ({name: (c.dtype, c.shape) for name, c in x.layout.columns.items()} for x in (one, data[0]))
+        here, first = (
+            {name: f"{c.dtype} {list(c.shape)}" for name, c in x.layout.columns.items()} for x in (one, data[0])
+        )
         if one.shards is not None:
-            raise ValueError(f"datasets of shards, of {of}, must not be shards themselves; got some in shard {number}.")
+            raise ValueError(f"{datasets_must} not be shards themselves; got some in shard {number}.")
         if here != first:
-            entries = {name: f"{dtype} {list(shape)}" for name, (dtype, shape) in here.items()}
-            others = {name: f"{dtype} {list(shape)}" for name, (dtype, shape) in first.items()}
-            raise ValueError(
-                f"datasets of shards, of {of}, must have the same entries; got {entries} in shard {number} and "
-                f"{others} in shard 0."
-            )
+            got = f"{here} in shard {number} and {first} in shard 0"
+            raise ValueError(f"{datasets_must} have the same entries; got {got}.")
         if one.levels != data[0].levels:
             raise ValueError(
-                f"datasets of shards, of {of}, must have the same categories, since codes stand for them; got "
-                f"{one.levels} in shard {number} and {data[0].levels} in shard 0. Give all of them to each shard: "
+                f"{datasets_must} have the same categories, since codes stand for them; got {one.levels} in shard "
+                f"{number} and {data[0].levels} in shard 0. Give all of them to each shard: "
                 "pandas.Categorical(x, categories=...)."
             )
     if isinstance(data[0], RemoteShard):
         return RemoteShards(cast(list[RemoteShard], data), hop)
     at = Shards([one.size for one in data], hop)
     in_memory = [one for one in data if isinstance(one, InMemory)]
-    if len(in_memory) == len(data):
-        return InMemory.joined(in_memory, at)
-    return Joined(data, at)
+    return InMemory.joined(in_memory, at) if len(in_memory) == len(data) else Joined(data, at)
 
 
 def _opened(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) -> Sequence[Data]:
@@ -205,10 +186,9 @@ def _opened(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) ->
         checked_executor(of, executor, None, 1)
     try:
         return open_shards(opens, asked.executors)
-    except TypeError as error:  # something cannot be pickled
-        raise ValueError(
-            f"datasets of shards, of {of}, must be datasets or functions that can be pickled; got {error}."
-        ) from error
+    except TypeError as error:
+        must = f"datasets of shards, of {of}, must be datasets or functions that can be pickled"
+        raise ValueError(f"{must}; got {error}.") from error
 
 
 def _checked(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
@@ -219,30 +199,21 @@ def _of_object(of: str, source: RowSource, integers: Sequence[str], dtype: np.dt
     must = f"take of dataset of {of} must return a dict of arrays with one row for each index"
     n_data = len(source)
     if n_data < 1:
-        raise ValueError(f"dataset of {of} must have at least one observation; got a length of {n_data}.")
+        raise refused(of, "dataset", "have at least one observation", f"a length of {n_data}")
     indices = np.arange(min(PROBED, n_data))
     probed = attempted(must, lambda: dict(source.take(indices).items()))
     arrays = {name: numeric(f"dataset[{name!r}]", of, array) for name, array in probed.items()}
-    if not arrays or any(array.ndim == 0 or len(array) != len(indices) for array in arrays.values()):
+    if not arrays or any(array.shape[:1] != indices.shape for array in arrays.values()):
         shapes = {name: array.shape for name, array in arrays.items()}
         raise ValueError(f"{must}; got shapes {shapes} for {len(indices)} indices.")
     _require_integers(of, integers, arrays)
-    return FetchedData(
-        source,
-        {
-            name: _entry(of, name, array.dtype, array.shape[1:], name in integers, dtype)
-            for name, array in arrays.items()
-        },
-    )
+    return FetchedData(source, _entries(of, arrays, integers, dtype))
 
 
 def _require_integers(of: str, integers: Any, names: Collection[str]) -> None:
-    if (
-        isinstance(integers, str)
-        or not isinstance(integers, Collection)
-        or any(name not in list(names) for name in integers)
-    ):
-        raise ValueError(f"integers of {of} must list names in dataset, {sorted(names)}; got {integers!r}.")
+    is_list = isinstance(integers, Collection) and not isinstance(integers, str)
+    if not is_list or any(name not in list(names) for name in integers):
+        raise refused(of, "integers", f"list names in dataset, {sorted(names)}", repr(integers))
 
 
 def _require_one_index(of: str, dataset: Mapping[str, Any]) -> None:
@@ -260,26 +231,23 @@ def _require_one_index(of: str, dataset: Mapping[str, Any]) -> None:
 def _require_one_length(of: str, arrays: Mapping[str, Any]) -> None:
     for name, array in arrays.items():
         if not array.shape:
-            raise ValueError(
-                f"dataset[{name!r}] of {of} must have its observations on the first axis; got the single number "
-                f"{array}."
-            )
+            must = "have its observations on the first axis"
+            raise refused(of, f"dataset[{name!r}]", must, f"the single number {array}")
     lengths = {name: array.shape[0] for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(
-            f"dataset of {of} must have entries of the same length, the number of observations; got {lengths}."
-        )
+        raise refused(of, "dataset", "have entries of the same length, the number of observations", lengths)
     if 0 in lengths.values():
-        raise ValueError(f"dataset of {of} must have at least one observation; got {lengths}.")
+        raise refused(of, "dataset", "have at least one observation", lengths)
 
 
-def _entry(
-    of: str, name: str, dtype: np.dtype, shape: tuple[int, ...], is_integer: bool, float_type: np.dtype
-) -> Entry:
-    label = f"dataset[{name!r}] of {of}"
-    if np.dtype(dtype).kind not in "biuf":
-        raise ValueError(f"{label} must be an array of real numbers; got dtype {dtype}.")
-    return Entry(integer_type(label, np.dtype(dtype)) if is_integer else float_type, tuple(shape))
+def _entries(of: str, arrays: Mapping[str, Any], integers: Collection[str], float_type: np.dtype) -> dict[str, Entry]:
+    entries = {}
+    for name, array in arrays.items():
+        dtype, label = np.dtype(array.dtype), f"dataset[{name!r}] of {of}"
+        if dtype.kind not in "biuf":
+            raise ValueError(f"{label} must be an array of real numbers; got dtype {array.dtype}.")
+        entries[name] = Entry(integer_type(label, dtype) if name in integers else float_type, tuple(array.shape[1:]))
+    return entries
 
 
 OUT_OF_RANGE = re.compile(r"= \[?(-?\d+)\]? (?:is not in|is out of range|does not index)[^\[]*\[(?:0, )?(\d+)")
@@ -305,15 +273,16 @@ def attempt_at_extremes(of: str, argument: str, function: Callable, start: Mappi
 
 def check_indices(of: str, argument: str, function: Callable, start: Mapping[str, np.ndarray], data: Data) -> None:
     """Try all observations, in the process that holds them: those in memory now, others when they are read."""
-    if isinstance(data, Joined | RemoteShards):
-        for part in data.parts:
-            check_indices(of, argument, function, start, part)
-    elif isinstance(data, RemoteShard):
-        data.asked(_check_local, (of, argument, function, start))
-    elif isinstance(data, InMemory):
-        require_in_range(attempt_at_extremes(of, argument, function, start), data)
-    elif isinstance(data, FetchedData):
-        data.watch(attempt_at_extremes(of, argument, function, start))
+    match data:
+        case Joined() | RemoteShards():
+            for part in data.parts:
+                check_indices(of, argument, function, start, part)
+        case RemoteShard():
+            data.asked(_check_local, (of, argument, function, start))
+        case InMemory():
+            require_in_range(attempt_at_extremes(of, argument, function, start), data)
+        case FetchedData():
+            data.watch(attempt_at_extremes(of, argument, function, start))
 
 
 def _check_local(data: Data, given: tuple[str, str, Callable, Mapping[str, np.ndarray]]) -> None:
@@ -321,13 +290,7 @@ def _check_local(data: Data, given: tuple[str, str, Callable, Mapping[str, np.nd
 
 
 def require_in_range(tried: Attempt, data: InMemory) -> None:
-    """Try all observations, in blocks.
-
-    Raises
-    ------
-    ValueError
-        Naming the entry, the index and the size.
-    """
+    """Try all observations, in blocks."""
     arrays, size = data.arrays(), block_size(data)
     for start in range(0, data.size, size):
         tried({name: array[start : start + size] for name, array in arrays.items()})

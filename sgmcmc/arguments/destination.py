@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sgmcmc.arguments import refused
 from sgmcmc.core.errors import reason, require_count
 from sgmcmc.parallel.serialization import require_picklable
 from sgmcmc.run import TUNING
@@ -22,27 +23,17 @@ GB = 1e9
 
 
 def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
-    """The same run with the store `storage`, from its checkpoint if there is one.
-
-    Raises
-    ------
-    ValueError
-        If `storage` cannot be a store, or if this run cannot continue it.
-    """
+    """The same run with the store `storage`, from its checkpoint if there is one."""
     name, path = run.sampler.name, _path(run.sampler.name, storage)
     stored = [*run.keep.draw, *(run.sampler.start if run.keep.gradients else ())] if run.keep.stores else []
     if bad := reserved_names(stored):
-        raise ValueError(
-            f"names of draws of {name} must be usable in storage; got {bad}, which xarray or Zarr reserves."
-        )
+        raise refused(name, "names of draws", "be usable in storage", f"{bad}, which xarray or Zarr reserves")
     run = replace(run, path=path)
     if not path.exists():
         _require_writable(name, path)
         return run
     if not resume:
-        raise ValueError(
-            f"storage of {name} must be a new path, or come with resume=True; got {str(path)!r}, which exists."
-        )
+        raise refused(name, "storage", "be a new path, or come with resume=True", f"{str(path)!r}, which exists")
     from sgmcmc.storage.store import parts_of
 
     try:
@@ -50,20 +41,16 @@ def in_store(run: Run, storage: Any, resume: bool, seeded: bool) -> Run:
         stores = [path] if groups is None else [path_of_part(path, chains) for chains in groups]
         checkpoints = [Checkpoint.decode(*read_checkpoint(store, "state")) for store in stores if store.exists()]
     except Exception as error:
-        raise ValueError(
-            f"storage of {name} must be a store that this package wrote; got {str(path)!r}, which is not one, or "
-            f"is damaged ({reason(error)})."
-        ) from error
+        got = f"{str(path)!r}, which is not one, or is damaged ({reason(error)})"
+        raise refused(name, "storage", "be a store that this package wrote", got) from error
     if not seeded:
         run = replace(run, sampler=run.sampler.with_seed(beginning.settings["seed"]))
     run = run.with_automatic_thin(beginning.found.get(TUNING, {}))
     require_same(name, run.identity, beginning.settings, f"{str(path)!r} was begun")
     done = max((checkpoint.iteration for checkpoint in checkpoints), default=0)
     if run.stopping_rule is None and run.n_iterations < done:
-        raise ValueError(
-            f"nIters of {name} must be at least the {done} iterations that {str(path)!r} already holds; "
-            f"got {run.n_iterations}."
-        )
+        must = f"be at least the {done} iterations that {str(path)!r} already holds"
+        raise refused(name, "nIters", must, run.n_iterations)
     run = replace(run, beginning=beginning)
     if groups is not None:
         return replace(run, jobs=Jobs(run.jobs.executor if run.jobs else None, groups))
@@ -103,13 +90,6 @@ FEWEST = 2  # chains of a job by default: a second chain in a program costs almo
 
 
 def checked_jobs(name: str, chains: range, executor: Any, chainsPerJob: Any) -> Jobs:
-    """The jobs of an executor in which these chains run.
-
-    Raises
-    ------
-    ValueError
-        If `executor` cannot be used, or `chainsPerJob` is invalid.
-    """
     return Jobs(executor, grouped(chains, checked_executor(name, executor, chainsPerJob, len(chains))))
 
 
@@ -118,7 +98,8 @@ def checked_executor(name: str, executor: Any, chainsPerJob: Any, n_chains: int)
     must = f"executor of {name} must be None or an object with a method submit that returns futures"
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise ValueError(f"{must}, such as a ProcessPoolExecutor; got {executor!r}.")
-    if isinstance(executor, ProcessPoolExecutor) and _method(executor) == "fork":
+    context: Any = executor._mp_context if isinstance(executor, ProcessPoolExecutor) else None
+    if context is not None and context.get_start_method() == "fork":
         raise ValueError(
             f"executor of {name} must start fresh processes, since TensorFlow hangs in a forked one: "
             f"ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn')); got one that forks."
@@ -129,19 +110,11 @@ def checked_executor(name: str, executor: Any, chainsPerJob: Any, n_chains: int)
 
 
 def require_portable(name: str, thing: Any) -> None:
-    """Refuse what cannot be sent to a worker, a process that cannot see the memory of this one.
-
-    Raises
-    ------
-    ValueError
-        With the name of what cannot be sent.
-    """
+    """Refuse what cannot be sent to a worker, a process that cannot see the memory of this one."""
     try:
         require_picklable(thing)
     except TypeError as error:
-        raise ValueError(
-            f"executor of {name} must be given functions and data that can be pickled; got {error}."
-        ) from error
+        raise refused(name, "executor", "be given functions and data that can be pickled", error) from error
 
 
 def grouped(chains: range, per_job: int) -> list[range]:
@@ -161,8 +134,3 @@ def n_workers(executor: Any) -> int:
             return number
     client: Any = getattr(executor, "_client", None)  # of Dask
     return sum(client.nthreads().values()) if hasattr(client, "nthreads") else (os.cpu_count() or 1)
-
-
-def _method(executor: ProcessPoolExecutor) -> str:
-    context: Any = executor._mp_context
-    return context.get_start_method()

@@ -159,13 +159,7 @@ Estimator = controlVariates | saga | svrg | Callable[[Model], Gradient]
 
 
 def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model: Model) -> Gradient:
-    """The user's estimator; its results are checked when it is traced, and now if it needs no preparation.
-
-    Raises
-    ------
-    ValueError
-        If it does not return a Gradient, or its results lack the shapes of the parameters and its memory.
-    """
+    """The user's estimator; its results are checked when it is traced, and now if it needs no preparation."""
     label = f"gradient of {choices.sampler}"
     own = attempted(f"{label} {IN_OPERATIONS}", lambda: estimator(model))
     if not isinstance(own, Gradient):
@@ -179,11 +173,9 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
             raise ValueError(f"{label} must return an Estimate; got {type(made).__name__}.")
         scalar = tf.zeros([], model.dtype)
         for before, after in ((scalar, made.value), (params, made.gradient), (memory, made.memory)):
-            if types_and_shapes(before) != types_and_shapes(after):
-                raise ValueError(
-                    f"{label} must return a scalar, gradients like params, and a memory like the previous one, here "
-                    f"{types_and_shapes(before)}; got {types_and_shapes(after)}."
-                )
+            if (wanted := types_and_shapes(before)) != (got := types_and_shapes(after)):
+                must = f"return a scalar, gradients like params, and a memory like the previous one, here {wanted}"
+                raise ValueError(f"{label} must {must}; got {got}.")
         return made
 
     checked = own._replace(estimate=estimate)
@@ -198,67 +190,46 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
 OPTIMIZERS = {"sgd": descent.sgd, "adam": descent.adam}
 ESTIMATORS = "None (the plain estimate), controlVariates(), saga(), svrg() or a function from a model to a Gradient"
 PASSES = 10  # over the data, between the full gradients of svrg
-GB = 1e9
 
 
 class ChosenGradient(NamedTuple):
     """The choice of an estimator, before the model is known."""
 
-    search: ModeSearch | AutomaticSearch | None
-    settings: dict[str, Any]  # as the user knows them
     made: Callable[[Model, Mapping[str, Elements]], Gradient]
-    by_rows: bool = True  # whether only the rows that a minibatch gathers may move
+    settings: dict[str, Any]  # as the user knows them
+    search: ModeSearch | AutomaticSearch | None = None
+    by_rows: bool = False  # whether only the rows that a minibatch gathers may move
     needs_row_gradients: bool = False  # whether it needs the terms of single observations
-    is_users: bool = False  # whether it is the user's
+    is_users: bool = False
 
 
 def chosen_gradient(choices: Choices, asked: Any, leaps: int) -> ChosenGradient:
-    """The estimator that `gradient` asks for, with `leaps` gradients in each iteration.
-
-    Raises
-    ------
-    ValueError
-        If `gradient` is not an estimator, or cannot be combined with the other
-        arguments.
-    MemoryError
-        If SAGA's table does not fit.
-    """
-    n_chains = choices.n_chains or 1
     match asked:
         case None:
-            return ChosenGradient(None, {}, lambda model, elements: plain(model))
+            return ChosenGradient(lambda model, elements: plain(model), {}, by_rows=True)
         case controlVariates():
-            return ChosenGradient(*_mode_search(choices, asked), lambda model, elements: control_variates(model))
+            search, settings = _mode_search(choices, asked)
+            return ChosenGradient(lambda model, elements: control_variates(model), settings, search, by_rows=True)
         case saga():
-            _require_room(choices, n_chains)
+            _require_room(choices)
             repeats = not choices.minibatches.minibatch.without_replacement
+            settings = {"gradient": "saga"}
             return ChosenGradient(
-                None,
-                {"gradient": "saga"},
-                lambda model, elements: saga_estimator(model, elements, repeats),
-                by_rows=False,
-                needs_row_gradients=True,
+                lambda model, elements: saga_estimator(model, elements, repeats), settings, needs_row_gradients=True
             )
         case svrg():
             every = _every(choices, asked.every, leaps)
-            return ChosenGradient(
-                None,
-                {"gradient": "svrg", "every": every},
-                lambda model, elements: svrg_estimator(model, elements, every),
-                by_rows=False,
-            )
+            settings = {"gradient": "svrg", "every": every}
+            return ChosenGradient(lambda model, elements: svrg_estimator(model, elements, every), settings)
     if callable(asked) and not isinstance(asked, type):
-        return ChosenGradient(
-            None, {}, lambda model, elements: checked_estimator(choices, asked, model), by_rows=False, is_users=True
-        )
+        return ChosenGradient(lambda model, elements: checked_estimator(choices, asked, model), {}, is_users=True)
     raise choices.refuse("gradient", f"be {ESTIMATORS}", repr(asked))
 
 
 def _mode_search(choices: Choices, asked: controlVariates) -> tuple[ModeSearch | AutomaticSearch, dict[str, Any]]:
-    name = choices.sampler
-    optimizer = asked.optimizer
+    name, optimizer = choices.sampler, asked.optimizer
     if not isinstance(optimizer, str) or optimizer not in OPTIMIZERS:
-        raise ValueError(f"optimizer of {name} must be one of {sorted(OPTIMIZERS)}; got {optimizer!r}.")
+        raise choices.refuse("optimizer", f"be one of {sorted(OPTIMIZERS)}", repr(optimizer))
     n_iterations = require_count("nItersOpt", name, asked.nItersOpt, at_least=0)
     automatic = is_auto(asked.optStepsize)
     if automatic and optimizer != "sgd":
@@ -278,15 +249,15 @@ def _every(choices: Choices, every: int | None, leaps: int) -> int:
     return require_count("every of svrg", choices.sampler, every, at_least=1)
 
 
-def _require_room(choices: Choices, n_chains: int) -> None:
+def _require_room(choices: Choices) -> None:
     """Refuse tables of SAGA that do not fit into memory."""
-    size = sum(theta.size for theta in choices.start.values())
-    one = choices.data.size * size * np.dtype(choices.float_type.as_numpy_dtype).itemsize
+    n_chains, size = choices.n_chains or 1, sum(theta.size for theta in choices.start.values())
+    of_table = choices.data.size * size * np.dtype(choices.float_type.as_numpy_dtype).itemsize
     # Three tables for each chain (start, before and after a call), and the first one.
-    needed, free = (3 * n_chains + 1) * one, psutil.virtual_memory().available
+    needed, free = (3 * n_chains + 1) * of_table, psutil.virtual_memory().available
     if needed > free:
         raise MemoryError(
             f"gradient of {choices.sampler} must fit into memory; got saga(), whose tables of {choices.data.size} "
-            f"gradients of {size} elements need {needed / GB:.1f} GB for {n_chains} chains, while {free / GB:.1f} GB "
+            f"gradients of {size} elements need {needed / 1e9:.1f} GB for {n_chains} chains, while {free / 1e9:.1f} GB "
             "are free. svrg() and controlVariates() need no table."
         )

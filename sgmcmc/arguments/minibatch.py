@@ -153,18 +153,7 @@ FAR = 6.0  # standard errors: the chance of a false warning is 1e-8
 def checked_scheme(
     of: str, scheme: Callable[[int, int], Any], n_data: int, n: int, dtype: tf.DType
 ) -> tuple[Minibatch, dict[str, Any]]:
-    """The minibatches of the user's scheme, and what identifies it, as JSON.
-
-    Raises
-    ------
-    ValueError
-        If it does not return a Minibatch of n observations with usable indices and weights.
-
-    Warns
-    -----
-    UserWarning
-        If the weighted sums of 1, i or i^2 over the observations i of a minibatch are clearly biased.
-    """
+    """The minibatches of the user's scheme, and what identifies it, as JSON. It may issue a warning of bias."""
     label = f"subsampling of {of}"
     must = f"{label} {IN_OPERATIONS}"
     made = attempted(must, lambda: scheme(n_data, n))
@@ -184,30 +173,34 @@ def checked_scheme(
     traced = attempted(must, lambda: trace(draw, counters))
     require_pure(label, traced.graph, "Use the stream that `draw` is given.")
     indices, weights = attempted(must, lambda: traced(counters))
-    shape, wanted = (GRADIENTS, CHAINS, n), "none" if made.scale is not None else "some"
-    if indices.shape != shape or indices.dtype != tf.int32 or (weights is None) != (made.scale is not None):
-        got = (
-            f"{indices.dtype.name}{list(indices.shape)} and weights {None if weights is None else list(weights.shape)}"
-        )
-        raise ValueError(
-            f"{label} must draw int32 indices [K, C, n], here {list(shape)}, and {wanted} weights; got {got}."
-        )
-    if weights is not None and weights.dtype != dtype:
-        raise ValueError(f"{label} must draw weights of type {dtype.name}; got {weights.dtype.name}.")
-    drawn = np.asarray(indices, np.float64)
-    if drawn.min() < 0 or drawn.max() >= n_data:
-        raise ValueError(
-            f"{label} must draw indices from 0 to {n_data - 1}; got {drawn.min():.0f} to {drawn.max():.0f}."
-        )
+    _require_indices_and_weights(label, made, indices, weights, n_data, dtype)
+    shape = indices.shape
     of_each = np.full(shape, made.scale) if weights is None else np.broadcast_to(np.asarray(weights, np.float64), shape)
     if not (np.isfinite(of_each).all() and (of_each > 0).all()):
         raise ValueError(f"{label} must draw positive finite weights; got a minimum of {of_each.min()}.")
-    _warn_of_bias(label, drawn / n_data, of_each, n_data)
+    _warn_of_bias(label, np.asarray(indices, np.float64) / n_data, of_each, n_data)
     values = summed([] if weights is None else [weights])
     return made, {"own": checksum(np.asarray(indices)), "draw": traced_identity(values, traced)}
 
 
+def _require_indices_and_weights(
+    label: str, made: Minibatch, indices: tf.Tensor, weights: tf.Tensor | None, n_data: int, dtype: tf.DType
+) -> None:
+    shape, wanted = (GRADIENTS, CHAINS, made.size), "none" if made.scale is not None else "some"
+    if indices.shape != shape or indices.dtype != tf.int32 or (weights is None) != (made.scale is not None):
+        of_weights = None if weights is None else list(weights.shape)
+        got = f"{indices.dtype.name}{list(indices.shape)} and weights {of_weights}"
+        must = f"draw int32 indices [K, C, n], here {list(shape)}, and {wanted} weights"
+        raise ValueError(f"{label} must {must}; got {got}.")
+    if weights is not None and weights.dtype != dtype:
+        raise ValueError(f"{label} must draw weights of type {dtype.name}; got {weights.dtype.name}.")
+    least, most = np.min(indices), np.max(indices)
+    if least < 0 or most >= n_data:
+        raise ValueError(f"{label} must draw indices from 0 to {n_data - 1}; got {least} to {most}.")
+
+
 def _warn_of_bias(label: str, place: np.ndarray, weights: np.ndarray, n_data: int) -> None:
+    """Warn if the weighted sums of 1, i or i^2 over the observations i of a minibatch are clearly biased."""
     everywhere = np.arange(n_data) / n_data if n_data < 10**6 else (np.arange(10**6) + 0.5) / 10**6
     for power in (0, 1, 2):
         sums = (weights * place**power).sum(axis=2).ravel()
@@ -235,35 +228,23 @@ SHARE = (lambda x: 0 <= x <= 1, "a number from 0 to 1")
 
 
 class Minibatches(NamedTuple):
-    """What the two arguments ask for."""
-
     n: int  # observations; for an adaptive size, those of the pilot chain
     minibatch: Minibatch
     sizing: Sizing | None  # what an adaptive size adapts to
     settings: dict[str, Any]  # as the user knows them, and as JSON
     of_leaps: Callable[[int], Minibatch] | None = None  # for several leaps per iteration, if that matters
-    minibatch_of_size: Callable[[int], Minibatch] | None = (
-        None  # if the size is to be found; that of `minibatch` is provisional
-    )
+    # If the size is to be found; that of `minibatch` is provisional.
+    minibatch_of_size: Callable[[int], Minibatch] | None = None
 
     @property
     def is_number(self) -> bool:
-        """Whether the size is given as one number."""
         return self.sizing is None and self.minibatch_of_size is None
 
     def for_leaps(self, leaps: int) -> Minibatch:
-        """The minibatches of a sampler with this many leaps per iteration."""
         return self.minibatch if self.of_leaps is None else self.of_leaps(leaps)
 
 
 def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype: tf.DType) -> Minibatches:
-    """The minibatches that `size` and `subsampling` ask for, from N observations.
-
-    Raises
-    ------
-    ValueError
-        If one of the arguments is invalid.
-    """
     if callable(subsampling) and not isinstance(subsampling, type):
         n = _number(of, "minibatchSize", size, n_data)
         own, identity = checked_scheme(of, subsampling, n_data, n, dtype)
@@ -276,8 +257,7 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
         n = _number(of, "minibatchSize", size, n_data)
         return Minibatches(n, made(n), None, {"minibatchSize": n, "subsampling": drawn})
     n = _number(of, "pilot of adaptive", size.pilot, n_data, least=1)
-    pilot = made(n)
-    sizing = Sizing(pilot, *_bound(of, size, n_data))
+    sizing = Sizing(made(n), *_bound(of, size, n_data))
     constants = None if sizing.lipschitz is None else checksum(sizing.lipschitz)
     adapts = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
     parts = in_parts(made(min(PART, max(n // 4, 1))), n_data)
@@ -285,15 +265,8 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
 
 
 def minibatches_within(of: str, size: Any, subsampling: Any, shards: Shards) -> Minibatches:
-    """The minibatches of chains that stay on a shard for some iterations.
-
-    Raises
-    ------
-    ValueError
-        If one of the arguments is invalid.
-    """
-    n, replace = _number(of, "minibatchSize", size, sum(shards.sizes)), WITHIN[subsampling]
-    least = min(shards.sizes)
+    """The minibatches of chains that stay on a shard for some iterations."""
+    n, replace, least = _number(of, "minibatchSize", size, sum(shards.sizes)), WITHIN[subsampling], min(shards.sizes)
     if n > least and not replace:
         must = f"be at most the {least} observations of the smallest shard, or come with subsampling='withReplacement'"
         raise refused(of, "minibatchSize", must, f"{n} observations")
@@ -323,11 +296,9 @@ def _number(of: str, argument: str, size: Any, n_data: int, least: int = 0) -> i
 
 def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tuple[Callable[[int], Minibatch], str]:
     """A function from a size to minibatches, and a name that identifies it."""
-    if isinstance(subsampling, str):
-        if subsampling not in SUBSAMPLING:
-            raise refused(of, "subsampling", f"be {SCHEMES}", repr(subsampling))
+    if isinstance(subsampling, str) and subsampling in SUBSAMPLING:
         return lambda n: SUBSAMPLING[subsampling](n_data, n), subsampling
-    if subsampling is None or isinstance(subsampling, type):
+    if subsampling is None or isinstance(subsampling, str | type):
         got = "the class preferential, without brackets" if subsampling is preferential else repr(subsampling)
         raise refused(of, "subsampling", f"be {SCHEMES}", got)
     floor, given = 0.0, subsampling
@@ -335,9 +306,7 @@ def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tup
         floor, given = require_number("floor of preferential", of, subsampling.floor, SHARE), subsampling.weights
         if given is None:
             return lambda n: weighted(n_data, n, dtype, floor=floor), f"preferential, floor {floor}"
-    weights = numeric("subsampling", of, given).astype(np.float64)
-    if weights.shape != (n_data,):
-        raise refused(of, "subsampling", f"give one weight for each of {n_data} observations", weights.shape)
+    weights = _of_observations(of, "subsampling", given, n_data, "weight")
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise refused(of, "subsampling", "give positive finite weights", f"a smallest weight of {weights.min()}")
     probabilities = (1 - floor) * weights / weights.sum() + floor / n_data
@@ -346,22 +315,21 @@ def _of_any_size(of: str, subsampling: Any, n_data: int, dtype: tf.DType) -> tup
 
 
 def _bound(of: str, size: adaptive, n_data: int) -> tuple[float | None, np.ndarray | None]:
-    constants = None if size.lipschitz is None else _checked_constants(of, size.lipschitz, n_data)
+    """The threshold and the Lipschitz constants of an adaptive size."""
+    argument, constants = "lipschitz of adaptive", None
+    if size.lipschitz is not None:
+        constants = _of_observations(of, argument, size.lipschitz, n_data, "number")
+        if not (np.isfinite(constants).all() and (constants >= 0).all() and constants.any()):
+            raise refused(of, argument, "give finite, nonnegative numbers", f"a minimum of {constants.min()}")
     if size.threshold is None:
         return None, None  # the pilot chain's bound has the same constants, which cancel
     if constants is None:
-        raise refused(of, "lipschitz of adaptive", "be given with a threshold", "None")
+        raise refused(of, argument, "be given with a threshold", "None")
     return require_number("threshold of adaptive", of, size.threshold, POSITIVE), constants
 
 
-def _checked_constants(of: str, lipschitz: Any, n_data: int) -> np.ndarray:
-    constants = numeric("lipschitz of adaptive", of, lipschitz).astype(np.float64)
-    if constants.shape != (n_data,):
-        raise refused(
-            of, "lipschitz of adaptive", f"give one number for each of {n_data} observations", constants.shape
-        )
-    if not (np.isfinite(constants).all() and (constants >= 0).all() and constants.any()):
-        raise refused(
-            of, "lipschitz of adaptive", "give finite, nonnegative numbers", f"a minimum of {constants.min()}"
-        )
-    return constants
+def _of_observations(of: str, argument: str, value: Any, n_data: int, what: str) -> np.ndarray:
+    array = numeric(argument, of, value).astype(np.float64)
+    if array.shape != (n_data,):
+        raise refused(of, argument, f"give one {what} for each of {n_data} observations", array.shape)
+    return array

@@ -40,19 +40,25 @@ MOST_ELEMENTS = 100_000  # beyond which the directions of the curvature take too
 
 
 class Refusal(NamedTuple):
-    """A combination that is an error: `argument` must `must`; `found` returns the offending value, or what is false."""
+    """A combination that is an error."""
 
-    argument: str
-    must: str
-    found: Callable[[Any], Any]
+    sentence: str  # an argument and what it must be
+    found: Callable[[Any], Any]  # the offending value, or what is false
+
+    @property
+    def argument(self) -> str:
+        return self.sentence.partition(" must ")[0]
+
+    @property
+    def must(self) -> str:
+        return self.sentence.partition(" must ")[2]
 
 
-class With(NamedTuple):
+class With:
     """What the arguments of these rows are combined with, and whether a call asks for it."""
 
-    given: str
-    applies: Callable[[Any], Any]
-    rows: tuple[Refusal, ...]
+    def __init__(self, given: str, applies: Callable[[Any], Any], *rows: Refusal) -> None:
+        self.given, self.applies, self.rows = given, applies, rows
 
 
 Table = tuple[With, ...]
@@ -60,10 +66,10 @@ Table = tuple[With, ...]
 
 def refuse(table: Table, sampler: str, asked: Any) -> None:
     """Raise a ValueError for the first combination in the table that is asked for."""
-    for _, applies, rows in table:
-        for argument, must, found in rows if applies(asked) else ():
-            if got := found(asked):
-                raise refused(sampler, argument, must, got)
+    for group in table:
+        for row in group.rows if group.applies(asked) else ():
+            if got := row.found(asked):
+                raise refused(sampler, row.argument, row.must, got)
 
 
 def _is_one_of(value: Any, words: Iterable[str]) -> bool:
@@ -82,36 +88,27 @@ OF_ALL: Table = (
     With(
         "`nChains=None`",
         lambda c: c.asked_chains is None,
-        (
-            Refusal("starts", "come with nChains", lambda c: c.starts is not None and "nChains=None"),
-            Refusal("sharedMinibatch", "come with nChains", lambda c: _is_true(c.sharedMinibatch) and "nChains=None"),
-        ),
+        Refusal("starts must come with nChains", lambda c: c.starts is not None and "nChains=None"),
+        Refusal("sharedMinibatch must come with nChains", lambda c: _is_true(c.sharedMinibatch) and "nChains=None"),
     ),
     With(
         "`shards` as the dataset",
         lambda c: isinstance(c.dataset, shards),
-        (
-            Refusal(
-                "subsampling",
-                f"be {' or '.join(map(repr, WITHIN))} for a dataset of shards",
-                lambda c: not _is_one_of(c.subsampling, WITHIN) and _name(c.subsampling),
-            ),
-            Refusal(
-                "minibatchSize",
-                "be a number for a dataset of shards",
-                lambda c: isinstance(c.minibatchSize, adaptive) and "adaptive",
-            ),
+        Refusal(
+            f"subsampling must be {' or '.join(map(repr, WITHIN))} for a dataset of shards",
+            lambda c: not _is_one_of(c.subsampling, WITHIN) and _name(c.subsampling),
+        ),
+        Refusal(
+            "minibatchSize must be a number for a dataset of shards",
+            lambda c: isinstance(c.minibatchSize, adaptive) and "adaptive",
         ),
     ),
     With(
         "`minibatchSize=adaptive()`",
         lambda c: isinstance(c.minibatchSize, adaptive),
-        (
-            Refusal(
-                "subsampling",
-                "draw each minibatch afresh, for an adaptive size",
-                lambda c: _is_one_of(c.subsampling, ("reshuffled", "symmetric")) and _name(c.subsampling),
-            ),
+        Refusal(
+            "subsampling must draw each minibatch afresh, for an adaptive size",
+            lambda c: _is_one_of(c.subsampling, ("reshuffled", "symmetric")) and _name(c.subsampling),
         ),
     ),
 )
@@ -133,12 +130,10 @@ class Asked:
 
     @property
     def auto(self) -> bool:
-        """Whether the stepsize is "auto"."""
         return self.choices.automatic
 
     @property
-    def size(self) -> int:
-        """The number of elements of all parameters."""
+    def n_elements(self) -> int:
         return sum(theta.size for theta in self.choices.start.values())
 
     @property
@@ -148,18 +143,15 @@ class Asked:
 
     @property
     def adapts(self) -> bool:
-        """Whether the minibatch size is adaptive."""
         return self.choices.minibatches.sizing is not None
 
     @property
     def by_constants(self) -> bool:
-        """Whether it adapts by Lipschitz constants."""
         sizing = self.choices.minibatches.sizing
         return sizing is not None and sizing.threshold is not None
 
     @property
     def is_remote(self) -> bool:
-        """Whether the data are shards with executors."""
         return isinstance(self.choices.data, RemoteShards)
 
     @property
@@ -169,49 +161,30 @@ class Asked:
 
     @property
     def estimates_noise(self) -> bool:
-        """Whether the dynamics use an estimated covariance of the gradient noise."""
         return any(one.covariance for one in self.dynamics.values())
 
     @property
-    def partly(self) -> bool:
-        """Whether they estimate only a part of this covariance."""
+    def estimates_part_of_noise(self) -> bool:
         estimated = {one.covariance for one in self.dynamics.values()} - {None}
-        return bool(estimated) and self.size > 1 and (estimated != {"full"} or len(self.choices.start) > 1)
+        return bool(estimated) and self.n_elements > 1 and (estimated != {"full"} or len(self.choices.start) > 1)
 
-    @property
-    def explores_without(self) -> Any:
-        """The first exploring schedule of a dynamics that does not climb without noise."""
-        return self._first_exploring(lambda dynamics, *specs: not climbs(dynamics, *specs))
-
-    @property
-    def explores_with_thermostat(self) -> Any:
-        """The first exploring schedule of a dynamics with a thermostat."""
-        return self._first_exploring(lambda dynamics, *specs: "thermostat" in of_dynamics(dynamics, *specs))
-
-    def _first_exploring(self, unsuitable: Callable[..., bool]) -> Any:
-        choices = self.choices
-        return next(
-            (
-                schedule
-                for name, schedule in exploring(choices.stepsizes).items()
-                if unsuitable(self.dynamics[name], choices.start[name].shape, choices.float_type)
-            ),
-            None,
-        )
+    def explores_if(self, unsuitable: Callable[..., bool]) -> Any:
+        """The first exploring schedule of a dynamics that is unsuitable for it."""
+        for name, schedule in exploring(self.choices.stepsizes).items():
+            if unsuitable(self.dynamics[name], self.choices.start[name].shape, self.choices.float_type):
+                return schedule
+        return None
 
     @property
     def minibatch(self) -> Minibatch:
-        """The scheme that the arguments ask for."""
         return self.choices.minibatches.minibatch
 
     @property
     def subsampling(self) -> str:
-        """The argument `subsampling`, for messages."""
         return described(self.choices.subsampling)
 
     @property
     def another_temperature(self) -> Any:
-        """The temperature, if it is not 1."""
         return self.choices.temperature != 1 and self.choices.temperature
 
     def several(self, setting: str) -> Any:
@@ -222,228 +195,188 @@ class Asked:
 
 def _has_terms(use: str) -> Refusal:
     """The estimator has the terms of single observations, from which the gradient noise follows."""
-    must = f"have `terms` for {use}, to estimate its noise"
-    return Refusal("gradient", must, lambda a: a.estimator.terms is None and "one without")
+    sentence = f"gradient must have `terms` for {use}, to estimate its noise"
+    return Refusal(sentence, lambda a: a.estimator.terms is None and "one without")
 
 
 def _is_simple(use: str) -> Refusal:
     """The scheme draws observations independently, so that the gradient noise follows from single ones."""
-    must = f"draw observations independently (`simple`) for {use}"
-    return Refusal("subsampling", must, lambda a: not a.minibatch.simple and a.subsampling)
+    sentence = f"subsampling must draw observations independently (`simple`) for {use}"
+    return Refusal(sentence, lambda a: not a.minibatch.simple and a.subsampling)
 
 
 OF_GRADIENTS: Table = (
     With(
         '`target="sandwich"`',
         lambda a: a.choices.curvature.targets_sandwich,
-        (
-            Refusal("stepsize", "be 'auto' for target='sandwich'", lambda a: not a.auto and repr(a.choices.stepsize)),
-            Refusal(
-                "preconditioner",
-                f"be {DENSE!r} for target='sandwich'",
-                lambda a: not _is_one_of(a.preconditioner, (DENSE,)) and repr(a.choices.preconditioner),
-            ),
-            Refusal("temperature", "be 1 for target='sandwich'", lambda a: a.another_temperature),
-            Refusal("dataset", "have no shards for target='sandwich'", lambda a: a.choices.data.shards and "shards"),
-            Refusal(
-                "gradient", "be None for target='sandwich'", lambda a: a.estimator.has_history and "one with a memory"
-            ),
+        Refusal("stepsize must be 'auto' for target='sandwich'", lambda a: not a.auto and repr(a.choices.stepsize)),
+        Refusal(
+            f"preconditioner must be {DENSE!r} for target='sandwich'",
+            lambda a: not _is_one_of(a.preconditioner, (DENSE,)) and repr(a.choices.preconditioner),
+        ),
+        Refusal("temperature must be 1 for target='sandwich'", lambda a: a.another_temperature),
+        Refusal("dataset must have no shards for target='sandwich'", lambda a: a.choices.data.shards and "shards"),
+        Refusal(
+            "gradient must be None for target='sandwich'", lambda a: a.estimator.has_history and "one with a memory"
         ),
     ),
     With(
         "`minibatchSize=adaptive()`",
         lambda a: a.adapts,
-        (
-            Refusal(
-                "minibatchSize",
-                "be a number without control variates around the mode, since an adaptive size depends on the distance "
-                "from their centre",
-                lambda a: not isinstance(a.gradient, controlVariates) and "adaptive",
-            ),
-            Refusal(
-                "minibatchSize",
-                "be a number for data that are not in memory, since these are fetched ahead",
-                lambda a: not isinstance(a.choices.data, InMemory) and "adaptive",
-            ),
-            Refusal(
-                "temperature",
-                "be 1 for adaptive sizes by Lipschitz constants, since these are not tempered",
-                lambda a: a.by_constants and a.another_temperature,
-            ),
-            Refusal(
-                "transforms",
-                "be None for adaptive sizes by Lipschitz constants, which are not those on the unconstrained scale",
-                lambda a: (
-                    a.by_constants and a.choices.constraints and f"transforms of {sorted(a.choices.constraints.each)}"
-                ),
+        Refusal(
+            "minibatchSize must be a number without control variates around the mode, since an adaptive size depends "
+            "on the distance from their centre",
+            lambda a: not isinstance(a.gradient, controlVariates) and "adaptive",
+        ),
+        Refusal(
+            "minibatchSize must be a number for data that are not in memory, since these are fetched ahead",
+            lambda a: not isinstance(a.choices.data, InMemory) and "adaptive",
+        ),
+        Refusal(
+            "temperature must be 1 for adaptive sizes by Lipschitz constants, since these are not tempered",
+            lambda a: a.by_constants and a.another_temperature,
+        ),
+        Refusal(
+            "transforms must be None for adaptive sizes by Lipschitz constants, which are not those on the "
+            "unconstrained scale",
+            lambda a: (
+                a.by_constants and a.choices.constraints and f"transforms of {sorted(a.choices.constraints.each)}"
             ),
         ),
     ),
     With(
         "`gradient=saga()`",
         lambda a: isinstance(a.gradient, saga),
-        (
-            Refusal(
-                "subsampling",  # within an epoch only observations with old gradients would be left, a bias
-                "draw each minibatch afresh, for saga()",
-                lambda a: not a.minibatch.independent and a.subsampling,
-            ),
+        Refusal(  # within an epoch only observations with old gradients would be left, a bias
+            "subsampling must draw each minibatch afresh, for saga()",
+            lambda a: not a.minibatch.independent and a.subsampling,
         ),
     ),
     With(
         "shards with executors",
         lambda a: a.is_remote,
-        (
-            Refusal(
-                "gradient",
-                "be None or control variates for shards with executors, of which a chain sees one at a time",
-                lambda a: a.is_other and "another",
-            ),
-            Refusal(
-                "optStepsize",
-                "be 'auto' for shards with executors",
-                lambda a: isinstance(a.search, ModeSearch) and a.search.stepsize,
-            ),
-            Refusal("gibbs", "be None for shards with executors", lambda a: a.choices.gibbs and "a function"),
+        Refusal(
+            "gradient must be None or control variates for shards with executors, of which a chain sees one at a time",
+            lambda a: a.is_other and "another",
         ),
+        Refusal(
+            "optStepsize must be 'auto' for shards with executors",
+            lambda a: isinstance(a.search, ModeSearch) and a.search.stepsize,
+        ),
+        Refusal("gibbs must be None for shards with executors", lambda a: a.choices.gibbs and "a function"),
     ),
     With(
         "`gibbs`",
         lambda a: a.choices.gibbs is not None,
-        (
-            Refusal("stepsize", "be given with gibbs", lambda a: a.auto and "'auto'"),
-            Refusal(
-                "subsampling",
-                "be uniform with gibbs, which gets no weights",
-                lambda a: a.minibatch.scale is None and "weights",
-            ),
-            Refusal(
-                "preconditioner",
-                "be None with gibbs",
-                lambda a: a.preconditioner is not None and described(a.choices.preconditioner),
-            ),
-            Refusal(
-                "temperature", "be 1 with gibbs, whose draws would need tempering too", lambda a: a.another_temperature
-            ),
-            Refusal(
-                "gibbs",
-                "be None with control variates around the mode, since the search has no such step",
-                lambda a: a.estimator.wants_mode and "a function",
-            ),
+        Refusal("stepsize must be given with gibbs", lambda a: a.auto and "'auto'"),
+        Refusal(
+            "subsampling must be uniform with gibbs, which gets no weights",
+            lambda a: a.minibatch.scale is None and "weights",
+        ),
+        Refusal(
+            "preconditioner must be None with gibbs",
+            lambda a: a.preconditioner is not None and described(a.choices.preconditioner),
+        ),
+        Refusal(
+            "temperature must be 1 with gibbs, whose draws would need tempering too", lambda a: a.another_temperature
+        ),
+        Refusal(
+            "gibbs must be None with control variates around the mode, since the search has no such step",
+            lambda a: a.estimator.wants_mode and "a function",
         ),
     ),
     With(
         '`preconditioner="lowRank"`',
         lambda a: a.choices.curvature.is_low_rank,
-        (
-            Refusal(
-                "gradient",
-                f"be None or control variates with preconditioner={LOW_RANK!r}, as for many elements of params",
-                lambda a: a.is_other and "another",
-            ),
-            Refusal(
-                "subsampling",
-                f"be uniform or your own weights with preconditioner={LOW_RANK!r}, as for many elements of params",
-                lambda a: a.minibatch.wants_importance and "preferential()",
-            ),
+        Refusal(
+            f"gradient must be None or control variates with preconditioner={LOW_RANK!r}, as for many elements of "
+            "params",
+            lambda a: a.is_other and "another",
+        ),
+        Refusal(
+            f"subsampling must be uniform or your own weights with preconditioner={LOW_RANK!r}, as for many elements "
+            "of params",
+            lambda a: a.minibatch.wants_importance and "preferential()",
         ),
     ),
     With(
         '`stepsize="auto"`',
         lambda a: a.auto,
-        (
-            Refusal(
-                "stepsize",
-                f"be a number if params have more than {MOST_ELEMENTS} elements; tune can find one",
-                lambda a: a.size > MOST_ELEMENTS and f"'auto' for {a.size}",
-            ),
-            Refusal(
-                "preconditioner",
-                f"be {LOW_RANK!r} with the stepsize 'auto' for more than {MOST_DENSE} elements of params",
-                lambda a: (
-                    a.size > MOST_DENSE and not a.choices.curvature.is_low_rank and repr(a.choices.preconditioner)
-                ),
-            ),
-            Refusal(
-                "stepsize",
-                "be a number for Dynamics without `stationary`, from which 'auto' computes the variance of the chain",
-                lambda a: any(one.stationary is None for one in a.dynamics.values()) and "'auto'",
-            ),
-            Refusal(
-                "stepsize",
-                "be given if parameters have different dynamics",
-                lambda a: (
-                    a.choices.sampler == "sample" and len({id(one) for one in a.dynamics.values()}) > 1 and "'auto'"
-                ),
-            ),
-            Refusal("alpha", "be one number if the stepsize is 'auto'", lambda a: a.several("alpha")),
-            Refusal("a", "be one number if the stepsize is 'auto'", lambda a: a.several("a")),
-            Refusal(
-                "stepsize",
-                "be a number unless params are one array and covariance='full': otherwise part of the covariance of "
-                "the gradient noise is not estimated, which heats some directions and cools others",
-                lambda a: a.partly and "'auto'",
-            ),
-            Refusal("stepsize", "be a number for minibatches of adaptive size", lambda a: a.adapts and "'auto'"),
-            Refusal(
-                "stepsize",
-                "be a number if a minibatch moves only some rows of params (with preconditioner='diagonal' all rows "
-                "move, and 'auto' works)",
-                lambda a: a.model.by_rows and f"'auto' with rows of {sorted(a.model.by_rows)}",
-            ),
-            _has_terms("stepsize='auto'"),
-            _is_simple("stepsize='auto'"),
+        Refusal(
+            f"stepsize must be a number if params have more than {MOST_ELEMENTS} elements; tune can find one",
+            lambda a: a.n_elements > MOST_ELEMENTS and f"'auto' for {a.n_elements}",
         ),
+        Refusal(
+            f"preconditioner must be {LOW_RANK!r} with the stepsize 'auto' for more than {MOST_DENSE} elements of "
+            "params",
+            lambda a: (
+                a.n_elements > MOST_DENSE and not a.choices.curvature.is_low_rank and repr(a.choices.preconditioner)
+            ),
+        ),
+        Refusal(
+            "stepsize must be a number for Dynamics without `stationary`, from which 'auto' computes the variance of "
+            "the chain",
+            lambda a: any(one.stationary is None for one in a.dynamics.values()) and "'auto'",
+        ),
+        Refusal(
+            "stepsize must be given if parameters have different dynamics",
+            lambda a: a.choices.sampler == "sample" and len({id(one) for one in a.dynamics.values()}) > 1 and "'auto'",
+        ),
+        Refusal("alpha must be one number if the stepsize is 'auto'", lambda a: a.several("alpha")),
+        Refusal("a must be one number if the stepsize is 'auto'", lambda a: a.several("a")),
+        Refusal(
+            "stepsize must be a number unless params are one array and covariance='full': otherwise part of the "
+            "covariance of the gradient noise is not estimated, which heats some directions and cools others",
+            lambda a: a.estimates_part_of_noise and "'auto'",
+        ),
+        Refusal("stepsize must be a number for minibatches of adaptive size", lambda a: a.adapts and "'auto'"),
+        Refusal(
+            "stepsize must be a number if a minibatch moves only some rows of params (with preconditioner='diagonal' "
+            "all rows move, and 'auto' works)",
+            lambda a: a.model.by_rows and f"'auto' with rows of {sorted(a.model.by_rows)}",
+        ),
+        _has_terms("stepsize='auto'"),
+        _is_simple("stepsize='auto'"),
     ),
     With(
         '`minibatchSize="auto"`',
         lambda a: is_auto(a.choices.minibatchSize),
-        (Refusal("minibatchSize", "be a number unless the stepsize is 'auto'", lambda a: not a.auto and "'auto'"),),
+        Refusal("minibatchSize must be a number unless the stepsize is 'auto'", lambda a: not a.auto and "'auto'"),
     ),
-    With("`subsampling=preferential()`", lambda a: a.minibatch.wants_importance, (_has_terms("preferential()"),)),
+    With("`subsampling=preferential()`", lambda a: a.minibatch.wants_importance, _has_terms("preferential()")),
     With(
         'an estimated covariance of the gradient noise (`covariance`, `betaHat="fisher"`)',
         lambda a: a.estimates_noise,
-        (
-            Refusal(
-                "minibatchSize", "be a number if the gradient noise is estimated", lambda a: a.adapts and "adaptive"
-            ),
-            Refusal(
-                "subsampling",
-                "draw each minibatch afresh if the gradient noise is estimated: within an epoch it cancels",
-                lambda a: not a.minibatch.independent and a.subsampling,
-            ),
-            Refusal(
-                "minibatchSize",
-                "be at least 2, to estimate the gradient noise",
-                lambda a: a.choices.minibatches.n < 2 and 1,
-            ),
-            _has_terms("the covariance of gradient noise"),
-            _is_simple("the covariance of gradient noise"),
+        Refusal("minibatchSize must be a number if the gradient noise is estimated", lambda a: a.adapts and "adaptive"),
+        Refusal(
+            "subsampling must draw each minibatch afresh if the gradient noise is estimated: within an epoch it "
+            "cancels",
+            lambda a: not a.minibatch.independent and a.subsampling,
         ),
+        Refusal(
+            "minibatchSize must be at least 2, to estimate the gradient noise",
+            lambda a: a.choices.minibatches.n < 2 and 1,
+        ),
+        _has_terms("the covariance of gradient noise"),
+        _is_simple("the covariance of gradient noise"),
     ),
     With(
         "`cyclical(..., explorationFraction=...)`",
         lambda a: exploring(a.choices.stepsizes),
-        (
-            Refusal(
-                "stepsize",
-                "have explorationFraction=0 for a sampler that does not climb without noise",
-                lambda a: a.explores_without,
-            ),
-            Refusal(
-                "stepsize",
-                "have explorationFraction=0 for a sampler with a thermostat, which would heat the chain",
-                lambda a: a.explores_with_thermostat,
-            ),
+        Refusal(
+            "stepsize must have explorationFraction=0 for a sampler that does not climb without noise",
+            lambda a: a.explores_if(lambda *dynamics: not climbs(*dynamics)),
+        ),
+        Refusal(
+            "stepsize must have explorationFraction=0 for a sampler with a thermostat, which would heat the chain",
+            lambda a: a.explores_if(lambda *dynamics: "thermostat" in of_dynamics(*dynamics)),
         ),
     ),
 )
 """Of samplers that use gradients, by the arguments as they were converted."""
 
 
-@dataclass(frozen=True)
-class AskedOfTransition:
+class AskedOfTransition(NamedTuple):
     """What a call of `sample` with a transition asks for."""
 
     choices: Choices
@@ -454,56 +387,43 @@ OF_TRANSITIONS: Table = (
     With(
         "`transition`",
         lambda a: True,
-        (
-            Refusal(
-                "gibbs",
-                "be None with a transition, which is a whole iteration",
-                lambda a: a.choices.gibbs is not None and described(a.choices.gibbs),
+        Refusal(
+            "gibbs must be None with a transition, which is a whole iteration",
+            lambda a: a.choices.gibbs is not None and described(a.choices.gibbs),
+        ),
+        Refusal(
+            "transforms must be None with a transition, which moves params themselves",
+            lambda a: a.choices.transforms is not None and "some",
+        ),
+        Refusal(
+            "stepsize must be given with a transition, whose variance is unknown",
+            lambda a: a.choices.automatic and "'auto'",
+        ),
+        Refusal(
+            "preconditioner must be None with a transition",
+            lambda a: a.choices.curvature.preconditioner is not None and described(a.choices.preconditioner),
+        ),
+        Refusal(
+            "stepsize must have explorationFraction=0 with a transition",
+            lambda a: next(iter(exploring(a.choices.stepsizes).values()), None),
+        ),
+        Refusal(
+            "minibatchSize must be a number with a transition",
+            lambda a: not a.choices.minibatches.is_number and described(a.choices.minibatchSize),
+        ),
+        Refusal(
+            "subsampling must have weights with a transition, which has no mode",
+            lambda a: a.choices.minibatches.minibatch.wants_importance and "preferential()",
+        ),
+        Refusal(
+            "logLik must be a function if logPrior or a temperature is given",
+            lambda a: (
+                a.choices.logLik is None and (a.choices.logPrior is not None or a.choices.temperature != 1) and "None"
             ),
-            Refusal(
-                "transforms",
-                "be None with a transition, which moves params themselves",
-                lambda a: a.choices.transforms is not None and "some",
-            ),
-            Refusal(
-                "stepsize",
-                "be given with a transition, whose variance is unknown",
-                lambda a: a.choices.automatic and "'auto'",
-            ),
-            Refusal(
-                "preconditioner",
-                "be None with a transition",
-                lambda a: a.choices.curvature.preconditioner is not None and described(a.choices.preconditioner),
-            ),
-            Refusal(
-                "stepsize",
-                "have explorationFraction=0 with a transition",
-                lambda a: next(iter(exploring(a.choices.stepsizes).values()), None),
-            ),
-            Refusal(
-                "minibatchSize",
-                "be a number with a transition",
-                lambda a: not a.choices.minibatches.is_number and described(a.choices.minibatchSize),
-            ),
-            Refusal(
-                "subsampling",
-                "have weights with a transition, which has no mode",
-                lambda a: a.choices.minibatches.minibatch.wants_importance and "preferential()",
-            ),
-            Refusal(
-                "logLik",
-                "be a function if logPrior or a temperature is given",
-                lambda a: (
-                    a.choices.logLik is None
-                    and (a.choices.logPrior is not None or a.choices.temperature != 1)
-                    and "None"
-                ),
-            ),
-            Refusal(
-                "gradient",
-                "be None with a transition, which is a whole iteration",
-                lambda a: a.gradient is not None and described(a.gradient),
-            ),
+        ),
+        Refusal(
+            "gradient must be None with a transition, which is a whole iteration",
+            lambda a: a.gradient is not None and described(a.gradient),
         ),
     ),
 )
@@ -522,106 +442,84 @@ class AskedOfRun:
 
     @property
     def stores_gradients(self) -> bool:
-        """Whether `gradients` is True."""
         return _is_true(self["gradients"])
 
     @property
     def auto(self) -> bool:
-        """Whether `nIters` is "auto"."""
         return is_auto(self.n_iters)
 
     @property
     def is_remote(self) -> bool:
-        """Whether the data are shards with executors."""
         return isinstance(self.sampler.data, RemoteShards)
 
 
 def _of_stopping_rule(argument: str) -> Refusal:
-    return Refusal(argument, "come with nIters='auto'", lambda a: a[argument] is not None and f"nIters={a.n_iters!r}")
+    return Refusal(
+        f"{argument} must come with nIters='auto'", lambda a: a[argument] is not None and f"nIters={a.n_iters!r}"
+    )
 
 
 OF_RUNS: Table = (
     With(
-        "a number as `nIters`",
-        lambda a: not a.auto,
-        tuple(_of_stopping_rule(argument) for argument in ("ess", "mcse", "maxIters", "maxSeconds")),
+        "a number as `nIters`", lambda a: not a.auto, *map(_of_stopping_rule, ("ess", "mcse", "maxIters", "maxSeconds"))
     ),
     With(
         '`nIters="auto"`',
         lambda a: a.auto,
-        (
-            Refusal(
-                "nChains",
-                "be at least 2 with nIters='auto', which compares chains",
-                lambda a: len(a.sampler.chains) < 2 and ("a single one" if a.sampler.n_chains is None else 1),
-            ),
-            Refusal(
-                "reduce",
-                "come with collect if nIters='auto', which checks stored draws",
-                lambda a: (
-                    a["reduce"] is not None and a["collect"] is None and not a.stores_gradients and "reduce alone"
-                ),
-            ),
-            Refusal(
-                "ess",
-                "be None if mcse is given",
-                lambda a: a["mcse"] is not None and a["ess"] is not None and repr(a["ess"]),
-            ),
+        Refusal(
+            "nChains must be at least 2 with nIters='auto', which compares chains",
+            lambda a: len(a.sampler.chains) < 2 and ("a single one" if a.sampler.n_chains is None else 1),
+        ),
+        Refusal(
+            "reduce must come with collect if nIters='auto', which checks stored draws",
+            lambda a: a["reduce"] is not None and a["collect"] is None and not a.stores_gradients and "reduce alone",
+        ),
+        Refusal(
+            "ess must be None if mcse is given",
+            lambda a: a["mcse"] is not None and a["ess"] is not None and repr(a["ess"]),
         ),
     ),
     With(
         "`gradients=True`",
         lambda a: a.stores_gradients,
-        (
-            Refusal(
-                "gradients",
-                "be False with transforms, since they would be those on the unconstrained scale, not of params",
-                lambda a: bool(a.sampler.transforms),
-            ),
-            Refusal(
-                "gradients",
-                "be False unless the target is the posterior, since functions that use them, such as ksd and "
-                "zvControlVariates, assume draws from the posterior",
-                lambda a: not of_posterior(a.sampler.settings),
-            ),
-            Refusal("gradients", "be False for shards with executors", lambda a: a.is_remote),
-            Refusal(
-                "gradients",
-                "be False with a transition, which estimates none",
-                lambda a: isinstance(a.sampler, TransitionSampler),
-            ),
+        Refusal(
+            "gradients must be False with transforms, since they would be those on the unconstrained scale, not of "
+            "params",
+            lambda a: bool(a.sampler.transforms),
+        ),
+        Refusal(
+            "gradients must be False unless the target is the posterior, since functions that use them, such as ksd "
+            "and zvControlVariates, assume draws from the posterior",
+            lambda a: not of_posterior(a.sampler.settings),
+        ),
+        Refusal("gradients must be False for shards with executors", lambda a: a.is_remote),
+        Refusal(
+            "gradients must be False with a transition, which estimates none",
+            lambda a: isinstance(a.sampler, TransitionSampler),
         ),
     ),
     With(
         "`executor`",
         lambda a: a["executor"] is not None,
-        (
-            Refusal("executor", "be None for shards with executors of their own", lambda a: a.is_remote and "one"),
-            Refusal(
-                "executor",
-                "come with nChains, of which each job has some",
-                lambda a: a.sampler.n_chains is None and "nChains=None",
-            ),
+        Refusal("executor must be None for shards with executors of their own", lambda a: a.is_remote and "one"),
+        Refusal(
+            "executor must come with nChains, of which each job has some",
+            lambda a: a.sampler.n_chains is None and "nChains=None",
         ),
     ),
     With(
         "`executor=None`",
         lambda a: a["executor"] is None,
-        (
-            Refusal(
-                "chainsPerJob",
-                "come with executor",
-                lambda a: a["chainsPerJob"] is not None and f"{a['chainsPerJob']!r} without one",
-            ),
+        Refusal(
+            "chainsPerJob must come with executor",
+            lambda a: a["chainsPerJob"] is not None and f"{a['chainsPerJob']!r} without one",
         ),
     ),
     With(
         "`resume`",
         lambda a: _is_true(a["resume"]),
-        (
-            Refusal(
-                "resume", "come with storage, the store to continue", lambda a: a["storage"] is None and "storage=None"
-            ),
+        Refusal(
+            "resume must come with storage, the store to continue", lambda a: a["storage"] is None and "storage=None"
         ),
     ),
 )
@@ -633,4 +531,3 @@ TABLES: dict[str, Table] = {
     "`sample` with a transition": OF_TRANSITIONS,
     "Runs": OF_RUNS,
 }
-"""All of them, by what they are about."""

@@ -27,13 +27,6 @@ from sgmcmc.storage import Reducer
 
 
 def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> None:
-    """Refuse a run that needs more memory than is free.
-
-    Raises
-    ------
-    MemoryError
-        With the size, and what to do instead.
-    """
     name, n_chains = run.sampler.name, run.sampler.n_chains or 1
     free = psutil.virtual_memory().available
     sums = 2 * n_chains * _bytes(tf.nest.flatten(accumulators))  # the loop holds the old sums and the new ones
@@ -60,7 +53,6 @@ def require_memory(run: Run, accumulators: Mapping[str, Any], on_disk: bool) -> 
 
 
 def _bytes_of_row(run: Run) -> int:
-    """Bytes of one recorded row of one chain."""
     sampler = run.sampler
     gradients = sum(theta.nbytes for theta in sampler.start.values()) if run.keep.gradients else 0
     return _bytes(run.keep.draw.values()) + sampler.n_stats * sampler.dtype.size + gradients
@@ -86,7 +78,6 @@ class Length(NamedTuple):
 
 
 def checked_length(sampler: Sampler, nIters: Any, options: Mapping[str, Any]) -> Length:
-    """The length that these arguments ask for; ValueError if one is invalid."""
     name = sampler.name
     burn_in = require_count("burnIn", name, options["burnIn"], 0)
     thin = 1 if is_auto(options["thin"]) else require_count("thin", name, options["thin"], 1)
@@ -124,15 +115,7 @@ NO_NOISE = "Draw random numbers after the run."
 def checked_run(
     sampler: Sampler, seeded: bool, nIters: int | str, verbose: bool, options: RunOptions, cache: RunCache | None = None
 ) -> Run:
-    """The run described by these arguments of a one-call function; `cache` holds what earlier runs prepared.
-
-    Raises
-    ------
-    ValueError
-        If one of them is invalid.
-    MemoryError
-        If the draws would need more memory than is free.
-    """
+    """The run that these arguments of a one-call function describe; `cache` has what earlier runs prepared."""
     name = sampler.name
     refuse(OF_RUNS, name, AskedOfRun(sampler, nIters, options))
     length = checked_length(sampler, nIters, options)

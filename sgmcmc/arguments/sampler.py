@@ -211,10 +211,7 @@ def set_up(
     settings: Mapping[str, Any] | None = None,
     identity: Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
-    """The sampler of these choices, with one dynamics for all parameters or one for each.
-
-    `settings` are those of the dynamics, as the user gave them; `identity` is anything else that identifies it.
-    """
+    """The sampler of these choices; `settings` are those of the dynamics, `identity` is what else identifies it."""
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     leaps = next(iter(each.values())).leaps
     if choices.moved_by_gibbs:
@@ -249,7 +246,7 @@ def set_up(
     else:
         warn_unless_sum(choices.sampler, sums)
     sampler = ProductSampler(
-        **choices.of_sampler | {"minibatch": minibatch},
+        **choices.sampler_fields | {"minibatch": minibatch},
         model=model,
         gradient=estimator,
         user_gradient=chosen.is_users,
@@ -259,7 +256,7 @@ def set_up(
         sizing=choices.minibatches.sizing,
         minibatch_of_size=choices.minibatches.minibatch_of_size,
         touched=choices.trial.whole.touched,
-        gibbs=choices.step_of_user,
+        gibbs=choices.gibbs_step,
         settings=choices.settings | method_settings | chosen.settings | dict(identity or {}),
     )
     return Sgmcmc(sampler, method_settings, choices.dataset, seeded=choices.seed is not None)

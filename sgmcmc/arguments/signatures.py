@@ -1,8 +1,8 @@
 """The options that the samplers share, with their defaults, for signatures and help.
 
 A public function names R's arguments itself and takes the rest as ``**options: Unpack[...]``. `public` then gives it
-the full signature, for `inspect` and `help`, checks calls against it, and fills in the defaults. A one-call function
-passes all of them to `one_call`, with the Setup function that makes its sampler.
+the full signature, checks calls against it, and fills in the defaults. A one-call function passes all of them to
+`one_call`, with the Setup function that makes its sampler.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ class Comparison:
     arguments: Mapping[str, Any]
 
     def __call__(self, mode: Mapping[str, Any], seed: int, verbose: bool) -> Compared:
-        """The comparison at this mode."""
         posterior = self.setup(**self.arguments).posterior
         at = posterior.flat({name: mode[name] for name in posterior.elements})
         return compared(posterior, at, random.child_seed(seed, Purpose.CURVATURE), verbose)
@@ -61,9 +60,7 @@ F = TypeVar("F", bound=Callable)
 PUBLIC: dict[str, Callable] = {}  # the samplers, and their Setup functions
 
 
-class CommonOptions(TypedDict, total=False):
-    """Options of all functions that make a sampler."""
-
+class CommonOptions(TypedDict, total=False):  # of all functions that make a sampler
     subsampling: Any
     integers: Sequence[str]
     dtype: str
@@ -72,9 +69,7 @@ class CommonOptions(TypedDict, total=False):
     sharedMinibatch: bool
 
 
-class SetupOptions(CommonOptions, total=False):
-    """Options of all functions that make a sampler with gradients."""
-
+class SetupOptions(CommonOptions, total=False):  # of those that make a sampler with gradients
     preconditioner: Any
     tolerance: float
     temperature: float
@@ -83,15 +78,11 @@ class SetupOptions(CommonOptions, total=False):
 
 
 class TrainOptions(CommonOptions, total=False):
-    """Options of `train`."""
-
     temperature: float
     transforms: Mapping[str, Any] | None
 
 
-class KeepOptions(TypedDict, total=False):
-    """Options of a whole run."""
-
+class KeepOptions(TypedDict, total=False):  # of a whole run
     ess: float | None
     mcse: float | None
     maxIters: int | None
@@ -106,18 +97,14 @@ class KeepOptions(TypedDict, total=False):
     chainsPerJob: int | None
 
 
-class RunOptions(KeepOptions, total=False):
-    """Options of a whole run of a sampler with gradients."""
-
+class RunOptions(KeepOptions, total=False):  # of a whole run of a sampler with gradients
     gradients: bool
 
 
-class SimplexOptions(CommonOptions, KeepOptions, total=False):
-    """Options of all functions that make a sampler and run it."""
+class SimplexOptions(CommonOptions, KeepOptions, total=False): ...
 
 
-class Options(SetupOptions, RunOptions, total=False):
-    """Options of all functions that make a sampler with gradients and run it."""
+class Options(SetupOptions, RunOptions, total=False): ...
 
 
 COMMON = ("nChains", "transforms", "integers", "ess", "thin", "burnIn", "storage", "resume")  # first in signatures

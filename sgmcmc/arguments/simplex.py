@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from sgmcmc.arguments import is_list, refused
 from sgmcmc.arguments.common import CommonChoices
-from sgmcmc.arguments.data import attempt_at_extremes, require_in_range
+from sgmcmc.arguments.data import attempt_at_extremes, check_indices
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.arguments.trial import GATHERING, operations, remedy, require_pure
 from sgmcmc.core import compilation
@@ -27,6 +27,7 @@ from sgmcmc.dataset.arrays import described, numeric
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.on_disk import FetchedData
+from sgmcmc.dataset.shards import Joined
 from sgmcmc.dataset.subset import random_subset
 from sgmcmc.kernel.simplex import Counts
 from sgmcmc.run.other_samplers import SimplexSampler
@@ -43,62 +44,43 @@ SEED = (1, 2)
 
 @dataclass(frozen=True)
 class SuffStats:
-    """`suffStats` of one sampler.
-
-    Parameters
-    ----------
-    sampler : str
-        For messages.
-    given : callable
-        The user's function.
-    start : dict of numpy.ndarray
-    data : Data
-    n : int
-        Observations in a minibatch.
-    normalised : bool
-        Whether the parameters are probabilities.
-    """
+    """`suffStats` of one sampler."""
 
     sampler: str
     given: Callable
     start: Mapping[str, np.ndarray]
     data: Data
-    n: int
-    normalised: bool
+    n: int  # observations in a minibatch
+    normalised: bool  # whether the parameters are probabilities
 
     def checked(self) -> Counts:
-        """The function, with negative counts turned into NaN.
-
-        Raises
-        ------
-        ValueError
-            If it is invalid; the message says what is wrong.
-        """
+        """The function, with negative counts turned into NaN, since they would shift the distribution silently."""
         if not callable(self.given):
             raise self._refuse("be a function of (params, dataset) or of (params, dataset, seed)", repr(self.given))
-        traced = self._traced(self.n)
-        require_pure(
-            f"suffStats of {self.sampler}",
-            traced.graph,
-            "Take a third argument, seed, for tf.random.stateless_categorical and similar functions.",
-        )
+        traced = self._traced()
+        advice = "Take a third argument, seed, for tf.random.stateless_categorical and similar functions."
+        require_pure(f"suffStats of {self.sampler}", traced.graph, advice)
         self._require_shapes(traced.structured_outputs)
         if any(map(GATHERING.fullmatch, operations(traced.graph))):
-            self._require_indices(traced)
+            self._require_indices()
         if self._takes_seed:
             self._try_latent(traced)
         else:
             self._try_on_some()
             self._try_on_each()
-        return Counts(lambda params, data, *seed: _refusing_negative(self._of(params, data, *seed)), self._takes_seed)
+
+        def counts(params: Tree, data: Tree, *seed: tf.Tensor) -> Tree:
+            found = self._of(params, data, *seed)
+            return {name: tf.where(x < 0, tf.constant(np.nan, x.dtype), x) for name, x in found.items()}
+
+        return Counts(counts, self._takes_seed)
 
     def _of(self, params: Tree, data: Tree, *seed: tf.Tensor) -> Tree:
         counts = self.given(dict(params), dict(data), *seed)
         if not isinstance(counts, Mapping) or set(counts) != set(self.start):
             raise TypeError(f"it must return a dict of counts with the names {sorted(self.start)}, not {counts!r}")
-        return {
-            name: tf.cast(tf.convert_to_tensor(x, dtype_hint=self._dtype), self._dtype) for name, x in counts.items()
-        }
+        dtype = self._dtype
+        return {name: tf.cast(tf.convert_to_tensor(x, dtype_hint=dtype), dtype) for name, x in counts.items()}
 
     @cached_property
     def _dtype(self) -> tf.DType:
@@ -116,42 +98,41 @@ class SuffStats:
     def _seed(self) -> list[tf.Tensor]:
         return [tf.constant(SEED)] * self._takes_seed
 
-    def _specs(self, n: int) -> list[Any]:
-        params = {name: tf.TensorSpec(theta.shape, self._dtype) for name, theta in self.start.items()}
-        return [params, self.data.layout.specs([n]), *[tf.TensorSpec([2], tf.int32)] * self._takes_seed]
-
-    def _traced(self, n: int) -> Any:
+    def _traced(self) -> Any:
         must = f"suffStats of {self.sampler} {IN_OPERATIONS} of {self._dtype.name} tensors"
-        return attempted(
-            must, lambda: trace(self._of, *self._specs(n)), lambda error: remedy(error, self._dtype, self.data)
-        )
+        params = {name: tf.TensorSpec(theta.shape, self._dtype) for name, theta in self.start.items()}
+        specs = [params, self.data.layout.specs([self.n]), *[tf.TensorSpec([2], tf.int32)] * self._takes_seed]
+        return attempted(must, lambda: trace(self._of, *specs), lambda error: remedy(error, self._dtype, self.data))
 
     def _require_shapes(self, outputs: Mapping[str, tf.Tensor]) -> None:
         for name, counts in outputs.items():
             if counts.shape != (shape := self.start[name].shape):
                 must = f"return counts of {name!r} in its shape, {shape}, summed over the observations"
-                advice = (
-                    "" if counts.shape.is_fully_defined() else "; use tf.reduce_sum of tf.one_hot, not tf.math.bincount"
-                )
-                raise self._refuse(must, f"shape {counts.shape} for a minibatch of n = {self.n}{advice}")
+                got = f"shape {counts.shape} for a minibatch of n = {self.n}"
+                if not counts.shape.is_fully_defined():
+                    got += "; use tf.reduce_sum of tf.one_hot, not tf.math.bincount"
+                raise self._refuse(must, got)
 
-    def _require_indices(self, traced: Callable[..., Tree]) -> None:
+    def _require_indices(self) -> None:
         if not self._takes_seed:
-            tried = attempt_at_extremes(self.sampler, "suffStats", self._of, self.start)
-            if isinstance(self.data, InMemory):
-                require_in_range(tried, self.data)
-            elif isinstance(self.data, FetchedData):
-                self.data.watch(tried)
-        elif isinstance(self.data, InMemory):
-            # Latent draws for all data take too long. If an index is out of range, so is one of the extremes.
-            tried = attempt_at_extremes(
-                self.sampler, "suffStats", lambda *given: traced(*given, *self._seed), self.start
-            )
-            arrays = self.data.arrays()
-            rows = _rows_of_extremes(arrays, self.n)
-            for k in range(0, len(rows), self.n):
-                at = np.resize(rows[k:], self.n)
-                tried({name: entry[at] for name, entry in arrays.items()})
+            check_indices(self.sampler, "suffStats", self._of, self.start, self.data)
+            return
+        tried = attempt_at_extremes(self.sampler, "suffStats", lambda *given: self._of(*given, *self._seed), self.start)
+
+        def in_minibatches(observations: Mapping[str, np.ndarray]) -> None:
+            n_rows = len(next(iter(observations.values())))
+            for k in range(0, n_rows, self.n):
+                at = np.resize(np.arange(k, n_rows), self.n)
+                tried({name: entry[at] for name, entry in observations.items()})
+
+        # Latent draws for all data take too long. If an index is out of range, so is one of the extremes.
+        for part in self.data.parts if isinstance(self.data, Joined) else [self.data]:
+            if isinstance(part, InMemory):
+                arrays = part.arrays()
+                rows = _rows_of_extremes(arrays, self.n)
+                in_minibatches({name: entry[rows] for name, entry in arrays.items()})
+            elif isinstance(part, FetchedData):
+                part.watch(in_minibatches)
 
     def _try_latent(self, traced: Callable[..., Tree]) -> None:
         """Try one minibatch, and a few observations once and twice, since a sum differs between the two."""
@@ -168,20 +149,18 @@ class SuffStats:
                 totals.append(sum(float(tf.reduce_sum(x)) for x in counts.values()))
             if totals[0] == 0 or not np.isclose(totals[0], totals[1], rtol=ADDITIVE):
                 return
-        raise self._refuse(
-            "be a sum over the observations", "as many counts for some observations as for the same ones twice"
-        )
+        got = "as many counts for some observations as for the same ones twice"
+        raise self._refuse("be a sum over the observations", got)
 
     def _try_on_some(self) -> None:
         some = spaced_rows(self.data, LOOKED_AT)
         parts = (slice(None), slice(1), slice(1, None))
-        must = f"suffStats of {self.sampler} must take any number of observations"
-        must += f", not only the n = {self.n} of a minibatch"
+        any_number = f"take any number of observations, not only the n = {self.n} of a minibatch"
 
         def of(part: slice) -> Tree:
             return self._of(self._params, {name: x[part] for name, x in some.items()})
 
-        whole, one, others = attempted(must, lambda: [of(part) for part in parts])
+        whole, one, others = attempted(f"suffStats of {self.sampler} must {any_number}", lambda: list(map(of, parts)))
         self._require_counts(whole)
         for name, counts in whole.items():
             if not np.allclose(counts, one[name] + others[name], rtol=ADDITIVE, atol=ADDITIVE):
@@ -220,20 +199,12 @@ class SuffStats:
         return refused(self.sampler, "suffStats", must, got)
 
 
-def _refusing_negative(counts: Tree) -> Tree:
-    """Negative counts become NaN, since they would shift the distribution silently."""
-    return {name: tf.where(x < 0, tf.constant(np.nan, x.dtype), x) for name, x in counts.items()}
-
-
 def _rows_of_extremes(arrays: Mapping[str, np.ndarray], most: int) -> np.ndarray:
     """The observations with the extremes of each column, or of each entry if those are too many."""
     indices = [entry for entry in arrays.values() if may_be_index(entry)]
     at = [extremes(entry) for entry in indices]
     if sum(map(len, at)) > most:
-        at = [
-            np.array([np.unravel_index(k, entry.shape)[0] for k in (entry.argmin(), entry.argmax())])
-            for entry in indices
-        ]
+        at = [np.unravel_index([entry.argmin(), entry.argmax()], entry.shape)[0] for entry in indices]
     return np.unique(np.concatenate([[0], *at]).astype(np.int64))
 
 
@@ -242,8 +213,6 @@ SUM_TO_ONE = 1e-3  # tolerance; probabilities are then divided by their sum
 
 @dataclass(frozen=True)
 class SimplexChoices(CommonChoices):
-    """The choices of a sampler on the simplex."""
-
     suffStats: Callable
     alpha: Any
     normalise: bool
@@ -253,9 +222,8 @@ class SimplexChoices(CommonChoices):
         """Check the common choices, then those of the simplex, and last `suffStats`, by a trial."""
         super().check()
         _ = self.alphas
-        if schedules := exploring(self.stepsizes):
-            must = "have explorationFraction=0, since there is no noise to leave out"
-            raise self.refuse("stepsize", must, next(iter(schedules.values())))
+        for schedule in exploring(self.stepsizes).values():
+            raise self.refuse("stepsize", "have explorationFraction=0, since there is no noise to leave out", schedule)
         if not self.minibatches.is_number:
             raise self.refuse("minibatchSize", "be a number", described(self.minibatchSize))
         if self.minibatches.minibatch.scale is None:
@@ -264,12 +232,10 @@ class SimplexChoices(CommonChoices):
 
     @cached_property
     def normalised(self) -> bool:
-        """`normalise`, checked."""
         return require_flag("normalise", self.sampler, self.normalise)
 
     @cached_property
     def log_scale(self) -> bool:
-        """`logScale`, checked."""
         return require_flag("logScale", self.sampler, self.logScale)
 
     def _start_of(self, label: str, value: Any) -> np.ndarray:
@@ -293,7 +259,7 @@ class SimplexChoices(CommonChoices):
 
     @cached_property
     def chain_starts(self) -> dict[str, np.ndarray] | None:
-        """`starts`, checked: only positions are allowed."""
+        """Only positions are allowed."""
         if self.starts is not None and not isinstance(self.starts, Mapping) and not is_list(self.starts):
             must = "be None, a list of params, or a dict of arrays with nChains on the first axis"
             raise self.refuse("starts", must, described(self.starts))
@@ -305,14 +271,12 @@ class SimplexChoices(CommonChoices):
     def alphas(self) -> dict[str, np.ndarray]:
         """`alpha` for each parameter, in its shape."""
         if isinstance(self.alpha, Mapping) and set(self.alpha) != set(self.start):
-            raise self.refuse(
-                "alpha", f"have the keys of params, {sorted(self.start)}", f"keys {sorted(map(str, self.alpha))}"
-            )
+            must = f"have the keys of params, {sorted(self.start)}"
+            raise self.refuse("alpha", must, f"keys {sorted(map(str, self.alpha))}")
         return {name: self._alpha_of(name, given) for name, given in self.given_alphas.items()}
 
     @property
     def given_alphas(self) -> dict[str, Any]:
-        """`alpha` for each parameter, as given."""
         return dict(self.alpha) if isinstance(self.alpha, Mapping) else dict.fromkeys(self.start, self.alpha)
 
     def _alpha_of(self, name: str, value: Any) -> np.ndarray:
@@ -320,22 +284,20 @@ class SimplexChoices(CommonChoices):
         array = numeric(label, self.sampler, value).astype(self.start[name].dtype)
         if not (np.isfinite(array).all() and (array > 0).all()):
             raise self.refuse(label, "be positive", described(value) if array.ndim else repr(value))
+        shape = self.start[name].shape
         try:
-            return np.ascontiguousarray(np.broadcast_to(array, self.start[name].shape))
+            return np.ascontiguousarray(np.broadcast_to(array, shape))
         except ValueError:
-            shape = self.start[name].shape
             raise self.refuse(label, f"broadcast to the shape of params[{name!r}], {shape}", array.shape) from None
 
     @cached_property
     def counts(self) -> Counts:
-        """`suffStats`, checked."""
         compilation.use()
-        given = SuffStats(self.sampler, self.suffStats, self.start, self.data, self.minibatches.n, self.normalised)
-        return given.checked()
+        n = self.minibatches.n
+        return SuffStats(self.sampler, self.suffStats, self.start, self.data, n, self.normalised).checked()
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The user's choices by R's names, for JSON."""
         return super().settings | {
             "alpha": {name: checksum(x) for name, x in self.alphas.items()},
             "normalise": self.normalised,
@@ -344,17 +306,15 @@ class SimplexChoices(CommonChoices):
 
 
 def set_up(choices: SimplexChoices, rule: Rule) -> Sgmcmc:
-    """The sampler with these choices."""
     sampler = SimplexSampler(
-        **choices.of_sampler,
+        **choices.sampler_fields,
         settings=choices.settings,
         counts=choices.counts,
         rule=rule,
         alpha=choices.alphas,
         scale=Scale(choices.normalised, choices.log_scale),
     )
-    own = {"alpha": choices.given_alphas}
-    return Sgmcmc(sampler, own, choices.dataset, seeded=choices.seed is not None)
+    return Sgmcmc(sampler, {"alpha": choices.given_alphas}, choices.dataset, seeded=choices.seed is not None)
 
 
 COARSE = 10  # times the rounding of a logarithm, below which changes give a warning

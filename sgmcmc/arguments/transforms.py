@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import Rule, require_number
+from sgmcmc.arguments import Rule, refused, require_number
 from sgmcmc.arguments.trial import require_pure
 from sgmcmc.core.errors import attempted
 from sgmcmc.core.tracing import trace
@@ -77,6 +77,13 @@ SUPPORTS = {
     "corr_cholesky": "Cholesky factors of correlation matrices: lower triangular, with rows of length 1 and a "
     "positive diagonal",
 }
+BIJECTORS = {
+    "positive": "Exp",
+    "unit": "Sigmoid",
+    "simplex": "IteratedSigmoidCentered",
+    "ordered": "Ascending",
+    "corr_cholesky": "CorrelationCholesky",
+}
 MUST = (
     f"one of {', '.join(map(repr, SUPPORTS))}, interval(low, high), a bijector of TensorFlow Probability, or an object "
     f"with the methods {', '.join(METHODS)}"
@@ -86,16 +93,10 @@ COMPARED, PROBED = (0.0, 0.3), (0.0, 0.1, 1.0)  # distances from the start, for 
 
 
 def checked_transforms(of: str, given: Any, params: Mapping[str, np.ndarray]) -> Transforms:
-    """The transforms of these parameters.
-
-    Raises
-    ------
-    ValueError
-        If one is invalid, or if a parameter is not in its support.
-    """
+    """The transforms of these parameters, each of which must be in its support."""
     if not isinstance(given, Mapping) or not given or not given.keys() <= params.keys():
         got = f"keys {sorted(map(str, given))}" if isinstance(given, Mapping) else described(given)
-        raise ValueError(f"transforms of {of} must be None or a dict for some of params, {sorted(params)}; got {got}.")
+        raise refused(of, "transforms", f"be None or a dict for some of params, {sorted(params)}", got)
     each = {}
     for name, value in given.items():
         label = f"transforms[{name!r}] of {of}"
@@ -107,31 +108,19 @@ def checked_transforms(of: str, given: Any, params: Mapping[str, np.ndarray]) ->
 
 
 def unconstrained(label: str, transform: Transform, value: np.ndarray) -> np.ndarray:
-    """The position of the chain at this value of the parameter.
-
-    Raises
-    ------
-    ValueError
-        If the value is not in the support, or on its boundary.
-    """
+    """The position of the chain at this value of the parameter, which must be inside the support."""
     theta = tf.constant(value)
     try:
         holds = bool(transform.holds(theta))
     except Exception:  # some bijectors check their arguments
         holds = False
     if not holds:
-        raise ValueError(f"{label} must have {transform.support}; got {_shown(value)}.")
+        shown = np.array2string(value, precision=4, threshold=8, edgeitems=2, separator=", ").replace("\n", "")
+        raise ValueError(f"{label} must have {transform.support}; got {shown if value.ndim else f'{value:.4g}'}.")
     return np.asarray(transform.inverse(theta))
 
 
-def _shown(value: np.ndarray) -> str:
-    if not value.ndim:
-        return f"{value:.4g}"
-    return np.array2string(value, precision=4, threshold=8, edgeitems=2, separator=", ").replace("\n", "")
-
-
 def _checked(label: str, value: Any, like: np.ndarray) -> Transform:
-    """The transform, if its functions keep types and shapes."""
     must = f"{label} must have {', '.join(METHODS)} in TensorFlow operations of {like.dtype} tensors"
     transform: Transform = attempted(must, lambda: _transform(label, value, like))
     attempted(must, lambda: _try(label, transform, like))
@@ -141,34 +130,25 @@ def _checked(label: str, value: Any, like: np.ndarray) -> Transform:
 def _transform(label: str, value: Any, like: np.ndarray) -> Transform:
     if isinstance(value, str) and value in SUPPORTS:
         _require_room(label, value, like)
-        bijectors = tfp().bijectors
-        words = {
-            "positive": bijectors.Exp,
-            "unit": bijectors.Sigmoid,
-            "simplex": bijectors.IteratedSigmoidCentered,
-            "ordered": bijectors.Ascending,
-            "corr_cholesky": bijectors.CorrelationCholesky,
-        }
-        return _of_bijector(words[value](), like, SUPPORTS[value])
+        return _of_bijector(getattr(tfp().bijectors, BIJECTORS[value])(), like, SUPPORTS[value])
     if isinstance(value, interval):
         finite: Rule = (lambda x: bool(np.isfinite(x)), "a pair of numbers")
         low, high = (require_number(label, "interval", x, finite) for x in (value.low, value.high))
         bounds = np.array([low, high], like.dtype)
         if not bounds[0] < bounds[1]:
             raise ValueError(f"{label} must have low below high in {like.dtype}; got {value!r}.")
-        return _of_bijector(
-            tfp().bijectors.Sigmoid(*bounds), like, f"numbers between {low:g} and {high:g}, not the bounds"
-        )
+        support = f"numbers between {low:g} and {high:g}, not the bounds"
+        return _of_bijector(tfp().bijectors.Sigmoid(*bounds), like, support)
     if may_be_of_tfp(value) and isinstance(value, tfp().bijectors.Bijector):
         return _of_bijector(value, like, f"values that the bijector {value.name} returns")
     if isinstance(value, str | type) or not all(callable(getattr(value, method, None)) for method in METHODS):
         raise ValueError(f"{label} must be {MUST}; got {value!r}.")
-    return Transform(
-        _afresh(value.forward),
-        _afresh(value.inverse),
-        _afresh(lambda u: tf.reduce_sum(value.forward_log_det_jacobian(u))),
-        f"values that {type(value).__name__} returns",
-    )
+
+    def log_det(u: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(value.forward_log_det_jacobian(u))
+
+    support = f"values that {type(value).__name__} returns"
+    return Transform(_afresh(value.forward), _afresh(value.inverse), _afresh(log_det), support)
 
 
 def _require_room(label: str, word: str, like: np.ndarray) -> None:
@@ -179,14 +159,12 @@ def _require_room(label: str, word: str, like: np.ndarray) -> None:
 
 
 def _of_bijector(bijector: Any, like: np.ndarray, support: str) -> Transform:
-    """The log determinant is that of all elements together, not one for each."""
     rank = len(bijector.inverse_event_shape(like.shape))
-    return Transform(
-        _afresh(bijector.forward),
-        _afresh(bijector.inverse),
-        _afresh(lambda u: tf.reshape(bijector.forward_log_det_jacobian(u, event_ndims=rank), [])),
-        support,
-    )
+
+    def log_det(u: tf.Tensor) -> tf.Tensor:  # of all elements together, not one for each
+        return tf.reshape(bijector.forward_log_det_jacobian(u, event_ndims=rank), [])
+
+    return Transform(_afresh(bijector.forward), _afresh(bijector.inverse), _afresh(log_det), support)
 
 
 def _afresh(function: Callable[[tf.Tensor], tf.Tensor]) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -222,9 +200,8 @@ def _require_log_det(label: str, transform: Transform, at: np.ndarray) -> None:
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(u)
             theta = transform.forward(u)
-        jacobian = np.reshape(
-            tape.jacobian(theta, u, unconnected_gradients="zero", experimental_use_pfor=False), [-1, at.size]
-        ).astype(np.float64)
+        jacobian = tape.jacobian(theta, u, unconnected_gradients="zero", experimental_use_pfor=False)
+        jacobian = np.reshape(jacobian, [-1, at.size]).astype(np.float64)
         if len(jacobian) != at.size:  # such as a simplex, whose last element follows from the others
             return
         right, got = np.linalg.slogdet(jacobian)[1], float(transform.log_det(u))
@@ -258,26 +235,17 @@ SAME = 1e-5  # relative difference up to which two bijectors are the same
 
 
 def is_joint(value: Any) -> bool:
-    """Whether this is a joint distribution; TensorFlow Probability is imported only if it may be."""
+    """TensorFlow Probability is imported only if it may be one."""
     return may_be_of_tfp(value) and isinstance(value, tfp().distributions.JointDistribution)
 
 
 @dataclass(frozen=True)
 class Joint:
-    """The parts of a joint distribution.
+    """The parts of a joint distribution."""
 
-    Parameters
-    ----------
-    label : str
-        For messages: the argument and its function.
-    distribution : tfp.distributions.JointDistribution
-    advice : callable, optional
-        A function from the text of an error to what is added to it.
-    """
-
-    label: str
+    label: str  # for messages: the argument and its function
     distribution: Any
-    advice: Callable[[str], str] = lambda error: ""
+    advice: Callable[[str], str] = lambda error: ""  # from the text of an error to what is added to it
 
     @cached_property
     def example(self) -> dict[str, np.ndarray]:
@@ -290,12 +258,10 @@ class Joint:
             return {name: np.asarray(x) for name, x in draw.items()}
 
         must = f"{self.label} must be a joint distribution that can be sampled, with a name for each part"
-        result: dict[str, np.ndarray] = attempted(must, drawn, self.advice)
-        return result
+        return attempted(must, drawn, self.advice)
 
     @property
     def names(self) -> list[str]:
-        """The names of all parts."""
         return sorted(self.example)
 
     def log_density(self, values: Tree, of: Collection[str]) -> tf.Tensor:
@@ -304,17 +270,10 @@ class Joint:
         return tf.add_n([tf.reduce_sum(parts[name]) for name in sorted(of)])
 
     def log_prior(self, params: Tree) -> tf.Tensor:
-        """The log density of all parts."""
         return self.log_density(params, params)
 
     def transforms(self, given: Mapping[str, Any] | None, but: Collection[str] = ()) -> dict[str, Any]:
-        """The given transforms, and the default bijectors of all other constrained parts except `but`.
-
-        Raises
-        ------
-        ValueError
-            If a part is discrete, or if its support depends on another part.
-        """
+        """The given transforms, and the default bijectors of all other constrained parts except `but`."""
         found = dict(given or {})
         first_parts, second_parts = self._parts(0), self._parts(1)
         for name in sorted(self.example.keys() - {*found, *but}):
@@ -345,13 +304,7 @@ class Joint:
         return _named(self.distribution.sample_distributions(seed=tf.constant([0, k]))[0])
 
     def _bijector(self, name: str, parts: Mapping[str, Any]) -> Any:
-        """The default bijector of a part.
-
-        Raises
-        ------
-        ValueError
-            If the part is discrete.
-        """
+        """The default bijector of a part, which must not be discrete."""
         bijectors, distributions = tfp().bijectors, tfp().distributions
         inner = parts[name]
         while isinstance(inner, distributions.Independent | distributions.Sample):
@@ -365,7 +318,6 @@ class Joint:
 
 
 def _named(parts: Any) -> dict[str, Any]:
-    """The parts by name."""
     if hasattr(parts, "_asdict"):
         parts = parts._asdict()
     if not isinstance(parts, Mapping):

@@ -1,14 +1,11 @@
-"""Trials of the user's functions on abstract inputs, and checks that a log likelihood is a sum.
-
-A trial shows whether the functions can be compiled and their results are valid.
-"""
+"""Trials of the user's functions on abstract inputs, and checks that a log likelihood is a sum."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -53,40 +50,19 @@ class Traced(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial of the functions of one sampler.
-
-    It needs one trace on `WHOLE` observations and one on `HALF` of them.
-
-    Parameters
-    ----------
-    sampler : str
-        For messages.
-    logLik, logPrior : callable
-        The user's functions; `logPrior` may be None.
-    params : dict of tf.TensorSpec
-    data : Data
-    n : int
-        Observations in a minibatch.
-    dtype : tf.DType
-    """
+    """A trial of the user's functions, by one trace on `WHOLE` observations and one on `HALF` of them."""
 
     sampler: str
     logLik: LogLik
     logPrior: LogPrior | None
     params: dict[str, tf.TensorSpec]
     data: Data
-    n: int
+    n: int  # observations in a minibatch
     dtype: tf.DType
 
     @cached_property
     def whole(self) -> Traced:
-        """The trace on `WHOLE` observations.
-
-        Raises
-        ------
-        ValueError
-            If a function raises, or returns another type or shape.
-        """
+        """The trace on `WHOLE` observations, if both functions return the right types and shapes."""
         try:
             traced = self._traced(WHOLE, self.logPrior)
         except ValueError:
@@ -94,9 +70,11 @@ class Trial:
             self._traced(self.n, self.logPrior)
             raise
         if not traced.pure:
-            self._require_pure("logLik", self.logLik, self.data.layout.specs([WHOLE]))
+            given: dict[str, tuple] = {"logLik": (self.logLik, self.params, self.data.layout.specs([WHOLE]))}
             if self.logPrior is not None:
-                self._require_pure("logPrior", self.logPrior)
+                given["logPrior"] = (self.logPrior, self.params)
+            for argument, (function, *specs) in given.items():
+                require_pure(f"{argument} of {self.sampler}", trace(function, *specs).graph, OTHER_NOISE)
         return traced
 
     @cached_property
@@ -106,13 +84,7 @@ class Trial:
 
     @cached_property
     def returns(self) -> Returns:
-        """Whether `logLik` returns a sum or a vector of terms.
-
-        Raises
-        ------
-        ValueError
-            If it returns anything else.
-        """
+        """Whether `logLik` returns a sum or a vector of terms; anything else is refused."""
         if self.whole.shape.rank == self.half.shape.rank == 0:
             return Returns.SUM
         if (self.whole.shape, self.half.shape) != ([WHOLE], [HALF]):
@@ -145,18 +117,18 @@ class Trial:
         )
 
     def _traced(self, n: int, log_prior: LogPrior | None) -> Traced:
-        seen = _TraceLog()
+        seen = _TraceLog(self.dtype)
 
         def gradient(params: Tree, data: Tree) -> Tree:
             with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
                 tape.watch(params)
-                value = seen.value_of("logLik", lambda: self.logLik(dict(params), dict(data)), self.dtype)
+                value = seen.value_of("logLik", lambda: self.logLik(dict(params), dict(data)))
                 total = tf.reduce_sum(value) if value.shape.rank else value
                 prior = None
                 if log_prior is not None:
-                    prior = seen.value_of("logPrior", lambda: log_prior(dict(params)), self.dtype)
+                    prior = seen.value_of("logPrior", lambda: log_prior(dict(params)))
             seen.at = None
-            if not seen.valid(self.dtype):
+            if any(result.dtype != self.dtype for result in seen.results.values()):  # gradients make no sense
                 return {}
             of_data = tape.gradient(total, params)
             of_prior = dict.fromkeys(params) if prior is None else tape.gradient(prior, params)
@@ -185,15 +157,9 @@ class Trial:
         definition = concrete.graph.as_graph_def()
         own = [node.op for node in definition.node]
         called = [node.op for function in definition.library.function for node in function.node_def]
-        return Traced(
-            concrete,
-            seen.results["logLik"].shape,
-            seen.rows,
-            seen.touched,
-            seen.unused,
-            any(map(GATHERING.fullmatch, own[: seen.n_operations] + called)),
-            not any(name in PYTHON or RANDOM.fullmatch(name) for name in own + called),
-        )
+        gathers = any(map(GATHERING.fullmatch, own[: seen.n_operations] + called))
+        pure = not any(name in PYTHON or RANDOM.fullmatch(name) for name in own + called)
+        return Traced(concrete, seen.results["logLik"].shape, seen.rows, seen.touched, seen.unused, gathers, pure)
 
     def _must(self, argument: str, n: int) -> str:
         if argument == "logLik" and n != self.n:
@@ -204,40 +170,32 @@ class Trial:
         for argument, result in seen.results.items():
             if result.dtype != self.dtype:
                 advice = remedy(f"{result.dtype.name} is not {self.dtype.name}", self.dtype, self.data)
-                raise ValueError(
-                    f"{argument} of {self.sampler} must return {self.dtype.name}; got {result.dtype.name}{advice}"
-                )
+                must = f"{argument} of {self.sampler} must return {self.dtype.name}"
+                raise ValueError(f"{must}; got {result.dtype.name}{advice}")
         prior = seen.results.get("logPrior")
         if prior is not None and prior.shape.num_elements() != 1:
             raise ValueError(f"logPrior of {self.sampler} must return a scalar; got shape {prior.shape}.")
 
-    def _require_pure(self, argument: str, function: Callable, *data: Any) -> None:
-        require_pure(f"{argument} of {self.sampler}", trace(function, self.params, *data).graph, OTHER_NOISE)
 
-
+@dataclass
 class _TraceLog:
     """A record of one trace."""
 
-    def __init__(self) -> None:
-        self.at: str | None = None  # the user's function that is being traced
-        self.results: dict[str, tf.TensorSpec] = {}
-        self.n_operations = 0  # of logLik
-        self.rows: dict[str, int | None] = {}
-        self.touched = 0.0
-        self.unused: frozenset[str] = frozenset()
+    dtype: tf.DType
+    at: str | None = None  # the user's function that is being traced
+    results: dict[str, tf.TensorSpec] = field(default_factory=dict)
+    n_operations: int = 0  # of logLik
+    rows: dict[str, int | None] = field(default_factory=dict)
+    touched: float = 0.0
+    unused: frozenset[str] = frozenset()
 
-    def value_of(self, argument: str, function: Callable[[], Any], dtype: tf.DType) -> tf.Tensor:
-        """The result of the user's function."""
+    def value_of(self, argument: str, function: Callable[[], Any]) -> tf.Tensor:
         self.at = argument
-        value = tf.convert_to_tensor(function(), dtype_hint=dtype)
+        value = tf.convert_to_tensor(function(), dtype_hint=self.dtype)
         self.results[argument] = tf.TensorSpec(value.shape, value.dtype)
         if argument == "logLik":
             self.n_operations = len(tf.compat.v1.get_default_graph().get_operations())
         return value
-
-    def valid(self, dtype: tf.DType) -> bool:
-        """Whether gradients of the results make sense."""
-        return all(result.dtype == dtype for result in self.results.values())
 
 
 def _touched(gradient: Any, theta: tf.Tensor, n: int) -> float:
@@ -289,20 +247,15 @@ def require_free(label: str, stats: Any) -> None:
 
 
 def require_pure(label: str, graph: Any, instead: str) -> None:
-    """Refuse calls of Python, and random numbers that the seed does not govern.
-
-    `instead` is the advice on random numbers in the message.
-    """
+    """Refuse calls of Python, and random numbers that the seed does not govern; `instead` is advice on these."""
     require_repeatable(label, graph, instead)
     if called := sorted(PYTHON.intersection(operations(graph))):
-        raise ValueError(
-            f"{label} must use TensorFlow operations only; got {', '.join(called)}, a call of Python "
-            f"(tf.py_function, tf.numpy_function), which can be neither compiled nor mapped over chains."
-        )
+        python = "a call of Python (tf.py_function, tf.numpy_function)"
+        got = f"{', '.join(called)}, {python}, which can be neither compiled nor mapped over chains"
+        raise ValueError(f"{label} must use TensorFlow operations only; got {got}.")
 
 
 def require_repeatable(label: str, graph: Any, instead: str) -> None:
-    """Refuse random numbers that the seed does not govern."""
     if drawn := sorted(filter(RANDOM.fullmatch, set(operations(graph)))):
         raise ValueError(
             f"{label} must not draw random numbers by itself, since seed would not govern them and the run could not "
@@ -339,107 +292,67 @@ A_MEAN = (
 
 
 class Sums:
-    """Gradients of the log likelihood for some observations, at points around the start.
-
-    Parameters
-    ----------
-    whole, half : callable
-        ``(params, data) -> gradient`` for `WHOLE` and for `HALF` observations.
-    data : Data
-    start : mapping of str to numpy.ndarray
-    """
+    """Whether gradients of the log likelihood of `WHOLE` and of `HALF` observations are sums, or means."""
 
     def __init__(self, whole: Gradient, half: Gradient, data: Data, start: Mapping[str, np.ndarray]) -> None:
-        self._whole, self._half, self._points = whole, half, list(_around(start))
-        rows = spaced_rows(data, WHOLE)
-        some = {name: x.numpy()[_in_halves(len(x))] for name, x in rows.items()}
-        self._some = {name: tf.constant(x) for name, x in some.items()}
-        self._halves = [{name: x[part] for name, x in self._some.items()} for part in (slice(HALF), slice(HALF, None))]
+        some = {name: x.numpy()[_in_halves(len(x))] for name, x in spaced_rows(data, WHOLE).items()}
+        both, first, second = (
+            {name: tf.constant(x[part]) for name, x in some.items()}
+            for part in (slice(None), slice(HALF), slice(HALF, None))
+        )
+        twice = {name: tf.concat([x, x], axis=0) for name, x in first.items()}
 
-    def add_up(self) -> bool:
-        """Whether each gradient is the sum of those for the halves of the observations."""
-        for params in self._points:
-            whole = _flat(self._whole(params, self._some))
-            first, second = (_flat(self._half(params, half)) for half in self._halves)
-            if _differ(whole, first + second, first, second):
-                return False
-        return True
+        def adds_up(params: Tree) -> bool:
+            one, other = _flat(half(params, first)), _flat(half(params, second))
+            return not _differ(_flat(whole(params, both)), one + other, one, other)
 
-    def are_means(self) -> bool:
-        """Whether repeating all observations changes nothing, and leaving out half of them does."""
-        twice = {name: tf.concat([x, x], axis=0) for name, x in self._halves[0].items()}
-        for params in self._points:
-            once, again = _flat(self._half(params, self._halves[0])), _flat(self._whole(params, twice))
-            both = _flat(self._whole(params, self._some))
-            if not np.isfinite(once).all() or _differ(once, again) or not _differ(once, both):
-                return False
-        return True
+        def is_mean(params: Tree) -> bool:  # repeating all observations changes nothing, leaving out half of them does
+            once, again = _flat(half(params, first)), _flat(whole(params, twice))
+            same = np.isfinite(once).all() and not _differ(once, again)
+            return bool(same) and _differ(once, _flat(whole(params, both)))
+
+        points = _around(start)
+        self.add_up = all(map(adds_up, points))
+        self.are_means = not self.add_up and all(map(is_mean, points))
 
 
-class SumResults(NamedTuple):
-    """The results of `Sums`, from the worker of a shard."""
-
-    adds_up: bool
-    is_mean: bool
-
-    def add_up(self) -> bool:
-        """Whether each gradient is the sum of those for the halves of the observations."""
-        return self.adds_up
-
-    def are_means(self) -> bool:
-        """Whether repeating all observations changes nothing, and leaving out half of them does."""
-        return self.is_mean
-
-
-def sums_of(trial: Trial, start: Mapping[str, np.ndarray]) -> Sums | SumResults:
+def sums_of(trial: Trial, start: Mapping[str, np.ndarray]) -> Sums:
     """The sums for a trial, computed where the observations are."""
     if isinstance(trial.data, RemoteShards):
-        return trial.data.parts[0].asked(_sum_results, (replace(trial), start))  # without what was traced here
+        return trial.data.parts[0].asked(_sums_of_shard, (replace(trial), start))  # without what was traced here
     return Sums(trial.whole.gradient, trial.half.gradient, trial.data, start)
 
 
-def _sum_results(data: Data, given: tuple[Trial, Mapping[str, np.ndarray]]) -> SumResults:
+def _sums_of_shard(data: Data, given: tuple[Trial, Mapping[str, np.ndarray]]) -> Sums:
     trial, start = given
-    sums = sums_of(replace(trial, data=data), start)
-    adds_up = sums.add_up()
-    return SumResults(adds_up, not adds_up and sums.are_means())
+    return sums_of(replace(trial, data=data), start)
 
 
-def require_sum(name: str, sums: Sums | SumResults, of: str) -> None:
-    """Refuse a log likelihood that is not a sum, which `of` needs.
-
-    Raises
-    ------
-    ValueError
-        If the gradient of some observations is not the sum of those of their halves.
-    """
-    if sums.add_up():
-        return
-    if sums.are_means():
+def require_sum(name: str, sums: Sums, of: str) -> None:
+    """Refuse a log likelihood that is not a sum, which `of` needs."""
+    if sums.are_means:
         raise ValueError(f"logLik of {name} {A_MEAN}.")
-    raise ValueError(f"logLik of {name} must be a sum over the observations, for {of}; got one {NOT_A_SUM}")
+    if not sums.add_up:
+        raise ValueError(f"logLik of {name} must be a sum over the observations, for {of}; got one {NOT_A_SUM}")
 
 
-def warn_unless_sum(name: str, sums: Sums | SumResults) -> None:
-    """Warn if the log likelihood is not a sum over the observations, and if it looks like a mean, say so."""
-    if sums.add_up():
-        return
-    if sums.are_means():
+def warn_unless_sum(name: str, sums: Sums) -> None:
+    if sums.are_means:
         warn_user(
             f"logLik of {name} {A_MEAN}; otherwise the posterior is that of only N/n observations, with n the size of "
             "a minibatch, and its standard deviations are about sqrt(n) times too large."
         )
-    else:
+    elif not sums.add_up:
         warn_user(f"logLik of {name} should be a sum over the observations; got one {NOT_A_SUM}")
 
 
-def _around(start: Mapping[str, np.ndarray]) -> Iterator[Tree]:
+def _around(start: Mapping[str, np.ndarray]) -> list[Tree]:
     rng = np.random.default_rng(0)
-    for scale in AROUND:
-        yield {
-            name: tf.constant((theta + scale * rng.normal(size=theta.shape)).astype(theta.dtype))
-            for name, theta in start.items()
-        }
+
+    def near(theta: np.ndarray, scale: float) -> tf.Tensor:
+        return tf.constant((theta + scale * rng.normal(size=theta.shape)).astype(theta.dtype))
+
+    return [{name: near(theta, scale) for name, theta in start.items()} for scale in AROUND]
 
 
 def _flat(gradient: Tree) -> np.ndarray:

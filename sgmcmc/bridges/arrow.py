@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sgmcmc.arguments import refused
 from sgmcmc.core.errors import lost_differences, warn_user
 from sgmcmc.core.files import write_whole
 from sgmcmc.core.progress import Progress
@@ -26,15 +27,12 @@ Entries = Mapping[str, str | Sequence[str]]
 
 
 def columns_of(entry: str | Sequence[str]) -> Sequence[str]:
-    """The columns that become an entry."""
     return [entry] if isinstance(entry, str) else entry
 
 
 class Column(NamedTuple):
-    """The type of a column, and its levels if it holds categories."""
-
     dtype: np.dtype
-    levels: list[Level] | None = None
+    levels: list[Level] | None = None  # of a column of categories
 
 
 class Rounding:
@@ -44,7 +42,6 @@ class Rounding:
         self._least, self._most, self._error = np.inf, -np.inf, 0.0
 
     def add(self, values: np.ndarray, converted: np.ndarray) -> None:
-        """Update both from some of its values."""
         if values.size and np.isfinite(converted).all():
             self._least, self._most = min(self._least, values.min()), max(self._most, values.max())
             self._error = max(self._error, np.abs(values - converted).max())
@@ -56,14 +53,7 @@ class Rounding:
 
 
 class Source:
-    """Parquet or Arrow files with the same columns, in the order of their names.
-
-    Parameters
-    ----------
-    of : str
-        The function to name in errors.
-    paths : sequence of Path
-    """
+    """Parquet or Arrow files with the same columns, in the order of their names."""
 
     def __init__(self, of: str, paths: Sequence[Path]) -> None:
         try:
@@ -76,10 +66,8 @@ class Source:
             self._dataset = dataset.dataset([str(path) for path in paths], format=form)
             self.size = self._dataset.count_rows()
         except Exception as error:
-            raise ValueError(
-                f"path of {of} must name files of one table that pyarrow can read; got {[str(p) for p in paths[:3]]} "
-                f"({type(error).__name__}: {error})."
-            ) from error
+            got = f"{[str(path) for path in paths[:3]]} ({type(error).__name__}: {error})"
+            raise refused(of, "path", "name files of one table that pyarrow can read", got) from error
         self.names = list(self._dataset.schema.names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
@@ -106,9 +94,7 @@ class Source:
             elif pa.types.is_integer(kind):
                 found[name] = Column(np.dtype(kind.to_pandas_dtype()))
             else:
-                raise ValueError(
-                    f"columns of {self._of} must hold numbers, strings or categories; got {name!r} of type {kind}."
-                )
+                raise self._refuse("hold numbers, strings or categories", f"{name!r} of type {kind}")
         return found | self._levels(words, verbose) if words else found
 
     def _levels(self, words: Sequence[str], verbose: bool) -> dict[str, Column]:
@@ -123,10 +109,8 @@ class Source:
                     values = column.dictionary if name in declared else column.unique()
                     seen[name].update(dict.fromkeys(value for value in values.to_pylist() if value is not None))
                     if len(seen[name]) > MOST_LEVELS:
-                        raise ValueError(
-                            f"columns of {self._of} must have at most {MOST_LEVELS:,} different strings; got more in "
-                            f"{name!r}. Leave it out, or give it as numbers."
-                        )
+                        must = f"have at most {MOST_LEVELS:,} different strings"
+                        raise self._refuse(must, f"more in {name!r}. Leave it out, or give it as numbers")
                 progress.reached(start + batch.num_rows)
         # Categories that were declared keep their order, as in pandas; strings are sorted.
         return {
@@ -135,36 +119,28 @@ class Source:
         }
 
     def arrays(self, batch: Any, start: int, columns: Mapping[str, Column]) -> dict[str, np.ndarray]:
-        """The columns of a batch.
-
-        Raises
-        ------
-        ValueError
-            If a value is missing, or a number NaN, infinite or too large; the message names its row.
-        """
+        """The columns of a batch, without missing values, NaN and infinity."""
         found = {}
         for name, column in columns.items():
             array = batch.column(name)
             if array.null_count:
                 row = start + int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
-                raise ValueError(
-                    f"columns of {self._of} must have no missing values; got some in {name!r}, the first in row {row}."
-                )
-            if column.levels is None:
-                values = array.to_numpy(zero_copy_only=False)
-                with np.errstate(over="ignore"):
-                    found[name] = values.astype(column.dtype)
-                if values.dtype.kind == "f":
-                    self.rounding.setdefault(name, Rounding()).add(values, found[name])
-                if column.dtype.kind == "f" and not np.isfinite(found[name]).all():
-                    at = int(np.argmin(np.isfinite(found[name])))
-                    raise ValueError(
-                        f"columns of {self._of} must be finite in {column.dtype}; got {values[at]} in row {start + at} "
-                        f"of {name!r}."
-                    )
-            else:
+                raise self._refuse("have no missing values", f"some in {name!r}, the first in row {row}")
+            if column.levels is not None:
                 found[name] = _codes(array, column.levels)
+                continue
+            values = array.to_numpy(zero_copy_only=False)
+            with np.errstate(over="ignore"):
+                found[name] = values.astype(column.dtype)
+            if values.dtype.kind == "f":
+                self.rounding.setdefault(name, Rounding()).add(values, found[name])
+            if column.dtype.kind == "f" and not np.isfinite(found[name]).all():
+                at = int(np.argmin(np.isfinite(found[name])))
+                raise self._refuse(f"be finite in {column.dtype}", f"{values[at]} in row {start + at} of {name!r}")
         return found
+
+    def _refuse(self, must: str, got: str) -> ValueError:
+        return refused(self._of, "columns", must, got)
 
 
 def _codes(array: Any, levels: Sequence[Level]) -> np.ndarray:
@@ -178,13 +154,7 @@ def _codes(array: Any, levels: Sequence[Level]) -> np.ndarray:
 def converted(
     of: str, source: Source, entries: Entries, float_type: np.dtype, folder: Path, verbose: bool
 ) -> dict[str, Any]:
-    """The entries as memory maps of one file in the folder, which is written if it does not exist.
-
-    Raises
-    ------
-    OSError
-        If the disk does not have enough free space.
-    """
+    """The entries as memory maps of one file in the folder, which is written if it does not exist."""
     key = _key(source, entries, float_type)
     rows, about = folder / f"{key}.npy", folder / f"{key}.json"
     if not (rows.exists() and about.exists()):
@@ -214,11 +184,8 @@ def _convert(
     record = np.dtype([(name, *_field(of, name, entry, columns)) for name, entry in entries.items()])
     needed, free = source.size * record.itemsize, shutil.disk_usage(rows.parent).free
     if needed > free:
-        raise OSError(
-            errno.ENOSPC,
-            f"{of} needs {needed / 1e9:.1f} GB in {str(rows.parent)!r}, where {free / 1e9:.1f} GB are free; name "
-            "another folder, or fewer columns",
-        )
+        room = f"{needed / 1e9:.1f} GB in {str(rows.parent)!r}, where {free / 1e9:.1f} GB are free"
+        raise OSError(errno.ENOSPC, f"{of} needs {room}; name another folder, or fewer columns")
     partial = rows.with_name(f".{rows.stem}.{os.getpid()}.npy")
     try:
         table = np.lib.format.open_memmap(partial, "w+", record, (source.size,))
@@ -234,11 +201,8 @@ def _convert(
                 progress.reached(start + batch.num_rows)
         table.flush()
         del table
-        levels = {
-            name: columns[entry].levels
-            for name, entry in entries.items()
-            if isinstance(entry, str) and columns[entry].levels is not None
-        }
+        single = {name: columns[entry] for name, entry in entries.items() if isinstance(entry, str)}
+        levels = {name: column.levels for name, column in single.items() if column.levels is not None}
         warnings = [warning for name, one in source.rounding.items() if (warning := one.warning(of, name, float_type))]
         known = {"files": [str(path) for path in source.paths], "levels": levels, "warnings": warnings}
         write_whole(about, json.dumps(known).encode())
@@ -253,7 +217,6 @@ def _field(
     if isinstance(entry, str):
         return columns[entry].dtype, ()
     if worded := [column for column in entry if columns[column].levels is not None]:
-        raise ValueError(
-            f"columns[{name!r}] of {of} must be columns of numbers, which become a matrix; got {worded} with strings."
-        )
+        must = "be columns of numbers, which become a matrix"
+        raise refused(of, f"columns[{name!r}]", must, f"{worded} with strings")
     return np.result_type(*(columns[column].dtype for column in entry)), (len(entry),)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import POSITIVE, require_float_type, require_number, require_seed
+from sgmcmc.arguments import POSITIVE, refused, require_float_type, require_number, require_seed
 from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.bridges.keras_weights import Weights, read
 from sgmcmc.bridges.losses import LOSSES, SAME_AS, Loss, own
 from sgmcmc.core import random
 from sgmcmc.core.errors import attempted, require_count
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data, spaced_rows
+from sgmcmc.dataset import spaced_rows
 from sgmcmc.dataset.arrays import as_columns, described, is_categorical, is_on_disk
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.parallel.serialization import by_value
@@ -247,42 +247,38 @@ def fromKeras(
     float_type = require_float_type(NAME, dtype)
     names = (inputs,) if isinstance(inputs, str) else inputs
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"inputs of {NAME} must be a name in dataset or a list of them; got {inputs!r}.")
+        raise refused(NAME, "inputs", "be a name in dataset or a list of them", repr(inputs))
     dataset = as_columns(NAME, dataset)
     _require_no_loss_of_keras(loss)
+    used = [("inputs", name) for name in names]
     if isinstance(loss, str) and loss in LOSSES:
-        used = [("inputs", name) for name in names] + [("targets", targets)]
+        used.append(("targets", targets))
         if isinstance(dataset, Mapping) and _is_integers(dataset.get(targets)):
             integers = sorted({*integers, targets})
-    elif callable(loss):
-        used = [("inputs", name) for name in names]
-    else:
-        words = ", ".join(map(repr, LOSSES))
-        raise ValueError(
-            f"loss of {NAME} must be one of {words}, or a function of (outputs, dataset); got {described(loss)}."
-        )
+    elif not callable(loss):
+        must = f"be one of {', '.join(map(repr, LOSSES))}, or a function of (outputs, dataset)"
+        raise refused(NAME, "loss", must, described(loss))
     data = checked_dataset(NAME, dataset, integers, np.dtype(float_type.as_numpy_dtype))
     rows = spaced_rows(data, ROWS)
     for argument, name in used:
         if name not in rows:
-            raise ValueError(f"{argument} of {NAME} must be in dataset, {sorted(rows)}; got {name!r}.")
+            raise refused(NAME, argument, f"be in dataset, {sorted(rows)}", repr(name))
     weights = read(NAME, model, tuple(names), rows, float_type)
     outputs = weights.call({name: tf.constant(x) for name, x in weights.values().items()}, rows)
     n = min(ROWS, data.size)
     if not isinstance(outputs, tf.Tensor) or outputs.shape[:1] != [n] or outputs.dtype != float_type:
         got = f"{outputs.dtype.name} {outputs.shape}" if isinstance(outputs, tf.Tensor) else type(outputs).__name__
-        raise ValueError(
-            f"model of {NAME} must return one {dtype} tensor with a row for each observation; got {got} for {n}."
-        )
+        must = f"return one {dtype} tensor with a row for each observation"
+        raise refused(NAME, "model", must, f"{got} for {n}")
     if isinstance(loss, str):
-        what = LOSSES[loss](NAME, targets, outputs, rows[targets].numpy(), _all(data, rows, targets))
+        few = rows[targets].numpy()
+        every = data.arrays()[targets] if isinstance(data, InMemory) else few
+        what = LOSSES[loss](NAME, targets, outputs, few, every)
     else:
         what = own(loss)
     if twice := sorted(weights.variables.keys() & what.params.keys()):
-        raise ValueError(
-            f"model of {NAME} must have no weights with the names of parameters of the loss; got {twice}. Give the "
-            "weight another name."
-        )
+        must = "have no weights with the names of parameters of the loss"
+        raise refused(NAME, "model", must, f"{twice}. Give the weight another name")
 
     def log_lik(params: Tree, dataset: Tree) -> tf.Tensor:
         return what.log_lik(params, weights.call(params, dataset), dataset)
@@ -312,21 +308,14 @@ def _is_integers(entry: Any) -> bool:
     return np.dtype(dtype).kind in "iu"
 
 
-def _all(data: Data, rows: Tree, name: str) -> np.ndarray:
-    """An entry for all observations in memory, or for some of those elsewhere."""
-    return data.arrays()[name] if isinstance(data, InMemory) else rows[name].numpy()
-
-
 def _require_no_loss_of_keras(loss: Any) -> None:
     """Refuse a loss of Keras, or its name, and suggest the matching distribution."""
     name = loss if isinstance(loss, str) else str(getattr(loss, "name", getattr(loss, "__name__", "")))
     is_of_keras = isinstance(loss, str) or "keras" in getattr(loss, "__module__", type(loss).__module__)
     same = SAME_AS.get(name.lower().replace("_", "")) if is_of_keras else None
     if same is not None:
-        raise ValueError(
-            f"loss of {NAME} must be the distribution of an observation, not a loss of Keras, which is a mean over "
-            f"observations; got {name!r}. Use loss={same!r}."
-        )
+        must = "be the distribution of an observation, not a loss of Keras, which is a mean over observations"
+        raise refused(NAME, "loss", must, f"{name!r}. Use loss={same!r}")
 
 
 def _log_prior(prior: Any, weights: Mapping[str, np.ndarray], loss: Loss) -> Callable[[Tree], tf.Tensor]:
@@ -351,17 +340,16 @@ def _of_each(prior: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> dict[
         for k in range(len(path)):
             layers.setdefault(".".join(path[: k + 1]), []).append(name)
     if unknown := sorted(str(key) for key in prior if key not in {*known, *layers}):
-        raise ValueError(f"prior of {NAME} must be for some of {sorted({*known, *layers})}; got {unknown}.")
+        raise refused(NAME, "prior", f"be for some of {sorted({*known, *layers})}", unknown)
     of_layers = {name: value for key, value in prior.items() if key not in known for name in layers[key]}
     return of_layers | {name: value for name, value in prior.items() if name in known}
 
 
 def _density(name: str, prior: Any, like: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
-    label = f"prior[{name!r}]"
     if isinstance(prior, Real | np.number):
         sd = require_number("prior", NAME, prior, POSITIVE)
         return lambda x: -0.5 * tf.reduce_sum((x / sd) ** 2)
-    must = f"{label} of {NAME} must be a positive number, or a distribution of {like.dtype} tensors"
+    must = f"prior[{name!r}] of {NAME} must be a positive number, or a distribution of {like.dtype} tensors"
     if not callable(getattr(prior, "log_prob", None)):
         raise ValueError(f"{must}; got {described(prior)}.")
     shape = attempted(must, lambda: prior.log_prob(tf.constant(like))).shape

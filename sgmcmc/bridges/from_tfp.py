@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import require_float_type
+from sgmcmc.arguments import refused, require_float_type
 from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.arguments.transforms import SAME, Joint, is_joint, tfp
 from sgmcmc.arguments.trial import remedy
@@ -91,25 +91,21 @@ def fromTfp(
     float_type = require_float_type(NAME, dtype)
     data = checked_dataset(NAME, dataset, integers, np.dtype(float_type.as_numpy_dtype))
     if isinstance(observed, str) or not isinstance(observed, Collection) or not observed:
-        raise ValueError(f"observed of {NAME} must be a list of at least one name; got {observed!r}.")
+        raise refused(NAME, "observed", "be a list of at least one name", repr(observed))
     joints = [_joint(model, spaced_rows(data, n), lambda error: remedy(error, float_type, data)) for n in (FEW, MORE)]
     names, known = joints[0].names, set(data.layout.specs([1]))
     if unknown := sorted(set(observed) - (set(names) & known)):
-        raise ValueError(
-            f"observed of {NAME} must be names of parts of the model, {names}, that are entries of dataset, "
-            f"{sorted(known)}; got {unknown}."
-        )
+        must = f"be names of parts of the model, {names}, that are entries of dataset, {sorted(known)}"
+        raise refused(NAME, "observed", must, unknown)
     hidden = [name for name in names if name not in observed]
     if not hidden:
-        raise ValueError(f"observed of {NAME} must leave at least one part of the model; got all, {names}.")
+        raise refused(NAME, "observed", "leave at least one part of the model", f"all, {names}")
     rows = spaced_rows(data, FEW)
     _require_split(joints, hidden, observed)
     for name in observed:
-        if (drawn := joints[0].example[name].shape) != tuple(rows[name].shape):
-            raise ValueError(
-                f"dataset[{name!r}] of {NAME} must have the shape that the model draws, {drawn} for {FEW} rows; "
-                f"got {tuple(rows[name].shape)}."
-            )
+        if (drawn := joints[0].example[name].shape) != (given := tuple(rows[name].shape)):
+            must = f"have the shape that the model draws, {drawn} for {FEW} rows"
+            raise refused(NAME, f"dataset[{name!r}]", must, given)
 
     def log_density(params: Tree, given: Tree, of: Collection[str]) -> tf.Tensor:
         return _joint(model, given).log_density(dict(params) | {name: given[name] for name in observed}, of)
@@ -140,16 +136,13 @@ def _require_split(joints: Sequence[Joint], hidden: Sequence[str], observed: Seq
     few, more = (joint.example for joint in joints)
     for name in observed:
         if (few[name].shape[:1], more[name].shape[:1]) != ((FEW,), (MORE,)):
-            raise ValueError(
-                f"observed of {NAME} must be parts with one element or row for each observation; got {name!r} of shape "
-                f"{few[name].shape} for {FEW} observations."
-            )
+            got = f"{name!r} of shape {few[name].shape} for {FEW} observations"
+            raise refused(NAME, "observed", "be parts with one element or row for each observation", got)
     for name in hidden:
         if few[name].shape != more[name].shape:
-            raise ValueError(
-                f"model of {NAME} must have the same parameters for all observations; got {name!r} of shape "
-                f"{few[name].shape} for {FEW} observations, and {more[name].shape} for {MORE}. Integrate it out."
-            )
+            shapes = f"{few[name].shape} for {FEW} observations, and {more[name].shape} for {MORE}"
+            got = f"{name!r} of shape {shapes}. Integrate it out"
+            raise refused(NAME, "model", "have the same parameters for all observations", got)
     params = {name: few[name] for name in hidden}
     each = [
         [float(joint.log_density(params | {o: draw[o] for o in observed}, [name])) for name in hidden]

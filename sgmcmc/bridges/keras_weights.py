@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.arguments import refused
 from sgmcmc.core.errors import attempted
 from sgmcmc.core.trees import Tree
 
@@ -23,30 +24,18 @@ SAME = 1e-3
 
 @dataclass(frozen=True)
 class Weights:
-    """A built model whose outputs depend on its inputs and its trainable weights alone.
-
-    Parameters
-    ----------
-    model : keras.Model
-    variables : dict of str to keras.Variable
-        Its trainable weights, in the model's order.
-    inputs : tuple of str
-        The entries of the dataset that the model takes.
-    fixed : list of pairs
-        Its other variables, and their values, which never change.
-    """
+    """A built model whose outputs depend on its inputs and its trainable weights alone."""
 
     model: Any
-    variables: Mapping[str, Any]
-    inputs: tuple[str, ...]
-    fixed: Sequence[tuple[Any, tf.Tensor]]
+    variables: Mapping[str, Any]  # its trainable weights, in the model's order
+    inputs: tuple[str, ...]  # the entries of the dataset that the model takes
+    fixed: Sequence[tuple[Any, tf.Tensor]]  # its other variables, and their values, which never change
 
     def __reduce__(self) -> tuple:
         # Keras restores a new model with new variables, which must be looked up in it.
         return _restored, (self.model, list(self.variables), self.inputs, [x.numpy() for _, x in self.fixed])
 
     def values(self) -> dict[str, np.ndarray]:
-        """The current weights of the model."""
         return {name: variable.numpy() for name, variable in self.variables.items()}
 
     def call(self, params: Mapping[str, Any], dataset: Mapping[str, Any]) -> tf.Tensor:
@@ -55,13 +44,7 @@ class Weights:
         return _called(self.model, [*values, *self.fixed], _given(self.inputs, dataset), training=False).outputs
 
     def redrawn(self, n: int, seed: int) -> list[dict[str, np.ndarray]]:
-        """The weights of n new models of the same configuration.
-
-        Raises
-        ------
-        ValueError
-            If the model cannot be rebuilt.
-        """
+        """The weights of n new models of the same configuration."""
         must = "model of fromKeras must be one that Keras can rebuild from its configuration, for `initial`"
         with _seeded(seed):
             return [attempted(must, self._fresh) for _ in range(n)]
@@ -77,7 +60,6 @@ class Weights:
         return dict(zip(self.variables, values, strict=True))
 
     def assign(self, params: Mapping[str, Any]) -> None:
-        """Give the model these weights."""
         for name, variable in self.variables.items():
             variable.assign(params[name])
 
@@ -88,37 +70,30 @@ def _restored(model: Any, names: Sequence[str], inputs: tuple[str, ...], fixed: 
 
 
 def read(of: str, model: Any, inputs: tuple[str, ...], rows: Tree, dtype: tf.DType) -> Weights:
-    """The weights of a model, which is built if necessary and tried on a few observations.
-
-    Raises
-    ------
-    ValueError
-        If it is not a model, has no weights, or computes with anything but its weights.
-    """
+    """The weights of a model, which is built if necessary and tried on a few observations."""
     import keras
 
     if not isinstance(model, keras.Model):
-        raise ValueError(f"model of {of} must be a model of Keras 3; got {_class(model)}.")
+        raise refused(of, "model", "be a model of Keras 3", _class(model))
     if keras.backend.backend() != "tensorflow":
-        raise ValueError(f"model of {of} must use the backend 'tensorflow'; got {keras.backend.backend()!r}.")
+        raise refused(of, "model", "use the backend 'tensorflow'", repr(keras.backend.backend()))
     must = f"model of {of} must be a model that can be called with {' and '.join(f'dataset[{x!r}]' for x in inputs)}"
     if not model.built:
         attempted(must, lambda: model(_given(inputs, rows)))
     variables = model.trainable_variables
     if not variables:
-        raise ValueError(f"model of {of} must have trainable weights; got none.")
-    names = _names(model)
+        raise refused(of, "model", "have trainable weights", "none")
+    named = dict(zip(_names(model), variables, strict=True))
     policies = {layer.name: layer.dtype_policy.name for layer in _layers(model) if layer.weights}
     if wrong := {name: policy for name, policy in policies.items() if policy != dtype.name}:
-        raise ValueError(f"model of {of} must have layers of {dtype.name}, the dtype of {of}; got {wrong}.")
-    if constraints := [name for name, v in zip(names, variables, strict=True) if v.constraint is not None]:
+        raise refused(of, "model", f"have layers of {dtype.name}, the dtype of {of}", wrong)
+    if name := next((name for name, variable in named.items() if variable.constraint is not None), ""):
         raise ValueError(
-            f"model of {of} must have no constraints; got one on {constraints[0]!r}. Leave it out, and give its "
-            f"weights a transform, such as network['transforms'] = {{{constraints[0]!r}: 'positive'}}."
+            f"model of {of} must have no constraints; got one on {name!r}. Leave it out, and give its weights a "
+            f"transform, such as network['transforms'] = {{{name!r}: 'positive'}}."
         )
     attempted(must, lambda: _require_fixed(of, model, _given(inputs, rows)))
-    fixed = [(v, tf.convert_to_tensor(v.value)) for v in model.non_trainable_variables]
-    weights = Weights(model, dict(zip(names, variables, strict=True)), inputs, fixed)
+    weights = Weights(model, named, inputs, _current(model.non_trainable_variables))
     _require_independent(of, weights, rows)
     return weights
 
@@ -152,10 +127,8 @@ def _given(inputs: Sequence[str], dataset: Mapping[str, Any]) -> Any:
 
 
 class _Called(NamedTuple):
-    """The outputs of a call of a model, and the state and losses after it."""
-
     outputs: Any
-    state: list[tf.Tensor]
+    state: list[tf.Tensor]  # after the call
     losses: list[tf.Tensor]
 
 
@@ -170,20 +143,18 @@ def _called(model: Any, values: list[tuple[Any, Any]], given: Any, *, training: 
 
 def _require_fixed(of: str, model: Any, given: Any) -> None:
     """Refuse layers with a state, with randomness, or with losses of their own."""
-    weights = [(v, tf.convert_to_tensor(v.value)) for v in model.trainable_variables]
-    state = [tf.convert_to_tensor(v.value) for v in model.non_trainable_variables]
-    values = [*weights, *zip(model.non_trainable_variables, state, strict=True)]
+    weights, state = _current(model.trainable_variables), _current(model.non_trainable_variables)
     changed = []
     for training in (True, False):
-        called = _called(model, values, given, training=training)
+        called = _called(model, [*weights, *state], given, training=training)
         if called.losses:
             raise ValueError(
                 f"model of {of} must have no regularizers and no losses of its own, since `prior` takes their place; "
                 f"got {len(called.losses)}. A penalty c * w^2 in a loss that is a mean over N is a prior with "
                 "standard deviation (2 * c * N)^-0.5."
             )
-        pairs = zip(model.non_trainable_variables, state, called.state, strict=True)
-        changed.append({id(variable) for variable, a, b in pairs if not np.array_equal(a, b)})
+        pairs = zip(state, called.state, strict=True)
+        changed.append({id(variable) for (variable, before), after in pairs if not np.array_equal(before, after)})
     layers = {}
     for layer in _layers(model):  # the last one that has the variable is the innermost
         for variable in layer.variables:
@@ -196,6 +167,10 @@ def _require_fixed(of: str, model: Any, given: Any) -> None:
             f"or on a state; got {'; '.join(f'{layer}: {what}' for layer, what in said.items())}. Layers with "
             "trainable=False are used as for predictions."
         )
+
+
+def _current(variables: Sequence[Any]) -> list[tuple[Any, tf.Tensor]]:
+    return [(variable, tf.convert_to_tensor(variable.value)) for variable in variables]
 
 
 def _class(value: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.arguments import refused
 from sgmcmc.core.trees import Tree
 
 CLOSE = 1e-3
@@ -17,54 +18,35 @@ LOG_2_PI = float(np.log(2 * np.pi))
 
 @dataclass(frozen=True)
 class Loss:
-    """The distribution of an observation, given outputs of a network.
+    """The distribution of an observation, given outputs of a network."""
 
-    Parameters
-    ----------
-    mean : callable
-        outputs [n, ...] -> the mean of the targets, in their shape.
-    log_lik : callable
-        (params, outputs, dataset) -> the log likelihood of each observation, [n].
-    params : dict, optional
-        Parameters that are not weights, at their starting values.
-    log_prior : callable, optional
-        params -> their log prior density.
-    transforms : dict, optional
-    """
-
-    mean: Callable[[tf.Tensor], tf.Tensor]
-    log_lik: Callable[[Tree, tf.Tensor, Tree], tf.Tensor]
-    params: dict[str, np.ndarray] = field(default_factory=dict)
-    log_prior: Callable[[Tree], tf.Tensor] | None = None
+    mean: Callable[[tf.Tensor], tf.Tensor]  # outputs [n, ...] -> the mean of the targets, in their shape
+    log_lik: Callable[[Tree, tf.Tensor, Tree], tf.Tensor]  # (params, outputs, dataset) -> that of each observation, [n]
+    params: dict[str, np.ndarray] = field(default_factory=dict)  # those that are not weights, at their starting values
+    log_prior: Callable[[Tree], tf.Tensor] | None = None  # of these
     transforms: dict[str, str] | None = None
 
 
 def own(loss: Callable[[tf.Tensor, Tree], tf.Tensor]) -> Loss:
-    """The loss of a function of the user."""
+    """The user's loss."""
     return Loss(lambda outputs: outputs, lambda params, outputs, dataset: loss(outputs, dataset))
 
 
 def categorical(of: str, name: str, outputs: tf.Tensor, few: np.ndarray, every: np.ndarray) -> Loss:
     """K classes, given as numbers from 0 to K - 1 or as one row of K proportions each."""
-    label = f"dataset[{name!r}] of {of}"
     if len(outputs.shape) != 2 or outputs.shape[1] < 2:
-        raise ValueError(
-            f"model of {of} must have an output for each class, [n, K] with K of at least 2, for the loss "
-            f"'categorical'; got {_shape(outputs)}. For two classes and one output, use loss='bernoulli'."
-        )
+        must = "have an output for each class, [n, K] with K of at least 2, for the loss 'categorical'"
+        got = f"{_shape(outputs)}. For two classes and one output, use loss='bernoulli'"
+        raise refused(of, "model", must, got)
     _require_link(of, outputs, tf.nn.softmax, "softmax", _is_proportions(np.asarray(outputs)))
     n_classes = outputs.shape[1]
     if few.dtype.kind == "i" and few.shape[1:] in ((), (1,)):
         if every.min() < 0 or every.max() >= n_classes:
-            raise ValueError(
-                f"{label} must be classes from 0 to {n_classes - 1}, one for each output of model; got "
-                f"{every.min()} to {every.max()}."
-            )
+            must = f"be classes from 0 to {n_classes - 1}, one for each output of model"
+            raise refused(of, f"dataset[{name!r}]", must, f"{every.min()} to {every.max()}")
     elif few.shape[1:] != (n_classes,) or not _is_proportions(every):
-        raise ValueError(
-            f"{label} must be integers from 0 to {n_classes - 1} (named in integers), or have {n_classes} proportions "
-            f"in each row; got {few.dtype} of shape {_shape(few)}."
-        )
+        must = f"be integers from 0 to {n_classes - 1} (named in integers), or have {n_classes} proportions in each row"
+        raise refused(of, f"dataset[{name!r}]", must, f"{few.dtype} of shape {_shape(few)}")
 
     def log_lik(params: Tree, outputs: tf.Tensor, dataset: Tree) -> tf.Tensor:
         logits, targets = _logits(outputs), dataset[name]
@@ -80,9 +62,8 @@ def bernoulli(of: str, name: str, outputs: tf.Tensor, few: np.ndarray, every: np
     _require_shape(of, name, outputs, few)
     _require_link(of, outputs, tf.sigmoid, "sigmoid", False)
     if every.min() < 0 or every.max() > 1:
-        raise ValueError(
-            f"dataset[{name!r}] of {of} must be in [0, 1] for the loss 'bernoulli'; got {every.min()} to {every.max()}."
-        )
+        got = f"{every.min()} to {every.max()}"
+        raise refused(of, f"dataset[{name!r}]", "be in [0, 1] for the loss 'bernoulli'", got)
 
     def log_lik(params: Tree, outputs: tf.Tensor, dataset: Tree) -> tf.Tensor:
         targets = dataset[name]
@@ -103,13 +84,11 @@ def gaussian(of: str, name: str, outputs: tf.Tensor, few: np.ndarray, every: np.
         z = (tf.cast(targets, means.dtype) - means) / sd
         return _row_sums(-0.5 * z**2 - tf.math.log(sd) - 0.5 * LOG_2_PI)
 
-    return Loss(
-        _as_targets(few, lambda outputs: outputs),
-        log_lik,
-        {"sd": start},
-        lambda params: -tf.reduce_sum(tf.math.log1p(params["sd"] ** 2)),  # half-Cauchy: it allows any scale
-        {"sd": "positive"},
-    )
+    def log_prior(params: Tree) -> tf.Tensor:  # half-Cauchy: it allows any scale
+        return -tf.reduce_sum(tf.math.log1p(params["sd"] ** 2))
+
+    mean = _as_targets(few, lambda outputs: outputs)
+    return Loss(mean, log_lik, {"sd": start}, log_prior, {"sd": "positive"})
 
 
 LOSSES = {"categorical": categorical, "bernoulli": bernoulli, "gaussian": gaussian}
@@ -147,20 +126,16 @@ def _require_link(
     logits = getattr(outputs, "_keras_logits", None)
     wrong = probabilities if logits is None else not np.allclose(link(logits), outputs, atol=CLOSE)
     if wrong:
-        raise ValueError(
-            f"model of {of} must end in logits, or in the activation {word!r} as its last operation; got outputs "
-            f"{np.asarray(outputs)[0].tolist()}."
-        )
+        must = f"end in logits, or in the activation {word!r} as its last operation"
+        raise refused(of, "model", must, f"outputs {np.asarray(outputs)[0].tolist()}")
 
 
 def _require_shape(of: str, name: str, outputs: tf.Tensor, few: np.ndarray) -> None:
     """Refuse targets that would be combined with outputs by broadcasting; [n] and [n, 1] are the same."""
-    shapes = [tuple(x.shape[1:]) for x in (outputs, few)]
-    if {*shapes} > {(), (1,)} or ({*shapes} != {(), (1,)} and shapes[0] != shapes[1]):
-        raise ValueError(
-            f"dataset[{name!r}] of {of} must have the shape of the outputs of model, {_shape(outputs)}; got "
-            f"{_shape(few)}."
-        )
+    shapes = {tuple(x.shape[1:]) for x in (outputs, few)}
+    if len(shapes) > 1 and shapes != {(), (1,)}:
+        must = f"have the shape of the outputs of model, {_shape(outputs)}"
+        raise refused(of, f"dataset[{name!r}]", must, _shape(few))
 
 
 def _shape(rows: Any) -> str:

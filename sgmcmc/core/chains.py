@@ -12,10 +12,7 @@ from sgmcmc.core.xla import not_vectorizable
 
 
 def over_chains(fn: Callable, n_chains: int) -> Callable:
-    """Map `fn(*args)` over the chain axis of args.
-
-    A single chain is passed to `fn` directly, which compiles faster.
-    """
+    """`fn(*args)`, mapped over the chain axis of args; a single chain is passed directly, which compiles faster."""
 
     def call(*args: Any) -> Any:
         if n_chains == 1:
@@ -27,10 +24,7 @@ def over_chains(fn: Callable, n_chains: int) -> Callable:
 
 
 def one_by_one(fn: Callable, n_chains: int, specs: Any) -> Callable:
-    """Map `fn(*args)` over the chains one by one, for rejection samplers, which cannot be vectorised.
-
-    `specs` describes the result of `fn`.
-    """
+    """As `over_chains`, one by one, for rejection samplers, which cannot be vectorised; `specs` are of the results."""
     if n_chains == 1:
         return over_chains(fn, 1)
 
@@ -48,10 +42,10 @@ def finite_chains(tree: Any) -> tf.Tensor:
 
 
 def mapped(fn: Callable, elements: Any, otherwise: Callable[[], Any] | None = None) -> Any:
-    """Map `fn` over the first axis of all tensors in `elements`.
+    """Map `fn` over the first axis of all tensors in `elements`, at once.
 
-    tf.vectorized_map maps all elements at once, unless `fn` has a loop or value-dependent shapes, such as those of
-    tf.boolean_mask. In that case the result is `otherwise()`, by default that of tf.map_fn, which maps them one by one.
+    tf.vectorized_map cannot do that if `fn` has a loop or value-dependent shapes, such as those of tf.boolean_mask.
+    Then the result is `otherwise()`, by default that of tf.map_fn, which maps them one by one.
     """
     specs: list[tf.TensorSpec] = []
     structure: Any = None

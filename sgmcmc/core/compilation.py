@@ -1,10 +1,7 @@
 """Compilation of pure functions of tensors, by XLA if possible, once for each program.
 
-XLA keeps everything that it has compiled until the process ends, about 20 MB for a
-small program. So programs are identified by their graph, not by the function that was
-traced, and a program with an equal graph is reused: a second call of a sampler with
-the same model, shapes and settings traces, but does not compile. A graph contains
-everything that the function does, so a function that has changed has a different graph.
+XLA keeps what it has compiled until the process ends, about 20 MB for a small program. So a program is reused for an
+equal graph: a second call of a sampler with the same model, shapes and settings traces, but does not compile.
 """
 
 from __future__ import annotations
@@ -37,13 +34,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def use() -> None:
-    """Record that TensorFlow is about to be used.
-
-    Raises
-    ------
-    RuntimeError
-        If this process is a fork of one that has used it.
-    """
+    """Record that TensorFlow is about to be used; an error in a fork of a process that has used it."""
     if _Process.orphaned:
         raise RuntimeError(
             "sgmcmc cannot be used in a process that was forked after sgmcmc had been used, since TensorFlow would "
@@ -53,9 +44,7 @@ def use() -> None:
 
 
 class OneThread:
-    """A context that only one thread at a time can enter.
-
-    A thread must not enter it twice.
+    """A context for one thread at a time, not entered twice.
 
     An interrupt may leave a thread registered until it enters again or ends.
     """
@@ -86,33 +75,22 @@ _programs: dict[str, Any] = {}  # by fingerprint: compiled by XLA, or graphs tha
 class Compiled:
     """`function` of a fixed number of tensors, traced and compiled on first call.
 
-    If XLA cannot compile an operation, the plain TensorFlow graph runs instead, after
-    one warning. It also runs, without a warning, if XLA's program would be much slower.
-
-    Parameters
-    ----------
-    function : callable
-        A function from tensors to a list of tensors.
-    hides : bool, default False
-        Whether to hide the values of the tensors from XLA, by copying them, if the function has a loop; XLA might
-        otherwise compile again for each value.
+    If XLA cannot compile an operation, the plain TensorFlow graph runs instead, after one warning. It also runs,
+    without a warning, if XLA's program would be much slower.
     """
 
+    # `hides` copies the tensors if the function has a loop, since XLA might otherwise compile again for each value.
     def __init__(self, function: Callable[..., list[tf.Tensor]], hides: bool = False) -> None:
         self._function, self._hides = function, hides
         self._program: Program | None = None
         self._traced: Program | None = None
 
     def trace(self, specs: Sequence[Any]) -> None:
-        """Trace for tensors of these shapes and types, if not done yet.
-
-        The first call then only compiles.
-        """
+        """Trace for tensors of these shapes and types, if not done yet, so that the first call only compiles."""
         if self._program is None and self._traced is None:
             self._traced = self.traced(specs, jit_compile=True)
 
     def __call__(self, *tensors: tf.Tensor) -> list[tf.Tensor]:
-        """The results for these tensors, whose shapes and types are those of the first call."""
         use()
         if self._program is None:
             return self._first_call(tensors)
@@ -156,7 +134,6 @@ class Compiled:
 
 
 def _reason(error: tf.errors.OpError) -> str:
-    """Why XLA cannot compile a program, and a remedy if one is known."""
     if "fixed tensor list size" in str(error.message):
         return (
             "To differentiate a loop, XLA must know its maximum number of iterations: give tf.while_loop a constant "

@@ -15,17 +15,13 @@ class Covariance(enum.Enum):
     FULL = "full"
 
     def shape(self, theta: tf.TensorShape) -> list[int]:
-        """The shape of the covariance, for a parameter of this shape."""
         if self is Covariance.DIAGONAL:
             return list(theta)
         size = math.prod(theta)
         return [size, size]
 
     def of_sum(self, terms: tf.Tensor) -> tf.Tensor:
-        """The covariance of the sum of n >= 2 independent `terms`, [n, *shape].
-
-        It is n times their empirical covariance, with divisor n - 1.
-        """
+        """The covariance of the sum of n >= 2 independent `terms`, [n, *shape]: n times their empirical covariance."""
         n = terms.shape[0]
         deviations = terms - tf.reduce_mean(terms, axis=0)
         if self is Covariance.DIAGONAL:
@@ -40,5 +36,4 @@ class Covariance(enum.Enum):
         return tf.reshape(tf.linalg.matvec(covariance, tf.reshape(u, [-1])), u.shape)
 
     def mean_variance(self, covariance: tf.Tensor) -> tf.Tensor:
-        """The mean of the elements' variances, a scalar."""
         return tf.reduce_mean(covariance if self is Covariance.DIAGONAL else tf.linalg.diag_part(covariance))

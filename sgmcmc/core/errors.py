@@ -138,7 +138,6 @@ def warn_user(message: str) -> None:
 
 
 def _module(frame: FrameType) -> str:
-    """The package or top module that a frame's function was defined in."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
@@ -146,19 +145,17 @@ IN_OPERATIONS = "must be a function in TensorFlow operations"
 
 
 def require_flag(argument: str, of: str, value: Any) -> bool:
-    """The value as a bool, if it is a Python or NumPy bool."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{argument} of {of} must be True or False; got {value!r}.")
     return bool(value)
 
 
 def is_integer(value: Any) -> bool:
-    """Whether the value has a Python or NumPy integer type."""
     return isinstance(value, Integral | np.integer) and not isinstance(value, bool)
 
 
 def require_count(argument: str, of: str, value: Any, at_least: int, why: str = "") -> int:
-    """The value as an int; whole floats such as 1e4 are allowed."""
+    # Whole floats such as 1e4 are allowed.
     whole = is_integer(value) or (isinstance(value, float) and np.isfinite(value) and value == int(value))
     if not whole or value < at_least:
         raise ValueError(f"{argument} of {of} must be an integer of at least {at_least}{why}; got {value!r}.")
@@ -166,16 +163,15 @@ def require_count(argument: str, of: str, value: Any, at_least: int, why: str = 
 
 
 def require_iterations(argument: str, of: str, value: Any) -> int:
-    """The value as an int, if it is an integer that counts iterations."""
     if not is_integer(value) or value < 0:
         raise ValueError(f"{argument} of {of} must be a number of iterations, an integer of at least 0; got {value!r}.")
     return int(value)
 
 
 def attempted(must: str, function: Callable[[], Any], advice: Callable[[str], str] = lambda error: "") -> Any:
-    """Call a user's function; raise its errors as a ValueError that states what an argument `must` be.
+    """Call a user's function; its errors become a ValueError that begins with the sentence `must`.
 
-    `must` is a whole sentence, and `advice` maps the text of an error to a text to append.
+    `advice` maps the text of an error to a text to append.
     """
     try:
         return function()
@@ -189,10 +185,7 @@ def attempted(must: str, function: Callable[[], Any], advice: Callable[[str], st
 
 
 def takes(function: Callable, name: str, before: int) -> bool:
-    """Whether a function takes one more argument after the first `before`.
-
-    It does if that argument has no default or has this name.
-    """
+    """Whether a function takes one more argument after the first `before`: one without a default, or of this name."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a callable without a signature
@@ -228,11 +221,7 @@ def require_held(label: str, of: str, value: float, dtype: np.dtype) -> float:
 
 
 def warn_of_lost_noise(of: str, noise: Mapping[str, Any], position: Mapping[str, Any]) -> None:
-    """Warn if rounding removes the noise of a step, so that the chain hardly moves.
-
-    `noise` holds the standard deviations, for each parameter or each element; `position`
-    holds arrays.
-    """
+    """Warn if rounding removes the noise of a step, of these sds for each parameter or element."""
     lost = []
     for name, sds in noise.items():
         at = np.abs(np.asarray(position[name]))
@@ -260,9 +249,8 @@ def warn_of_rounded(label: str, of: str, array: np.ndarray, converted: np.ndarra
     half_steps = np.spacing(np.maximum(abs(least), abs(most)).astype(converted.dtype)) / 2
     for place in np.argwhere((spread > 0) & (half_steps > ROUNDED * spread)):
         where: tuple = (slice(None), *(int(i) for i in place))
-        error = abs(
-            array[where] - converted[where]
-        ).max()  # 0 for numbers that are exact in the float type, such as whole numbers
+        # 0 for numbers that are exact in the float type, such as whole numbers
+        error = abs(array[where] - converted[where]).max()
         column = f"[:, {', '.join(map(str, place))}]" if len(place) else ""
         if lost := lost_differences(label + column, of, error, spread[tuple(place)], converted.dtype):
             warn_user(lost)

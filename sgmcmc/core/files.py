@@ -24,13 +24,7 @@ BEYOND = 2**30  # beyond all bytes that are read: Windows does not let others re
 
 
 def locked(file: Path) -> int:
-    """The descriptor that holds the lock; closing it releases the lock.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process holds the lock.
-    """
+    """The descriptor that holds the lock until it is closed; BlockingIOError if another process holds it."""
     descriptor = os.open(file, os.O_RDWR)
     try:
         _lock(descriptor)
@@ -56,5 +50,4 @@ def _lock(descriptor: int) -> None:
 
 
 def checksum(array: np.ndarray) -> str:
-    """A string that is equal for arrays with equal bytes."""
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()[:16]

@@ -1,7 +1,4 @@
-"""Progress: a bar on a terminal or in a notebook, else a line every LINE_SECONDS.
-
-Errors in the display do not end a chain.
-"""
+"""Progress: a bar on a terminal or in a notebook, else a line every LINE_SECONDS."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -24,21 +20,7 @@ LINE_SECONDS = 30.0
 
 
 class Progress:
-    """Progress on stderr.
-
-    After an error, such as a closed stream or a full disk, nothing more is shown.
-
-    Parameters
-    ----------
-    total : int or float
-        The number of units to do.
-    title, unit : str
-        The name of the task, and of its unit.
-    shown : bool
-        False shows nothing.
-    done : int, default 0
-        The number of units done before.
-    """
+    """Progress on stderr. After an error, such as a closed stream or a full disk, nothing more is shown."""
 
     def __init__(self, total: float, title: str, unit: str, shown: bool, done: float = 0) -> None:
         self._meter: Any = None
@@ -46,16 +28,13 @@ class Progress:
             self._try(lambda: self._begin(total, title, unit, done))
 
     def __enter__(self) -> Progress:
-        """Return self."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """End the display; the last state stays visible."""
+    def __exit__(self, *_: object) -> None:
         if self._meter is not None:
             self._try(self._meter.close)
 
     def reached(self, done: float, log_density: np.ndarray | None = None) -> None:
-        """Show that `done` units are done."""
         if self._meter is not None:
             self._try(lambda: self._meter.reached(done, log_density))
 
@@ -74,7 +53,7 @@ class Progress:
 
 @contextmanager
 def unheard_warnings() -> Iterator[None]:
-    """A context in which a warning does not raise a ValueError because stderr is closed."""
+    """Let no warning raise a ValueError because stderr is closed."""
     try:
         yield
     except ValueError:
@@ -128,9 +107,7 @@ class _Bar:
 
 
 class _Meter(tqdm):
-    """A bar with one more field in its format."""
-
-    said: Any = ""
+    said: Any = ""  # one more field of the format
 
     @property
     def format_dict(self) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """Counter-based randomness: every draw is a function of (seed, purpose, chain, counter, element).
 
-There is no state. So block lengths, thinning, progress bars and resuming cannot change a
-chain, and chain c has the same numbers for any number of chains. Only this file draws
-random numbers.
+There is no state. So block lengths, thinning, progress bars and resuming cannot change a chain, and chain c has the
+same numbers for any number of chains. Only this file draws random numbers.
 
-The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011, "Parallel
-random numbers: as easy as 1, 2, 3"), written in TensorFlow operations. TensorFlow's own
-generators give different floats inside and outside XLA. This one gives the same words and
-indices in both, on every device, and normals that agree up to rounding.
+The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as
+1, 2, 3"), in TensorFlow operations. TensorFlow's own generators give different floats inside and outside XLA. This one
+gives the same words and indices in both, on every device, and normals that agree up to rounding.
 """
 
 from __future__ import annotations
@@ -21,8 +19,6 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import rejection
-from sgmcmc.core import rejection as gamma
-from sgmcmc.core import rejection as poisson
 from sgmcmc.core.tracing import traced_once
 from sgmcmc.core.trees import Tree
 from sgmcmc.core.variates import normal, u32
@@ -69,8 +65,8 @@ class Proposals(NamedTuple):
     quick: Callable[..., tf.Tensor] | None = None
 
 
-GAMMA = Proposals(Draw.GAMMA, gamma.log_proposal)
-POISSON = Proposals(Draw.POISSON, poisson.proposal, poisson.quick_proposal)
+GAMMA = Proposals(Draw.GAMMA, rejection.log_proposal)
+POISSON = Proposals(Draw.POISSON, rejection.proposal, rejection.quick_proposal)
 
 
 def _rotate_left(x: tf.Tensor, r: int) -> tf.Tensor:
@@ -98,7 +94,6 @@ def _rounds(k0: tf.Tensor, k1: tf.Tensor, x0: tf.Tensor, x1: tf.Tensor) -> list[
 
 
 def fresh_seed() -> int:
-    """A seed from the operating system's entropy."""
     return secrets.randbits(63)
 
 
@@ -117,13 +112,7 @@ def keys(seed: int, purpose: Purpose, chains: int | range) -> np.ndarray:
 
 
 class Stream:
-    """The random numbers of one purpose, for all chains.
-
-    Parameters
-    ----------
-    key : array_like
-        The result of `keys`, uint32 [C, 2].
-    """
+    """The random numbers of one purpose, for all chains, from their `keys`, uint32 [C, 2]."""
 
     def __init__(self, key: tf.Tensor | np.ndarray) -> None:
         self._key = (key[:, 0, None], key[:, 1, None])  # each [C, 1]
@@ -208,10 +197,9 @@ class Stream:
 
         The bound is a number, or one for each counter and chain, int32 [K, C, 1], with `least` the smallest.
 
-        There is one permutation for each counter and chain, and a value costs O(1): a keyed pseudo-random permutation,
-        a Feistel network on the square grid a x a with a = ceil(sqrt(bound)). The few images that fall outside
-        {0, ..., bound - 1} are permuted again until they fall inside ("cycle walking"); because a^2 exceeds bound by
-        less than 2a + 1, that is rare when bound is large.
+        Each counter and chain has its own permutation, a Feistel network on the square grid a x a with
+        a = ceil(sqrt(bound)), so a value costs O(1). The few images outside {0, ..., bound - 1} are permuted again
+        until they fall inside ("cycle walking").
         """
         side = u32(_side(bound))
         rounds = 6 if (bound if least is None else least) > 4096 else 12
@@ -285,19 +273,16 @@ OF_MINIBATCHES = (Purpose.MINIBATCH, Purpose.MONITOR)
 
 
 def keys_of_chains(seed: int, chains: range, shared_minibatch: bool = False) -> Tree:
-    """The keys for all purposes, {"keys": [purposes, C, 2]}; `key_of` selects from them.
-
-    A minibatch that all chains share is that of chain 0, whichever chains these are.
-    """
+    """The keys for all purposes, {"keys": [purposes, C, 2]}; `key_of` selects from them."""
 
     def numbers(purpose: Purpose) -> range:
+        # A minibatch that all chains share is that of chain 0, whichever chains these are.
         return range(len(chains)) if shared_minibatch and purpose in OF_MINIBATCHES else chains
 
     return {"keys": tf.constant(np.stack([keys(seed, purpose, numbers(purpose)) for purpose in OF_CHAINS]))}
 
 
 def key_of(constants: Tree, purpose: Purpose) -> tf.Tensor:
-    """The keys of all chains for a purpose, [C, 2]."""
     return constants["keys"][OF_CHAINS.index(purpose)]
 
 

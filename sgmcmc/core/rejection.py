@@ -1,14 +1,12 @@
 """Rejection sampling of Gamma and Poisson variates: only rejected elements are proposed again.
 
-The accepted value of an element depends on its own random numbers alone, not on how many
-others were rejected.
+The accepted value of an element depends on its own random numbers alone, not on how many others were rejected.
 
-Gamma variates use the method of Marsaglia and Tsang (2000, "A simple method for generating gamma
-variables"). For a shape below 1, log(U) / shape is added to a draw for shape + 1, so tiny
-draws keep their relative precision.
+Gamma variates: Marsaglia and Tsang (2000, "A simple method for generating gamma variables"). For a shape below 1,
+log(U) / shape is added to a draw for shape + 1, so tiny draws keep their relative precision.
 
-Poisson variates use inversion for means below 10, and otherwise transformed rejection (Hoermann
-1993, "The transformed rejection method for generating Poisson random variables", algorithm PTRS).
+Poisson variates: inversion for means below 10, and otherwise transformed rejection (Hoermann 1993, "The transformed
+rejection method for generating Poisson random variables", algorithm PTRS).
 """
 
 from __future__ import annotations
@@ -28,24 +26,12 @@ SHARE = 16  # the queue has room for one in this many elements
 def drawn(
     propose: Callable[..., tf.Tensor], param: tf.Tensor, quick: Callable[..., tf.Tensor] | None = None
 ) -> tf.Tensor:
-    """The first accepted proposal of each element.
+    """The first accepted proposal of each element, in the shape of the distributions' parameters.
 
-    Parameters
-    ----------
-    propose : callable
-        ``propose(attempt, at, param)``: the proposals of this attempt, `REFUSED` where they are rejected. `at`, int32
-        [m], holds the elements in C order, and `param`, [m], their parameters. If `at` is None, the proposals are for
-        all elements, in their shape.
-    param : tf.Tensor
-        The parameters of the distributions, of any shape.
-    quick : callable, optional
-        A cheaper `propose` for attempt 0. Every value that it accepts equals that of `propose`.
-
-    Returns
-    -------
-    tf.Tensor
-        Of the same shape. (A reshape between the words of the generator and their use would make XLA's code grow
-        exponentially, so shapes are kept.)
+    ``propose(attempt, at, param)`` returns proposals, `REFUSED` where they are rejected: of the elements `at`, int32
+    [m] in C order, with parameters [m], or of all if `at` is None. (These keep their shape, since a reshape between
+    the words of the generator and their use would make XLA's code grow exponentially.) `quick` is a cheaper `propose`
+    for attempt 0. Every value that it accepts equals that of `propose`.
     """
     size = param.shape.num_elements()
     if size <= FEW:
@@ -68,7 +54,6 @@ def drawn(
 
 
 def _accepted(propose: Callable[[tf.Tensor], tf.Tensor], value: tf.Tensor, attempt: int) -> tf.Tensor:
-    """The values, with further attempts until none is rejected."""
     _, value = tf.while_loop(
         lambda attempt, value: tf.reduce_any(tf.math.is_nan(value)),
         lambda attempt, value: (attempt + 1, tf.where(tf.math.is_nan(value), propose(attempt), value)),
@@ -138,8 +123,7 @@ def quick_proposal(high: tf.Tensor, low: tf.Tensor, attempt: tf.Tensor, mean: tf
 
 
 def proposal(high: tf.Tensor, low: tf.Tensor, attempt: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
-    """A draw, or `REFUSED`."""
-    # Inversion needs one attempt.
+    """A draw, or `REFUSED`; inversion needs one attempt."""
     few = _inverted(open_uniform(high, low, tf.float64), tf.where(attempt == 0, mean, tf.zeros_like(mean)))
     count, squeezed, ratio = _transformed(high, low, mean)
     accepted = squeezed | ((count >= 0) & (ratio <= log_probability(tf.maximum(count, 0), mean)))

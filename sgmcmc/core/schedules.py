@@ -19,18 +19,22 @@ def _is_number(value: object) -> bool:
     return isinstance(value, Real | np.number) and not isinstance(value, bool)
 
 
+def _require(schedule: object, name: str, must: str, fits: bool) -> None:
+    if not fits:
+        raise ValueError(f"{name} of {type(schedule).__name__} must be {must}; got {getattr(schedule, name)!r}.")
+
+
 def first(stepsize: float | Schedule, dtype: tf.DType) -> float:
     """The stepsize of the first iteration."""
     return float(stepsize(tf.constant(0, dtype))) if callable(stepsize) else stepsize
 
 
 def explores(stepsize: object) -> TypeGuard[cyclical]:
-    """Whether this is a schedule that has iterations without noise."""
+    """Whether the stepsize has iterations without noise."""
     return isinstance(stepsize, cyclical) and stepsize.explorationFraction > 0
 
 
 def exploring(stepsizes: Mapping[str, float | Schedule]) -> dict[str, cyclical]:
-    """The schedules that have iterations without noise."""
     return {name: eps for name, eps in stepsizes.items() if explores(eps)}
 
 
@@ -79,11 +83,9 @@ class polynomial:  # noqa: N801 - reads as a function where it is used
     b: float
 
     def __post_init__(self) -> None:
-        for name, value, at_least in (("h", self.h, None), ("a", self.a, None), ("b", self.b, 0.0)):
-            fits = _is_number(value) and (value >= at_least if at_least is not None else value > 0)
-            if not (fits and value < float("inf")):
-                range_ = "at least 0" if at_least is not None else "positive"
-                raise ValueError(f"{name} of polynomial must be finite and {range_}; got {value!r}.")
+        _require(self, "h", "finite and positive", _is_number(self.h) and 0 < self.h < math.inf)
+        _require(self, "a", "finite and positive", _is_number(self.a) and 0 < self.a < math.inf)
+        _require(self, "b", "finite and at least 0", _is_number(self.b) and 0 <= self.b < math.inf)
 
     def __call__(self, iteration: tf.Tensor) -> tf.Tensor:
         """The stepsize of an iteration, counted from 0."""
@@ -125,20 +127,11 @@ class cyclical:  # noqa: N801
     explorationFraction: float = 0.0  # noqa: N815
 
     def __post_init__(self) -> None:
-        must = {
-            "h": ("finite and positive", _is_number(self.h) and 0 < self.h < float("inf")),
-            "cycleLength": (
-                "an integer of at least 2",
-                _is_number(self.cycleLength) and self.cycleLength >= 2 and self.cycleLength % 1 == 0,
-            ),
-            "explorationFraction": (
-                "from 0 to below 1",
-                _is_number(self.explorationFraction) and 0 <= self.explorationFraction < 1,
-            ),
-        }
-        for name, (what, fits) in must.items():
-            if not fits:
-                raise ValueError(f"{name} of cyclical must be {what}; got {getattr(self, name)!r}.")
+        length, fraction = self.cycleLength, self.explorationFraction
+        _require(self, "h", "finite and positive", _is_number(self.h) and 0 < self.h < math.inf)
+        fits = _is_number(length) and length >= 2 and length % 1 == 0
+        _require(self, "cycleLength", "an integer of at least 2", fits)
+        _require(self, "explorationFraction", "from 0 to below 1", _is_number(fraction) and 0 <= fraction < 1)
         if self._n_exploring >= self.cycleLength:
             raise ValueError(
                 f"explorationFraction of cyclical must leave an iteration of each cycle of {self.cycleLength} for "
@@ -148,9 +141,8 @@ class cyclical:  # noqa: N801
     def __call__(self, iteration: tf.Tensor) -> tf.Tensor:
         """The stepsize of an iteration, counted from 0."""
         left = self.cycleLength - tf.math.floormod(iteration, self.cycleLength)
-        return (
-            self.h * tf.sin(0.5 * np.pi * left / self.cycleLength) ** 2
-        )  # equal to the cosine form, but never rounded to 0
+        # Equal to the cosine form, but never rounded to 0.
+        return self.h * tf.sin(0.5 * np.pi * left / self.cycleLength) ** 2
 
     def exploring(self, iteration: tf.Tensor) -> tf.Tensor:
         """Whether no noise is added in this iteration."""
@@ -158,8 +150,5 @@ class cyclical:  # noqa: N801
 
     @property
     def _n_exploring(self) -> int:
-        """The number of iterations with r < explorationFraction.
-
-        The product is rounded, so that 0.55 * 100 does not count as more than 55.
-        """
+        # The product is rounded, so that 0.55 * 100 does not count as more than 55.
         return math.ceil(round(self.explorationFraction * self.cycleLength, 9))

@@ -1,8 +1,7 @@
 """The TensorFlow graphs of functions: traced, and compared by a fingerprint.
 
-TensorFlow numbers the functions in a graph, and the names of nodes and arguments
-contain these numbers. So two traces of the same function have different names. Here
-nodes are identified by their positions.
+TensorFlow numbers the functions in a graph, and the names of nodes and arguments contain these numbers, so two traces
+of the same function have different names. Here nodes are identified by their positions.
 """
 
 from __future__ import annotations
@@ -20,21 +19,9 @@ from sgmcmc.core.xla import runtime
 
 
 def trace(function: Callable[..., Any], *specs: Any, jit_compile: bool | None = None) -> Any:
-    """The graph of `function` for arguments like `specs`, as a callable ``ConcreteFunction``.
+    """The graph of `function`, of nests of tensors like `specs`, as a ``ConcreteFunction``.
 
-    Parameters
-    ----------
-    function : callable
-        A function from tensors, or nested structures of them, to such structures.
-    *specs : nested structures of tf.TensorSpec or tf.Tensor
-        The shapes and types of its arguments.
-    jit_compile : bool, optional
-        Whether XLA compiles the graph on its first call.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At Ctrl-C, which TensorFlow turns into a SystemError where its C++ calls Python.
+    Ctrl-C raises KeyboardInterrupt, although TensorFlow makes it a SystemError where its C++ calls Python.
     """
 
     # A new function for each trace, since TensorFlow caches traces by the function's identity.
@@ -54,9 +41,8 @@ def traced_once(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[
     """`function` of tensors, as one operation of the graphs that call it.
 
     TensorFlow takes about 0.3 ms for each operation of a graph. A process traces this function once for each
-    combination of types, with unknown shapes, and all graphs share the result. It must be a function of its arguments
-    alone, of any shapes, and all results must have the shape to which the arguments broadcast. XLA inlines the
-    function, so compiled programs do not change.
+    combination of types, with unknown shapes. It must depend on its arguments alone, and all results must have the
+    shape to which these broadcast. XLA inlines the function, so compiled programs do not change.
     """
     known: dict[tuple[tf.DType, ...], Any] = {}
 

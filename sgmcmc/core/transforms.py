@@ -2,11 +2,9 @@
 
 A density p of theta is the density p(f(u)) |det df/du| of u. Users see theta, chains move u.
 
-The gradient with respect to the coordinates phi of a preconditioner is A^T times that with
-respect to theta. A dynamics makes its step from the origin of these coordinates, and theta
-moves by A times the step. theta itself is never transformed, so it does not lose precision.
-
-The noise of a step is white in these coordinates, unless the root contains a matrix for it.
+The gradient with respect to the coordinates phi of a preconditioner is A^T times that with respect to theta. A dynamics
+makes its step from the origin of these coordinates, and theta moves by A times the step. theta itself is never
+transformed, so it does not lose precision. The noise of a step is white, unless the root contains a matrix for it.
 """
 
 from __future__ import annotations
@@ -53,7 +51,6 @@ class Transforms:
         return {name: self.each[name].forward(u) if name in self.each else u for name, u in params.items()}
 
     def inverse(self, params: Tree) -> Tree:
-        """The position of a chain with these parameters."""
         return {name: self.each[name].inverse(x) if name in self.each else x for name, x in params.items()}
 
     def log_det(self, params: Tree) -> tf.Tensor:
@@ -72,7 +69,6 @@ class Coordinates(NamedTuple):
     elements: Mapping[str, Elements]
 
     def origin(self, theta: Tree) -> Tree:
-        """Where a dynamics begins a step."""
         return {name: tf.zeros_like(x) for name, x in theta.items()} if self.root else theta
 
     def of_gradient(self, gradient: Tree) -> Tree:

@@ -12,9 +12,14 @@ Tree = dict[str, Any]
 """One entry per parameter."""
 
 
-def nothing(*_: Any) -> Tree:
+def nothing(*_: Any, **__: Any) -> Tree:
     """An empty tree: the default of functions that make constants or memories."""
     return {}
+
+
+def no_memory(*_: Any, **__: Any) -> tuple[()]:
+    """The default of functions that make the memory of an estimator or a transition."""
+    return ()
 
 
 def with_paths(tree: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
@@ -25,7 +30,6 @@ def with_paths(tree: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, .
 
 
 def from_paths(leaves: Iterable[tuple[Iterable[str], Any]]) -> Tree:
-    """The nested dict of these leaves."""
     tree: Tree = {}
     for path, leaf in leaves:
         *above, last = path
@@ -45,7 +49,6 @@ class Elements(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of elements."""
         return self.stop - self.start
 
 

@@ -16,7 +16,7 @@ def u32(x: int | tf.Tensor) -> tf.Tensor:
 
 
 def open_uniform(high: tf.Tensor, low: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """A uniform on (0, 1] of type `dtype`."""
+    """A uniform on (0, 1]."""
     if dtype == tf.float32:
         return (tf.cast(high, dtype) + 0.5) * 2.0**-32
     return (tf.cast(high, dtype) + (tf.cast(low, dtype) + 0.5) * 2.0**-32) * 2.0**-32
@@ -25,6 +25,15 @@ def open_uniform(high: tf.Tensor, low: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 def normal(high: tf.Tensor) -> tf.Tensor:
     """A standard normal in float32 from one word, as in `Stream.normal`."""
     return _normal(high)[0]
+
+
+# Giles's coefficients, for w < 5 and beyond
+# fmt: off
+CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+          -0.00417768164, 0.246640727, 1.50140941)
+FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+       0.00943887047, 1.00167406, 2.83297682)
+# fmt: on
 
 
 @traced_once
@@ -41,39 +50,12 @@ def _central_normal_quantile(tail: tf.Tensor) -> tf.Tensor:
     y = 1 - 2 tail; here w is computed from the tail itself, where 1 - y^2 would cancel.
     """
     w = -tf.math.log(4.0 * tail * (1.0 - tail))
-    centre = polynomial(
-        w - 2.5,
-        (
-            2.81022636e-08,
-            3.43273939e-07,
-            -3.5233877e-06,
-            -4.39150654e-06,
-            0.00021858087,
-            -0.00125372503,
-            -0.00417768164,
-            0.246640727,
-            1.50140941,
-        ),
-    )
-    far = polynomial(
-        tf.sqrt(w) - 3.0,
-        (
-            -0.000200214257,
-            0.000100950558,
-            0.00134934322,
-            -0.00367342844,
-            0.00573950773,
-            -0.0076224613,
-            0.00943887047,
-            1.00167406,
-            2.83297682,
-        ),
-    )
+    centre, far = polynomial(w - 2.5, CENTRE), polynomial(tf.sqrt(w) - 3.0, FAR)
     return np.float32(np.sqrt(2.0)) * (1.0 - 2.0 * tail) * tf.where(w < 5.0, centre, far)
 
 
 def polynomial(x: tf.Tensor, coefficients: tuple[float, ...]) -> tf.Tensor:
-    """The polynomial with these coefficients, that of the highest power first."""
+    """The polynomial with these coefficients, from the highest power to the constant."""
     value = tf.fill(tf.shape(x), tf.constant(coefficients[0], x.dtype))
     for c in coefficients[1:]:
         value = value * x + c

@@ -1,7 +1,4 @@
-"""Uses of TensorFlow beyond its documented interface, and workarounds for XLA.
-
-Each has a test in tests/core/test_xla.py, which fails if TensorFlow has changed or no longer needs a workaround.
-"""
+"""Uses of TensorFlow beyond its documented interface, and workarounds for XLA: each has a test in test_xla.py."""
 
 from __future__ import annotations
 
@@ -45,7 +42,6 @@ def not_vectorizable() -> Iterator[Callable[[], bool]]:
 
 
 def has_loop(graph: Any) -> bool:
-    """Whether a graph, or a function that it calls, has a loop."""
     return _any(LOOP, graph, graph.get_operations())
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +21,7 @@ from sgmcmc.dataset.arrays import Level
 from sgmcmc.parallel.executors import Workers
 
 WORD = 8  # bytes
+BLOCK_BYTES = 2**24
 ALIGNMENT = 64  # bytes: TensorFlow requires it of memory that it uses without a copy
 
 
@@ -48,22 +50,20 @@ class Layout:
 
     @property
     def row_bytes(self) -> int:
-        """The size of a packed observation in bytes."""
         return self.width * WORD
 
     def specs(self, lead: Sequence[int]) -> dict[str, tf.TensorSpec]:
-        """The specs of observations, {name: [*lead, *shape]}."""
         return {name: tf.TensorSpec([*lead, *c.shape], tf.as_dtype(c.dtype)) for name, c in self.columns.items()}
 
     def views(self, words: np.ndarray) -> dict[str, np.ndarray]:
         """The entries as NumPy views of packed rows, [m, width]: {name: [m, *shape]}."""
         as_bytes = words.view(np.uint8)
-        return {
-            name: as_bytes[:, c.start : c.stop].view(c.dtype).reshape((len(words), *c.shape), copy=False)
-            if c.shape
-            else as_bytes[:, c.start : c.stop].view(c.dtype)[:, 0]
-            for name, c in self.columns.items()
-        }
+
+        def view(c: Column) -> np.ndarray:
+            entry = as_bytes[:, c.start : c.stop].view(c.dtype)
+            return entry.reshape((len(words), *c.shape), copy=False) if c.shape else entry[:, 0]
+
+        return {name: view(column) for name, column in self.columns.items()}
 
     def unpack(self, words: tf.Tensor) -> Tree:
         """The observations in packed rows, [..., width]: {name: [..., *shape]}."""
@@ -76,10 +76,8 @@ class Layout:
                 of_entry = tf.reshape(of_entry, [*lead, 2 * (last - first)])
             skip = (column.start - first * WORD) // column.dtype.itemsize
             count = (column.stop - column.start) // column.dtype.itemsize
-            of_entry = _cut(of_entry, skip, skip + count)
-            if of_entry.shape != (shape := [*lead, *column.shape]):
-                of_entry = tf.reshape(of_entry, shape)
-            entries[name] = of_entry
+            of_entry, shape = _cut(of_entry, skip, skip + count), [*lead, *column.shape]
+            entries[name] = of_entry if of_entry.shape == shape else tf.reshape(of_entry, shape)
         return entries
 
 
@@ -101,20 +99,10 @@ def extremes(entry: np.ndarray) -> np.ndarray:
 
 
 def aligned_zeros(n_rows: int, n_words: int) -> np.ndarray:
-    """Aligned int64 zeros, [n_rows, n_words].
-
-    NumPy allocates them, since it requests huge pages, which make random reads faster.
-    """
+    """Aligned int64 zeros; NumPy allocates them, since its huge pages make random reads faster."""
     memory = np.zeros(n_rows * n_words + ALIGNMENT // WORD, np.int64)
     offset = (-memory.ctypes.data % ALIGNMENT) // WORD
     return memory[offset : offset + n_rows * n_words].reshape(n_rows, n_words)
-
-
-def aligned_copy(words: np.ndarray) -> np.ndarray:
-    """The same words, aligned."""
-    copy = aligned_zeros(*words.shape)
-    copy[...] = words
-    return copy
 
 
 def shared_tensor(words: np.ndarray) -> tf.Tensor:
@@ -126,11 +114,7 @@ def shared_tensor(words: np.ndarray) -> tf.Tensor:
 
 
 def on_gpu() -> bool:
-    """Whether TensorFlow sees a GPU, which then holds data and programs."""
     return bool(tf.config.list_logical_devices("GPU"))
-
-
-BLOCK_BYTES = 2**24
 
 
 class Shards(NamedTuple):
@@ -141,38 +125,36 @@ class Shards(NamedTuple):
 
     @property
     def starts(self) -> np.ndarray:
-        """The first observation of each shard."""
         return np.cumsum(self.sizes) - self.sizes
 
 
-class Data(Protocol):
-    """N observations that can be fetched as packed rows, such as `InMemory` or `Elsewhere`."""
+class Data(ABC):
+    """N observations that can be fetched as packed rows, such as `InMemory` or `FetchedData`."""
 
     size: int
     layout: Layout
-    levels: dict[str, list[Level]]
-    in_memory: bool  # whether reading is only copying
+    levels: dict[str, list[Level]]  # the categories of each categorical entry, in the order of their codes
+    in_memory = False  # whether reading is only copying
+    workers: Workers | None = None  # which make passes over all observations, if this process does not
+    shards: Shards | None = None  # if chains use one after the other
 
-    @property
-    def workers(self) -> Workers | None:
-        """The workers that make passes over all observations, if this process does not."""
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "workers"}
 
-    @property
-    def shards(self) -> Shards | None:
-        """The shards, if chains use one after the other."""
-
+    @abstractmethod
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
 
+    @abstractmethod
     def read(self, start: int, out: np.ndarray) -> None:
         """Write the packed observations from `start` on to `out`, [m, width]."""
 
+    @abstractmethod
     def checksum(self) -> str:
         """A checksum that is equal for equal data."""
 
 
 def checksum_of(parts: Sequence[Data]) -> str:
-    """The combined checksum of several data sets."""
     return hashlib.sha256(" ".join(part.checksum() for part in parts).encode()).hexdigest()[:16]
 
 
@@ -185,14 +167,12 @@ AnyData = TypeVar("AnyData", bound=Data)
 
 
 def by_workers(data: AnyData, workers: Workers | None) -> AnyData:
-    """The same observations, with passes made by workers."""
     same = object.__new__(type(data))
     vars(same).update(vars(data), workers=workers)
     return same
 
 
 def spaced_rows(data: Data, size: int) -> Tree:
-    """`size` evenly spaced observations, as tensors."""
     indices = np.linspace(0, data.size - 1, min(size, data.size)).astype(np.int64)
     words = aligned_zeros(len(indices), data.layout.width)
     data.take(indices, words)

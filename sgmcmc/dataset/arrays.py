@@ -12,6 +12,13 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import warn_of_rounded
 
+SHOWN = 5
+PARQUET = (".parquet", ".pq")
+NEEDS_PYARROW = 'Parquet files need pyarrow: pip install "sgmcmc[formats]"'
+WITHOUT_MISSING = "leave such observations out, as frame.dropna() does, or fill them in"
+
+Level = str | int | float | bool
+
 
 def numeric(label: str, of: str, value: Any) -> np.ndarray:
     """An array of real numbers; True and False count as 1 and 0."""
@@ -31,15 +38,13 @@ def numeric(label: str, of: str, value: Any) -> np.ndarray:
     if hasattr(value, "isna") and not isinstance(dtype, np.dtype) and (missing := np.asarray(value.isna())).any():
         raise ValueError(
             f"{label} of {of} must have no missing values; got {int(missing.sum())} in a column of type {dtype}, the "
-            f"first at index {int(np.argmax(missing))}. Leave such observations out, as frame.dropna() does, or fill "
-            "them in."
+            f"first at index {int(np.argmax(missing))}. {WITHOUT_MISSING.capitalize()}."
         )
     try:
         array = np.asarray(value)
     except Exception as error:
-        raise ValueError(
-            f"{label} of {of} must be an array of numbers; got {type(value).__name__} ({error})."
-        ) from error
+        got = f"{type(value).__name__} ({error})"
+        raise ValueError(f"{label} of {of} must be an array of numbers; got {got}.") from error
     if array.dtype.kind == "b":
         return array.astype(np.int8)
     if array.dtype.kind not in "iuf":
@@ -48,14 +53,12 @@ def numeric(label: str, of: str, value: Any) -> np.ndarray:
 
 
 def n_masked(value: Any) -> int:
-    """The number of masked values in a NumPy masked array, or in a list of some."""
     if isinstance(value, list | tuple):
         return sum(n_masked(part) for part in value if isinstance(part, np.ma.MaskedArray))
     return int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0
 
 
 def sparse_like(value: Any) -> bool:
-    """Whether the value is a sparse matrix of SciPy, or a sparse or ragged tensor."""
     return type(value).__module__.startswith("scipy.sparse") or isinstance(value, tf.SparseTensor | tf.RaggedTensor)
 
 
@@ -86,7 +89,6 @@ def _kind(value: Any, array: np.ndarray) -> str:
 
 
 def first_non_finite(array: np.ndarray) -> str:
-    """The first number that is NaN or infinite, and its index."""
     where = np.argwhere(~np.isfinite(array))[0]
     return f"{array[tuple(where)]} at index {tuple(int(i) for i in where)}"
 
@@ -99,6 +101,18 @@ def integer_type(label: str, dtype: np.dtype) -> np.dtype:
     return np.dtype(np.int64 if wide else np.int32)
 
 
+def require_exact(label: str, array: np.ndarray, float_type: np.dtype) -> None:
+    """Refuse integers that the float type rounds."""
+    if array.dtype.kind not in "iu" or not array.size:
+        return
+    largest, exact = max(-int(array.min()), int(array.max())), 2 ** (np.finfo(float_type).nmant + 1)
+    if largest > exact:
+        raise ValueError(
+            f"{label} must hold integers that {float_type} represents exactly, up to {exact} (or name it in integers=, "
+            f"or use dtype='float64'); got values up to {largest}."
+        )
+
+
 def converted(of: str, name: str, value: Any, is_integer: bool, float_type: np.dtype) -> np.ndarray:
     """An entry as an array of its integer type or of the float type, without loss."""
     label = f"dataset[{name!r}]"
@@ -108,44 +122,23 @@ def converted(of: str, name: str, value: Any, is_integer: bool, float_type: np.d
         if array.dtype.newbyteorder("=") == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
             raise ValueError(f"{label} of {of} must fit into int64; got values up to {array.max()}.")
         return array.astype(as_integer, copy=False)
-    exact = 2 ** (np.finfo(float_type).nmant + 1)
-    if array.dtype.kind in "iu" and array.size and max(-int(array.min()), int(array.max())) > exact:
-        raise ValueError(
-            f"{label} of {of} must hold integers that {float_type} represents exactly, up to {exact} (or name it in "
-            f"integers=, or use dtype='float64'); got values up to {max(-int(array.min()), int(array.max()))}."
-        )
+    require_exact(f"{label} of {of}", array, float_type)
     with np.errstate(over="ignore"):
         as_float = array.astype(float_type, copy=False)
     if not np.isfinite(as_float).all():
-        missing = ", a missing value: leave such observations out, as frame.dropna() does, or fill them in"
-        more = missing if np.isnan(as_float).any() else ""
+        more = f", a missing value: {WITHOUT_MISSING}" if np.isnan(as_float).any() else ""
         raise ValueError(f"{label} of {of} must be finite in {float_type}; got {first_non_finite(as_float)}{more}.")
     warn_of_rounded(label, of, array, as_float)
     return as_float
 
 
-SHOWN = 5
-PARQUET = (".parquet", ".pq")
-NEEDS_PYARROW = 'Parquet files need pyarrow: pip install "sgmcmc[formats]"'
-
-Level = str | int | float | bool
-
-
 class Codes(NamedTuple):
-    """A column of categories."""
-
     array: np.ndarray  # int32 [N], positions in the levels
     levels: list[Level]
 
 
 def as_columns(of: str, dataset: Any, words: Collection[str] = ()) -> Any:
-    """The columns of a table by name; anything else unchanged. Columns in `words` may have strings.
-
-    Raises
-    ------
-    ValueError
-        If columns are neither numbers nor categories; the message says how to convert them.
-    """
+    """The columns of a table by name; anything else unchanged. Columns in `words` may have strings."""
     path = os.fspath(dataset) if isinstance(dataset, str | os.PathLike) else None
     if path is not None:
         dataset = _read(of, path)
@@ -164,15 +157,11 @@ def as_columns(of: str, dataset: Any, words: Collection[str] = ()) -> Any:
         )
     bad = {name: advice for name in names if name not in words and (advice := unusable(name, dataset[name]))}
     if bad:
-        raise ValueError(
-            f"dataset of {of} must have columns of numbers or of categories; got {len(bad)} others. "
-            + " ".join(list(bad.values())[:SHOWN])
-            + (
-                f" Or leave them out: frame.drop(columns={list(bad)[:SHOWN]})."
-                if path is None
-                else f" fromParquet({path!r}) reads strings as categories, and can leave columns out."
-            )
-        )
+        remedy = f"Or leave them out: frame.drop(columns={list(bad)[:SHOWN]})."
+        if path is not None:
+            remedy = f"fromParquet({path!r}) reads strings as categories, and can leave columns out."
+        must = f"dataset of {of} must have columns of numbers or of categories; got {len(bad)} others."
+        raise ValueError(" ".join([must, *list(bad.values())[:SHOWN], remedy]))
     return {name: dataset[name] for name in names}
 
 
@@ -192,34 +181,22 @@ def _read(of: str, path: str | os.PathLike) -> Any:
 
 def unusable(name: str, column: Any) -> str:
     """The type of a column that is neither numbers nor categories, and a remedy; "" for all others."""
-    if is_categorical(column):
-        return ""
     kind = getattr(column.dtype, "kind", "O")
-    if kind in "biuf":
+    if is_categorical(column) or kind in "biuf":
         return ""
     if kind in "mM":
         return f"{name!r} has times: (x - x.min()).dt.total_seconds() converts them to numbers."
     first = next((value for value in column if isinstance(value, str)), None)
-    if first is not None:
-        return (
-            f"{name!r} has strings such as {first!r}: frame[{name!r}].astype('category') converts them to categories."
-        )
-    return f"{name!r} has the dtype {column.dtype}."
+    if first is None:
+        return f"{name!r} has the dtype {column.dtype}."
+    return f"{name!r} has strings such as {first!r}: frame[{name!r}].astype('category') converts them to categories."
 
 
 def is_categorical(entry: Any) -> bool:
-    """Whether it is a pandas Series or array of categories."""
     return getattr(getattr(entry, "dtype", None), "name", None) == "category"
 
 
 def coded(label: str, entry: Any) -> Codes:
-    """The codes of a column of categories, and their levels.
-
-    Raises
-    ------
-    ValueError
-        If values are missing.
-    """
     column = getattr(entry, "cat", entry)
     array = np.asarray(column.codes, np.int32)
     if (array < 0).any():
@@ -231,13 +208,7 @@ def coded(label: str, entry: Any) -> Codes:
 
 
 def _recoded(label: str, entry: Any, levels: Sequence[Level]) -> np.ndarray:
-    """The codes of categories or words by the levels of another table.
-
-    Raises
-    ------
-    ValueError
-        If some are not among the levels, or if the entry has numbers, which may be levels or codes.
-    """
+    """The codes of categories or words by the levels of another table; numbers may be levels or codes."""
     if is_categorical(entry):
         array, own = coded(label, entry)
     else:
@@ -269,7 +240,6 @@ def categories(of: str, dataset: Mapping[str, Any]) -> dict[str, Codes]:
 
 
 def with_levels(of: str, dataset: Any, levels: Mapping[str, Sequence[Level]]) -> Any:
-    """A dataset whose categories have the codes of a run."""
     dataset = as_columns(of, dataset, levels)
     if not isinstance(dataset, Mapping):
         return dataset
@@ -280,15 +250,13 @@ def with_levels(of: str, dataset: Any, levels: Mapping[str, Sequence[Level]]) ->
 
 
 def _level(value: Any) -> Level:
-    """A category as a JSON value."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def is_on_disk(array: Any) -> bool:
-    """Whether the array is of a type that stays on disk."""
-    return isinstance(array, np.memmap) or _library(array) in ("zarr", "h5py")
+    return isinstance(array, np.memmap) or library_of(array) in ("zarr", "h5py")
 
 
-def _library(array: Any) -> str:
+def library_of(array: Any) -> str:
     return type(array).__module__.partition(".")[0]

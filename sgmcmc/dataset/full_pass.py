@@ -26,17 +26,10 @@ WORTH = 2**28  # bytes of data that are worth the time that workers take to star
 
 
 class FullPass:
-    """``of_block(words, *values)``, compiled, for the packed rows of each block in turn.
+    """``of_block(words, *values)``, compiled, for the packed rows of each block in turn, by default of some megabytes.
 
-    Parameters
-    ----------
-    data : Data
-    of_block : callable
-    size : int, optional
-        Observations in a block; by default a few megabytes of them.
-    programs : dict, optional
-        Programs of earlier passes by the same `of_block` over data of the same layout, by the length of a block.
-        This pass uses them and adds its own.
+    `programs` are those of earlier passes by the same `of_block` over data of the same layout, by the length of a
+    block. This pass uses them and adds its own.
     """
 
     def __init__(
@@ -51,15 +44,13 @@ class FullPass:
         # A shorter last block needs its own program.
         lengths = {self._size, data.size % self._size or self._size}
         self._programs = {} if programs is None else programs
-        for n in lengths - self._programs.keys():
-            self._programs[n] = Compiled(of_block, hides=True)
+        self._programs.update({n: Compiled(of_block, hides=True) for n in lengths - self._programs.keys()})
         n_buffers = 1 if data.in_memory else 2
         self._of_parts: list[FullPass] = []
         self._buffers = {n: [aligned_zeros(n, data.layout.width) for _ in range(n_buffers)] for n in lengths}
 
     @property
     def size(self) -> int:
-        """The number of observations."""
         return self._data.size
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -74,21 +65,20 @@ class FullPass:
     ) -> Iterator[list[tf.Tensor]]:
         """The results of the blocks; use each one before requesting the next.
 
-        `of_each` are arrays [N, ...] with a row for each observation; `of_block` gets
-        the rows of its block after the values.
+        `of_each` are arrays [N, ...]; `of_block` gets the rows of its block after the values.
         """
-        with Progress(self._data.size, title, "observation", verbose and self._data.size > self._size) as progress:
-            for end, results in self.blocks(values, range(self._data.size), of_each):
+        with self._progress(title, verbose) as progress:
+            for end, results in self.blocks(values, range(self.size), of_each):
                 yield results
                 progress.reached(end)
+
+    def _progress(self, title: str, verbose: bool) -> Progress:
+        return Progress(self.size, title, "observation", verbose and self.size > self._size)
 
     def blocks(
         self, values: Sequence[tf.Tensor], part: range, of_each: Sequence[np.ndarray] = ()
     ) -> Iterator[tuple[int, list[tf.Tensor]]]:
-        """The results of the blocks of a part, each with the end of its block.
-
-        `of_each` has the rows of the part.
-        """
+        """The results of the blocks of a part, each with the end of its block; `of_each` has the rows of the part."""
         start = part.start
         for words in self._read_ahead(range(part.start, part.stop, self._size)):
             end = start + len(words)
@@ -110,7 +100,7 @@ class FullPass:
             yield coming.result()
 
     def _read(self, start: int) -> np.ndarray:
-        n, number = min(self._size, self._data.size - start), start // self._size
+        n, number = min(self._size, self.size - start), start // self._size
         words = self._buffers[n][number % len(self._buffers[n])]
         self._data.read(start, words)
         return words
@@ -122,33 +112,22 @@ class FullPass:
         verbose: bool = False,
         of_each: Sequence[np.ndarray] = (),
     ) -> list[np.ndarray]:
-        """The sums of the results over all blocks, in float64.
-
-        Blocks are summed in pieces, and the pieces in order, so that the sums are
-        bitwise identical wherever the pieces are computed.
-        """
+        """The sums of the results over all blocks, in float64, bitwise identical wherever the pieces are computed."""
         return _added(self._pieces(_summed, values, title, verbose, of_each))
 
     def joined(self, values: Sequence[tf.Tensor] = (), title: str = "", verbose: bool = False) -> list[np.ndarray]:
         """The results of all blocks, concatenated, with a row for each observation."""
-        found = list(self._pieces(_joined, values, title, verbose))
-        return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
+        return _concatenated(self._pieces(_joined, values, title, verbose))
 
     def _pieces(
-        self,
-        made: Made,
-        values: Sequence[tf.Tensor],
-        title: str,
-        verbose: bool,
-        of_each: Sequence[np.ndarray] = (),
+        self, made: Made, values: Sequence[tf.Tensor], title: str, verbose: bool, of_each: Sequence[np.ndarray] = ()
     ) -> Iterator[list[np.ndarray]]:
         """`made` of the results of each piece, computed here or by workers."""
-        n_data = self._data.size
-        with Progress(n_data, title, "observation", verbose and n_data > self._size) as progress:
+        with self._progress(title, verbose) as progress:
             if elsewhere := self._elsewhere():
                 yield from _from_workers(elsewhere, made, values, of_each, title or "a pass", progress)
                 return
-            blocks = self.blocks(values, range(n_data), of_each)
+            blocks = self.blocks(values, range(self.size), of_each)
             for end, results in groupby(blocks, lambda block: self._end(block[0])):
                 yield made(x for _, x in results)
                 progress.reached(end)
@@ -165,20 +144,15 @@ class FullPass:
         return [(data.workers, self)]
 
     def pieces(self, made: Made, values: Sequence[np.ndarray], of_each: Sequence[np.ndarray]) -> list[Piece]:
-        """The pieces of the pass, for workers."""
-        steps = range(0, self._data.size, self._size * self._of_piece)
-        parts = [range(start, self._end(start + 1)) for start in steps]
+        parts = [range(start, self._end(start + 1)) for start in range(0, self.size, self._piece_size)]
         return [Piece(made, part, values, [x[part.start : part.stop] for x in of_each]) for part in parts]
 
     def _end(self, end: int) -> int:
-        """The end of the piece to which a block with this end belongs."""
-        size = self._size * self._of_piece
-        return min(-(-end // size) * size, self._data.size)
+        return min(-(-end // self._piece_size) * self._piece_size, self.size)
 
     @property
-    def _of_piece(self) -> int:
-        """The number of blocks in a piece, wherever it is computed."""
-        return -(-self._data.size // (self._size * PIECES))
+    def _piece_size(self) -> int:
+        return self._size * -(-self.size // (self._size * PIECES))
 
 
 Made = Callable[[Iterable[list[tf.Tensor]]], list[np.ndarray]]
@@ -186,8 +160,6 @@ Made = Callable[[Iterable[list[tf.Tensor]]], list[np.ndarray]]
 
 
 class Piece(NamedTuple):
-    """The part of a pass that a worker computes."""
-
     made: Made
     part: range
     values: Sequence[np.ndarray]
@@ -202,7 +174,6 @@ def _from_workers(
     title: str,
     progress: Progress,
 ) -> Iterator[list[np.ndarray]]:
-    """The result of each piece of these passes, over consecutive data."""
     given, start, done = [np.asarray(x) for x in values], 0, 0
     jobs: list[tuple[Piece, int, Future]] = []
     with ExitStack() as stack:
@@ -241,5 +212,8 @@ def _added(terms: Iterable[list[np.ndarray]]) -> list[np.ndarray]:
 
 
 def _joined(blocks: Iterable[list[tf.Tensor]]) -> list[np.ndarray]:
-    found = [[x.numpy() for x in results] for results in blocks]
-    return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
+    return _concatenated([x.numpy() for x in results] for results in blocks)
+
+
+def _concatenated(parts: Iterable[list[np.ndarray]]) -> list[np.ndarray]:
+    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]

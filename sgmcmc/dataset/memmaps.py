@@ -29,8 +29,6 @@ SLOW, COPY = 2e-6, 1e-9  # seconds for a row, and for a byte of it, above which 
 
 
 class Field(NamedTuple):
-    """An entry in the bytes of a row."""
-
     dtype: str
     offset: int
     shape: tuple[int, ...]
@@ -38,27 +36,16 @@ class Field(NamedTuple):
 
     def of(self, rows: np.ndarray) -> np.ndarray:
         """The entry of each of the rows, uint8 [n, width], as a view."""
-        return np.ndarray(
-            (len(rows), *self.shape), self.dtype, rows, self.offset, (rows.strides[0], *self.strides)
-        )  # fmt: skip
+        strides = (rows.strides[0], *self.strides)
+        return np.ndarray((len(rows), *self.shape), self.dtype, rows, self.offset, strides)
 
 
 class FileRows:
-    """N rows of a file, each of `width` bytes, from byte `at` on.
-
-    Parameters
-    ----------
-    file : str
-    at : int
-    n_rows : int
-    width : int
-    fields : dict of str to Field
-        The entries that a row has.
-    """
+    """Rows of a file, each of `width` bytes, from byte `at` on."""
 
     def __init__(self, file: str, at: int, n_rows: int, width: int, fields: Mapping[str, Field]) -> None:
-        self._given = (file, at, n_rows, width, dict(fields))
-        self._at, self._width, self._fields = at, width, fields
+        self._given = (file, at, n_rows, width, fields)
+        self.fields, self._at, self._width = dict(fields), at, width
         self._rows = opened(file, "u1", at, (n_rows, width), (width, 1))
         self._file = open(file, "rb", buffering=0)  # noqa: SIM115 (until the object is gone)
         self._slowest = SLOW + COPY * width
@@ -66,16 +53,10 @@ class FileRows:
         if n_rows * width > psutil.virtual_memory().available and (mapped := map_of(self._rows)) is not None:
             mapped.madvise(mmap.MADV_RANDOM)
 
-    @property
-    def names(self) -> list[str]:
-        """The entries of a row."""
-        return list(self._fields)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._given
 
     def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """The entries of the rows at `indices`."""
         out = np.empty((len(indices), self._width), np.uint8)
         started = time.perf_counter()
         if self._is_slow and len(indices) >= WORTH:
@@ -88,7 +69,6 @@ class FileRows:
         return self._entries(out)
 
     def part(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        """The entries of the rows from `start` to `stop`."""
         out = np.empty((stop - start, self._width), np.uint8)
         left, position = out.reshape(-1).data, self._at + start * self._width
         while left:
@@ -102,7 +82,7 @@ class FileRows:
         np.take(self._rows, indices, axis=0, out=out, mode="clip")  # without the GIL, unlike indexing
 
     def _entries(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: field.of(rows) for name, field in self._fields.items()}
+        return {name: field.of(rows) for name, field in self.fields.items()}
 
 
 def file_rows(arrays: Mapping[str, Any]) -> list[FileRows]:
@@ -117,13 +97,10 @@ def file_rows(arrays: Mapping[str, Any]) -> list[FileRows]:
                 break
         else:
             groups.append(one)
-    found = [group.rows() for group in groups]
-    return [rows for rows in found if rows is not None]
+    return [rows for group in groups if (rows := group.rows()) is not None]
 
 
 class _Group(NamedTuple):
-    """Arrays in the rows of one file."""
-
     file: str
     n_rows: int
     width: int  # from a row to the next

@@ -10,20 +10,29 @@ import numpy as np
 
 from sgmcmc.core.files import checksum
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import ALIGNMENT, Data, Layout, Shards, aligned_copy, aligned_zeros, shared_tensor
+from sgmcmc.dataset import ALIGNMENT, Data, Layout, Shards, aligned_zeros, shared_tensor
 from sgmcmc.dataset.arrays import Level
-from sgmcmc.parallel.executors import Workers
 
 
-class InMemory:
-    """Observations packed from ``{name: array [N, ...]}`` of 4- and 8-byte numbers; N is `size`.
-
-    `levels` holds the categories of each categorical entry, in the order of their codes.
-    """
+class _Packed(Data):
+    """Observations in packed words, [N, width]."""
 
     in_memory = True
-    workers: Workers | None = None
-    shards: Shards | None = None
+    _words: np.ndarray
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        # np.take copies whole rows and releases the GIL; indexing does neither.
+        np.take(self._words, indices, axis=0, out=out, mode="clip")
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        out[...] = self._words[start : start + len(out)]
+
+    def checksum(self) -> str:
+        return checksum(self._words)
+
+
+class InMemory(_Packed):
+    """Observations packed from ``{name: array [N, ...]}`` of 4- and 8-byte numbers."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], levels: Mapping[str, list[Level]] | None = None) -> None:
         layout = Layout({name: (array.dtype, array.shape[1:]) for name, array in arrays.items()})
@@ -54,56 +63,26 @@ class InMemory:
         cls, buffer: Any, layout: Layout, levels: dict[str, list[Level]], shards: Shards | None = None
     ) -> Self:
         """Observations in the memory of `buffer`, copied only if TensorFlow cannot share it."""
-        words = np.frombuffer(buffer, np.int64).reshape(-1, layout.width)
-        if not words.flags.writeable or words.ctypes.data % ALIGNMENT:
-            words = aligned_copy(words)
+        given = words = np.frombuffer(buffer, np.int64).reshape(-1, layout.width)
+        if not given.flags.writeable or given.ctypes.data % ALIGNMENT:
+            words = aligned_zeros(*given.shape)
+            words[...] = given
         data = cls.__new__(cls)
         data._hold(words, layout, levels)
         data.shards = shards
         return data
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The entries as NumPy views of the packed memory, {name: [N, ...]}."""
         return self.layout.views(self._words)
 
-    def checksum(self) -> str:
-        """A checksum that is equal for equal data."""
-        return checksum(self._words)
-
-    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
-        # np.take copies whole rows and releases the GIL; indexing does neither.
-        np.take(self._words, indices, axis=0, out=out, mode="clip")
-
-    def read(self, start: int, out: np.ndarray) -> None:
-        """Write the packed observations from `start` on to `out`, [m, width]."""
-        out[...] = self._words[start : start + len(out)]
-
     def all(self) -> Tree:
-        """All observations, as tensors."""
         return self.layout.unpack(self.rows)
 
 
-class Subset:
-    """Observations of `data` at sorted `indices`, [m]; m is `size`."""
-
-    in_memory = True
-    workers: Workers | None = None
-    shards: Shards | None = None
+class Subset(_Packed):
+    """Observations of `data` at sorted `indices`, copied."""
 
     def __init__(self, data: Data, indices: np.ndarray) -> None:
         self.size, self.layout, self.levels, self.indices = len(indices), data.layout, data.levels, indices
         self._words = aligned_zeros(self.size, self.layout.width)
         data.take(indices, self._words)
-
-    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Write the packed observations at `indices`, [k], to `out`, [k, width]."""
-        np.take(self._words, indices, axis=0, out=out, mode="clip")
-
-    def read(self, start: int, out: np.ndarray) -> None:
-        """Write the packed observations from `start` on to `out`, [k, width]."""
-        out[...] = self._words[start : start + len(out)]
-
-    def checksum(self) -> str:
-        """A checksum that is equal for equal data."""
-        return checksum(self._words)

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from sgmcmc.dataset import Layout, Shards, extremes, may_be_index
-from sgmcmc.dataset.arrays import Level, _library
+from sgmcmc.dataset import Data, Layout, extremes, may_be_index
+from sgmcmc.dataset.arrays import Level, library_of, n_masked, require_exact
 from sgmcmc.dataset.memmaps import FileRows, file_rows
-from sgmcmc.parallel.executors import Workers
 
 SAMPLED_ROWS = 1024
 
@@ -30,28 +29,12 @@ class RowSource(Protocol):
 
 
 class Entry(NamedTuple):
-    """The type of an entry after conversion, and the shape of one observation of it."""
-
     dtype: np.dtype
     shape: tuple[int, ...]
 
 
-class FetchedData:
-    """Observations that `source` fetches.
-
-    Parameters
-    ----------
-    source : Takes
-    entries : mapping of str to Entry
-        The type and shape of each entry. Fetched arrays are converted and checked for
-        NaN and infinite numbers.
-    levels : mapping of str to list, optional
-        The categories of each categorical entry, in the order of their codes.
-    """
-
-    in_memory = False
-    workers: Workers | None = None
-    shards: Shards | None = None
+class FetchedData(Data):
+    """Observations that `source` fetches; they are converted, and checked for NaN and infinite numbers."""
 
     def __init__(
         self, source: RowSource, entries: Mapping[str, Entry], levels: Mapping[str, list[Level]] | None = None
@@ -61,25 +44,14 @@ class FetchedData:
         self._attempt: Callable[[Mapping[str, np.ndarray]], None] | None = None
         self._tried: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "workers"}
-
     def watch(self, attempt: Callable[[Mapping[str, np.ndarray]], None]) -> None:
         """Try fetched observations with a lower or higher index than all before.
 
-        `attempt` takes two or more observations, {name: [m, ...]}, and raises
-        ValueError for an index out of range.
+        `attempt` takes at least two, {name: [m, ...]}, and raises ValueError for an index out of range.
         """
         self._attempt, self._tried = attempt, {}
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Write the packed observations at `indices`, [m], to `out`, [m, width].
-
-        Raises
-        ------
-        ValueError
-            If a fetched array has a wrong shape or type, or invalid numbers.
-        """
         indices = np.asarray(indices, np.int64)
         if isinstance(self._source, Arrays):
             self._fill(indices, self._source.take(indices), out)
@@ -90,26 +62,24 @@ class FetchedData:
 
     def _fill(self, indices: np.ndarray, fetched: Mapping[str, Any], out: np.ndarray) -> None:
         for name, view in self.layout.views(out).items():
+            label = f"dataset[{name!r}]"
             if name not in fetched:
                 raise ValueError(f"take of dataset must return {name!r} as in its first call; got {sorted(fetched)}.")
-            if np.ma.is_masked(fetched[name]):
-                masked = np.ma.count_masked(fetched[name])
-                raise ValueError(f"dataset[{name!r}] must have no masked values; got {masked} masked.")
+            if masked := n_masked(fetched[name]):
+                raise ValueError(f"{label} must have no masked values; got {masked} masked.")
             array = np.asarray(fetched[name])
             if array.shape != view.shape:
                 raise ValueError(
                     f"take of dataset must return {name!r} with shape {view.shape} for {len(indices)} indices; "
                     f"got {array.shape}."
                 )
-            _require_exact(name, array, view.dtype)
+            _require_type(label, array, view.dtype)
             with np.errstate(over="ignore"):
                 view[...] = array
             if view.dtype.kind == "f" and not np.isfinite(view).all():
                 at, *where = (int(i) for i in np.argwhere(~np.isfinite(view))[0])
-                raise ValueError(
-                    f"dataset[{name!r}] must be finite in {view.dtype}; got {view[(at, *where)]} at index "
-                    f"{(int(indices[at]), *where)}."
-                )
+                got = f"{view[(at, *where)]} at index {(int(indices[at]), *where)}"
+                raise ValueError(f"{label} must be finite in {view.dtype}; got {got}.")
         if self._attempt is not None and len(indices):
             self._try(self.layout.views(out))
 
@@ -126,10 +96,10 @@ class FetchedData:
                 self._tried[name] = (np.minimum(low, least), np.maximum(high, greatest))
 
     def read(self, start: int, out: np.ndarray) -> None:
-        """Write the packed observations from `start` on to `out`, [m, width]."""
-        indices = np.arange(start, start + len(out))
+        stop = start + len(out)
+        indices = np.arange(start, stop)
         if isinstance(self._source, Arrays):
-            self._fill(indices, self._source.part(start, start + len(out)), out)
+            self._fill(indices, self._source.part(start, stop), out)
         else:
             self.take(indices, out)
 
@@ -157,34 +127,24 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_SourceLock.renew)
 
 
-def _require_exact(name: str, array: np.ndarray, dtype: np.dtype) -> None:
-    """Refuse floats for an integer entry, and integers that `dtype` rounds."""
-    if dtype.kind == "i" and array.dtype.kind not in "biu":
-        raise ValueError(f"dataset[{name!r}] must be integers, as in the first call of take; got dtype {array.dtype}.")
+def _require_type(label: str, array: np.ndarray, dtype: np.dtype) -> None:
+    """Refuse floats for an integer entry, and integers that `dtype` cannot hold."""
+    if dtype.kind == "f":
+        return require_exact(label, array, dtype)
+    if array.dtype.kind not in "biu":
+        raise ValueError(f"{label} must be integers, as in the first call of take; got dtype {array.dtype}.")
     if array.dtype.kind in "iu" and array.size:
         least, most = int(array.min()), int(array.max())
-        largest = max(-least, most)
-        if dtype.kind == "i" and not (np.iinfo(dtype).min <= least and most <= np.iinfo(dtype).max):
-            raise ValueError(f"dataset[{name!r}] must fit into {dtype}; got values from {least} to {most}.")
-        if dtype.kind == "f" and largest > (exact := 2 ** (np.finfo(dtype).nmant + 1)):
-            raise ValueError(
-                f"dataset[{name!r}] must hold integers that {dtype} represents exactly, up to {exact} (or name it in "
-                f"integers=, or use dtype='float64'); got values up to {largest}."
-            )
+        if not (np.iinfo(dtype).min <= least and most <= np.iinfo(dtype).max):
+            raise ValueError(f"{label} must fit into {dtype}; got values from {least} to {most}.")
 
 
 class Arrays:
-    """Arrays on disk, or some on disk and some in memory, as one source.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        NumPy memory maps and arrays, Zarr arrays and HDF5 datasets, all of N observations.
-    """
+    """NumPy memory maps and arrays, Zarr arrays and HDF5 datasets, all of N observations, as one source."""
 
     def __init__(self, arrays: Mapping[str, Any]) -> None:
         in_files = file_rows(arrays)
-        done = {name for rows in in_files for name in rows.names}
+        done = {name for rows in in_files for name in rows.fields}
         others = {name: array for name, array in arrays.items() if name not in done}
         self._readers: list[FileRows | OtherArrays] = [*in_files, *([OtherArrays(others)] if others else [])]
         self._size = next(iter(arrays.values())).shape[0]  # Zarr arrays have no len()
@@ -193,31 +153,25 @@ class Arrays:
         return self._size
 
     def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """The observations at `indices`."""
         return {name: array for reader in self._readers for name, array in reader.take(indices).items()}
 
     def part(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        """The observations from `start` to `stop`."""
         return {name: array for reader in self._readers for name, array in reader.part(start, stop).items()}
 
 
 class OtherArrays:
-    """Arrays in memory, and arrays that their library reads from disk."""
-
     def __init__(self, arrays: Mapping[str, Any]) -> None:
         self._arrays = arrays
 
     def take(self, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """The observations at `indices`."""
         return {name: _taken(array, indices) for name, array in self._arrays.items()}
 
     def part(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        """The observations from `start` to `stop`."""
         return {name: np.asarray(array[start:stop]) for name, array in self._arrays.items()}
 
 
 def _taken(array: Any, indices: np.ndarray) -> np.ndarray:
-    library = _library(array)
+    library = library_of(array)
     if library in ("zarr", "h5py"):
         # A Zarr chunk is then read only once; HDF5 accepts only increasing indices.
         distinct, places = np.unique(indices, return_inverse=True)

@@ -41,28 +41,17 @@ class Opening(NamedTuple):
     open: Open
     checksum: str | None = None
 
-    def of(self, indices: np.ndarray) -> Opening:
-        """The same for some of the observations."""
-        return Opening(f"{self.name} {checksum(indices)}", partial(_some, self, indices))
 
-
-class RemoteData:
+class RemoteData(Data):
     """Observations that cannot be read in this process."""
 
-    in_memory = False
-    workers: Workers | None = None
-    shards: Shards | None = None
-
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Raise an error."""
         raise _unreadable()
 
     def read(self, start: int, out: np.ndarray) -> None:
-        """Raise an error."""
         raise _unreadable()
 
     def checksum(self) -> str:
-        """Raise an error, since the checksum is not known here."""
         raise _unreadable()
 
 
@@ -79,16 +68,15 @@ class RemoteShard(RemoteData):
         return opened, (self._opening,)
 
     def checksum(self) -> str:
-        """A checksum that is equal for equal data."""
         return self._checksum
 
     def some(self, indices: np.ndarray) -> RemoteShard:
         """The observations at sorted `indices`, which stay where they are."""
-        opening = self._opening.of(indices)
-        return RemoteShard(opening, self.workers, ShardFacts(len(indices), self.layout, self.levels, opening.name))
+        name = f"{self._opening.name} {checksum(indices)}"
+        opening = Opening(name, partial(_some, self._opening, indices))
+        return RemoteShard(opening, self.workers, ShardFacts(len(indices), self.layout, self.levels, name))
 
     def asked(self, function: Callable[[Data, Any], Any], item: Any) -> Any:
-        """``function(data, item)`` of the observations, computed by a worker."""
         return next(iter(self.workers.each(_answer, RemoteCall(self, function, item), [None])))
 
 
@@ -105,8 +93,6 @@ def _answer(question: RemoteCall, item: None) -> Any:
 
 
 class RemoteShards(RemoteData):
-    """The observations of several remote shards, as one."""
-
     shards: Shards
 
     def __init__(self, parts: Sequence[RemoteShard], hop: int) -> None:
@@ -117,19 +103,15 @@ class RemoteShards(RemoteData):
         return OtherShards, (self.size, self.layout, self.levels, self.shards)
 
     def checksum(self) -> str:
-        """A checksum that is equal for equal data."""
         return checksum_of(self.parts)
 
     def some(self, indices: np.ndarray) -> RemoteShards:
-        """The observations at sorted `indices`, which stay where they are."""
         starts = self.shards.starts
         parts = zip(self.parts, starts, np.split(indices, np.searchsorted(indices, starts[1:])), strict=True)
         return RemoteShards([part.some(here - start) for part, start, here in parts if len(here)], self.shards.hop)
 
 
 class OtherShards(RemoteData):
-    """What a worker of one shard knows about all shards."""
-
     def __init__(self, size: int, layout: Layout, levels: dict[str, list[Level]], shards: Shards) -> None:
         self.size, self.layout, self.levels, self.shards = size, layout, levels, shards
 
@@ -162,22 +144,13 @@ _data: dict[str, Data] = {}  # in a worker, the data opened last
 
 
 def opened(opening: Opening) -> Data:
-    """The data, which a worker opens once.
-
-    Raises
-    ------
-    RuntimeError
-        If the data have changed since they were first opened.
-    """
     with _lock:
-        if opening.name in _data:
-            found = _data.pop(opening.name)
-        else:
+        found = _data.pop(opening.name, None)
+        if found is None:
             found = opening.open()
             if opening.checksum is not None and found.checksum() != opening.checksum:
-                raise RuntimeError(
-                    "the observations of a shard must not change; these have changed since they were opened."
-                )
+                changed = "the observations of a shard must not change; these have changed since they were opened."
+                raise RuntimeError(changed)
         while len(_data) >= MOST_OPEN:
             del _data[next(iter(_data))]
         _data[opening.name] = found
@@ -185,7 +158,6 @@ def opened(opening: Opening) -> Data:
 
 
 def _forget(name: str) -> None:
-    """Close the data of this name, and parts of them."""
     with _lock:
         for known in [known for known in _data if known.split()[0] == name]:
             del _data[known]

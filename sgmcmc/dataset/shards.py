@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from sgmcmc.dataset import Data, Shards, checksum_of
 from sgmcmc.dataset.remote import RemoteShards
-from sgmcmc.parallel.executors import Workers
 
 
-class Joined:
+class Joined(Data):
     """The observations of several data sets with one layout, some of them not in memory."""
 
-    in_memory = False
-    workers: Workers | None = None
+    shards: Shards
 
     def __init__(self, parts: Sequence[Data], shards: Shards) -> None:
         self.parts, self.shards, self.size = list(parts), shards, sum(shards.sizes)
         self.layout, self.levels = parts[0].layout, parts[0].levels
         self._starts = shards.starts
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "workers"}
-
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
         which = np.searchsorted(self._starts, indices, side="right") - 1
         for number in np.unique(which):
             at = np.flatnonzero(which == number)
@@ -36,7 +29,6 @@ class Joined:
             out[at] = words
 
     def read(self, start: int, out: np.ndarray) -> None:
-        """Write the packed observations from `start` on to `out`, [m, width]."""
         stop = start + len(out)
         for part, first in zip(self.parts, self._starts, strict=True):
             low, high = max(start, int(first)), min(stop, int(first) + part.size)
@@ -44,14 +36,11 @@ class Joined:
                 part.read(low - int(first), out[low - start : high - start])
 
     def checksum(self) -> str:
-        """A checksum that is equal for equal data."""
         return checksum_of(self.parts)
 
 
-class Shard:
+class Shard(Data):
     """`size` consecutive observations of `data`, from `start` on."""
-
-    shards: Shards | None = None
 
     def __init__(self, data: Data, start: int, size: int) -> None:
         self.size, self.layout, self.levels = size, data.layout, data.levels
@@ -59,47 +48,36 @@ class Shard:
         self._data, self._start = data, start
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
         self._data.take(self._start + indices, out)
 
     def read(self, start: int, out: np.ndarray) -> None:
-        """Write the packed observations from `start` on to `out`, [m, width]."""
         self._data.read(self._start + start, out)
 
     def checksum(self) -> str:
-        """A checksum that is equal for equal data."""
         return f"{self._data.checksum()} from {self._start} on, {self.size}"
 
 
-class OnShard:
-    """All N observations, of which only those of one shard, `size` of them from `start` on, can be fetched."""
-
-    in_memory = False
-    workers: Workers | None = None
-    shards: Shards | None = None
+class OnShard(Data):
+    """All N observations, of which only those of one shard, from `start` on, can be fetched."""
 
     def __init__(self, shard: Data, start: int, n_data: int) -> None:
         self._shard, self._start, self.size = shard, start, n_data
         self.layout, self.levels = shard.layout, shard.levels
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        """Write the packed observations at `indices`, [m], to `out`, [m, width]."""
         here = indices - self._start
         if len(here) and not (here.min() >= 0 and here.max() < self._shard.size):
             raise IndexError("a chain has left the shard that it is on")
         self._shard.take(here, out)
 
     def read(self, start: int, out: np.ndarray) -> None:
-        """Write the packed observations from `start` on to `out`, [m, width]."""
         self.take(np.arange(start, start + len(out)), out)
 
     def checksum(self) -> str:
-        """The checksum of the shard."""
         return self._shard.checksum()
 
 
 def shards_of(data: Data) -> Iterator[Data]:
-    """The shards of data that have some."""
     if isinstance(data, RemoteShards):
         return iter(data.parts)
     assert data.shards is not None

@@ -16,15 +16,11 @@ MOST_FROM_DISK, BYTES_FROM_DISK = 2**21, 2**28  # of a part of data on disk, whi
 
 
 def largest_subset(data: Data) -> int:
-    """The largest number of observations that a subset of the data should have."""
     return data.size if data.in_memory else max(1000, min(MOST_FROM_DISK, BYTES_FROM_DISK // data.layout.row_bytes))
 
 
 def random_subset(data: Data, size: int, seed: int) -> Data:
-    """`size` observations, drawn without replacement, from each shard in proportion to its size.
-
-    The result is `data` itself if it has no more than `size`.
-    """
+    """`size` observations, drawn without replacement, from each shard in proportion to its size; all if fewer."""
     if size >= data.size:
         return data
     rng, shards = np.random.default_rng(seed), data.shards or Shards([data.size], 1)
@@ -37,7 +33,7 @@ def random_subset(data: Data, size: int, seed: int) -> Data:
 
 
 def over_spaced_rows(data: Data, size: int, function: Callable[[Any, Tree], Any], item: Any) -> Any:
-    """``function(item, rows)`` of `some_rows`, computed where the data are."""
+    """``function(item, rows)`` of `spaced_rows`, computed where the data are."""
     if isinstance(data, RemoteShards):
         return data.parts[0].asked(_over_spaced_rows, (size, function, item))
     return _over_spaced_rows(data, (size, function, item))

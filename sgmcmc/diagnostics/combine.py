@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.arguments import require_seed
+from sgmcmc.arguments import refused, require_seed
 from sgmcmc.core.random import fresh_seed
-from sgmcmc.diagnostics._per_draw import PLAIN, PerDraw, read, require_finite
+from sgmcmc.diagnostics._per_draw import PLAIN, PerDraw, read_finite
 from sgmcmc.draws.draws import Draws
 
 NAME = "combine"
@@ -95,17 +95,17 @@ def combine(
     (True, 1.0)
     """
     if method not in METHODS:
-        raise ValueError(f"method of {NAME} must be one of {sorted(METHODS)}; got {method!r}.")
+        raise refused(NAME, "method", f"be one of {sorted(METHODS)}", repr(method))
     if not isinstance(parts, Sequence) or isinstance(parts, str) or len(parts) < 2:
-        raise ValueError(f"parts of {NAME} must be a list of the draws of two or more parts; got {_what(parts)}.")
+        got = f"{len(parts)} in a " if isinstance(parts, Sequence) else ""
+        raise refused(NAME, "parts", "be a list of the draws of two or more parts", got + type(parts).__name__)
     read_parts = [_read(k, part, nChains) for k, part in enumerate(parts)]
     first = read_parts[0]
     for k, part in enumerate(read_parts[1:], 1):
         if part.shapes != first.shapes or type(parts[k]) is not type(parts[0]):
-            raise ValueError(
-                f"parts of {NAME} must have draws of the same parameters; got {_form(first)} in parts[0] and "
-                f"{_form(part)} in parts[{k}]."
-            )
+            forms = [one.shapes.get(PLAIN, one.shapes) for one in (first, part)]
+            got = f"{forms[0]} in parts[0] and {forms[1]} in parts[{k}]"
+            raise refused(NAME, "parts", "have draws of the same parameters", got)
         if part.lead != first.lead and method != "gaussian":
             raise ValueError(
                 f"parts of {NAME} must have the same number of draws for method={method!r}; got {first.lead} in "
@@ -118,10 +118,10 @@ def combine(
     draws = [x / units for x in draws]  # so that the result does not depend on the user's units
     moments = [Moments.of(k, x) for k, x in enumerate(draws)]
     seed = fresh_seed() if seed is None else require_seed(NAME, seed)
-    combined, times = METHODS[method](draws, moments, np.random.default_rng(seed))
-    lead = (times * first.lead[0], *first.lead[1:])
+    combined = METHODS[method](draws, moments, np.random.default_rng(seed))
+    lead = (len(combined) // len(draws[0]) * first.lead[0], *first.lead[1:])
     arrays = first.restored(combined * units, lead)
-    return _as_draws(arrays, lead, parts[0].nChains, method, seed) if isinstance(parts[0], Draws) else arrays
+    return _as_draws(arrays, lead, method, seed) if isinstance(parts[0], Draws) else arrays
 
 
 class Moments(NamedTuple):
@@ -149,43 +149,30 @@ def _units(draws: list[np.ndarray]) -> np.ndarray:
     size = draws[0].shape[1]
     for k, x in enumerate(draws):
         if len(x) <= size:
-            raise ValueError(
-                f"parts[{k}] of {NAME} must have more draws than the {size} elements of a draw; got {len(x)}."
-            )
+            raise refused(NAME, f"parts[{k}]", f"have more draws than the {size} elements of a draw", len(x))
     units = np.sqrt(np.mean([x.var(axis=0) for x in draws], axis=0))
     return np.where(units > 0, units, 1.0)
 
 
-Combined = tuple[np.ndarray, int]
-"""Draws [n, D], and their number as a multiple of that of one part."""
-
-
-def _consensus(draws: list[np.ndarray], moments: list[Moments], rng: np.random.Generator) -> Combined:
+def _consensus(draws: list[np.ndarray], moments: list[Moments], rng: np.random.Generator) -> np.ndarray:
     _, covariance = _product(moments)
     weighted = [x @ part.precision for x, part in zip(draws, moments, strict=True)]
-    return np.sum(weighted, axis=0) @ covariance, 1
+    return np.sum(weighted, axis=0) @ covariance
 
 
-def _gaussian(draws: list[np.ndarray], moments: list[Moments], rng: np.random.Generator) -> Combined:
+def _gaussian(draws: list[np.ndarray], moments: list[Moments], rng: np.random.Generator) -> np.ndarray:
     mean, covariance = _product(moments)
-    return mean + rng.normal(size=draws[0].shape) @ np.linalg.cholesky(covariance).T, 1
+    return mean + rng.normal(size=draws[0].shape) @ np.linalg.cholesky(covariance).T
 
 
-def _swiss(draws: list[np.ndarray], moments: list[Moments], rng: np.random.Generator) -> Combined:
+def _swiss(draws: list[np.ndarray], moments: list[Moments], rng: np.random.Generator) -> np.ndarray:
     mean, covariance = _product(moments)
     root = _root(len(draws) * covariance)
-    moved = [
-        mean + (x - part.mean) @ np.linalg.inv(_root(part.covariance)) @ root
-        for x, part in zip(draws, moments, strict=True)
-    ]
-    return np.concatenate(moved), len(draws)
+    maps = [np.linalg.inv(_root(part.covariance)) for part in moments]
+    return np.concatenate([mean + (x - part.mean) @ a @ root for x, part, a in zip(draws, moments, maps, strict=True)])
 
 
-METHODS: dict[str, Callable[[list[np.ndarray], list[Moments], np.random.Generator], Combined]] = {
-    "consensus": _consensus,
-    "gaussian": _gaussian,
-    "swiss": _swiss,
-}
+METHODS = {"consensus": _consensus, "gaussian": _gaussian, "swiss": _swiss}
 
 
 def _product(moments: list[Moments]) -> tuple[np.ndarray, np.ndarray]:
@@ -205,41 +192,19 @@ def _require_independent(parts: Sequence[Any]) -> None:
     """Reject runs with the same seed: their noise is identical and does not average out."""
     seeds = [part.seed for part in parts if isinstance(part, Draws)]
     if twice := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
-        raise ValueError(
-            f"parts of {NAME} must be runs with different seeds for method='consensus', which needs independent "
-            f"draws; got {twice[0]} more than once."
-        )
+        must = "be runs with different seeds for method='consensus', which needs independent draws"
+        raise refused(NAME, "parts", must, f"{twice[0]} more than once")
 
 
 def _read(k: int, part: Any, n_chains: int | None) -> PerDraw:
     if isinstance(part, Draws) and (transforms := part.settings.get("transforms")):
-        raise ValueError(
-            f"parts[{k}] of {NAME} must be draws of unconstrained parameters; got a run with transforms of "
-            f"{sorted(transforms)}."
-        )
-    found = read(NAME, f"parts[{k}]", part, n_chains)
-    require_finite(NAME, f"parts[{k}]", found)
-    return found
+        got = f"a run with transforms of {sorted(transforms)}"
+        raise refused(NAME, f"parts[{k}]", "be draws of unconstrained parameters", got)
+    return read_finite(NAME, f"parts[{k}]", part, n_chains)
 
 
-def _as_draws(
-    arrays: dict[str, np.ndarray], lead: tuple[int, ...], n_chains: int | None, method: str, seed: int
-) -> Draws:
-    if n_chains is None:
-        arrays = {name: array[None] for name, array in arrays.items()}
-    else:
-        n_chains = lead[0]
-    return Draws(
-        {"posterior": arrays},
-        nChains=n_chains,
-        iterations=range(1, lead[-1] + 1),
-        settings={"sampler": NAME, "method": method, "nChains": n_chains, "seed": seed},
-    )
-
-
-def _form(part: PerDraw) -> str:
-    return str(part.shapes[PLAIN]) if PLAIN in part.shapes else str(part.shapes)
-
-
-def _what(parts: Any) -> str:
-    return f"{len(parts)} in a {type(parts).__name__}" if isinstance(parts, Sequence) else type(parts).__name__
+def _as_draws(arrays: dict[str, np.ndarray], lead: tuple[int, ...], method: str, seed: int) -> Draws:
+    n_chains = lead[0] if len(lead) == 2 else None
+    groups = {"posterior": arrays if n_chains else {name: array[None] for name, array in arrays.items()}}
+    settings = {"sampler": NAME, "method": method, "nChains": n_chains, "seed": seed}
+    return Draws(groups, nChains=n_chains, iterations=range(1, lead[-1] + 1), settings=settings)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.arguments import refused
 from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.destination import checked_executor, require_portable
 from sgmcmc.arguments.signatures import SETUP_DEFAULTS
@@ -14,7 +15,7 @@ from sgmcmc.arguments.transforms import Joint, is_joint
 from sgmcmc.core.errors import require_flag
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.arrays import with_levels
-from sgmcmc.diagnostics._per_draw import read, require_finite
+from sgmcmc.diagnostics._per_draw import read_finite
 from sgmcmc.draws.draws import Draws
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.model import LogLik, LogPrior
@@ -93,29 +94,26 @@ def fullGradients(
     {'theta': array([4., 1.])}
     """
     if not isinstance(draws, Mapping):
-        raise ValueError(
-            f"draws of {NAME} must be the result of a sampler or a dict of arrays with the names of logLik's "
-            f"parameters; got {type(draws).__name__}."
-        )
+        must = "be the result of a sampler or a dict of arrays with the names of logLik's parameters"
+        raise refused(NAME, "draws", must, type(draws).__name__)
     settings: Mapping[str, Any] = draws.settings if isinstance(draws, Draws) else {"dtype": "float64"}
-    points = read(NAME, "draws", draws, nChains, settings.get("parameters"))
-    require_finite(NAME, "draws", points)
-    n_axes, shown = len(points.lead), require_flag("verbose", NAME, verbose)
+    points = read_finite(NAME, "draws", draws, nChains, settings.get("parameters"))
+    shown, flat = require_flag("verbose", NAME, verbose), points.flat()
+    given = {"integers": integers, "dtype": dtype, "temperature": temperature}
+    of_run = {name: settings[name] for name in given if name in settings}
     options: dict[str, Any] = {
         **SETUP_DEFAULTS,
-        "integers": settings.get("integers", ()) if integers is None else integers,
-        "dtype": settings.get("dtype", "float32") if dtype is None else dtype,
-        "temperature": settings.get("temperature", 1.0) if temperature is None else temperature,
+        **of_run,
+        **{k: value for k, value in given.items() if value is not None},
     }
-    params = {name: array[(0,) * n_axes] for name, array in points.arrays.items()}
+    params = {name: array[(0,) * len(points.lead)] for name, array in points.arrays.items()}
     if is_joint(logPrior):
         logPrior = Joint(f"logPrior of {NAME}", logPrior).log_prior
     dataset = with_levels(NAME, dataset, settings.get("levels", {}))
     choices = Choices(NAME, dataset, params, 1.0, 1, 0, logLik=logLik, logPrior=logPrior, **options)
-    posterior, flat = Posterior(choices.model, points.shapes), points.flat()
-    gradients = np.empty(flat.shape)
-    checked_executor(NAME, executor, None, len(flat))
+    posterior, gradients = Posterior(choices.model, points.shapes), np.empty(flat.shape)
     if executor is not None:
+        checked_executor(NAME, executor, None, len(flat))
         require_portable(NAME, posterior)
     with Progress(len(flat), "gradients", "draw", shown) as progress, workers_of(executor) as workers:
         for k, gradient in enumerate(each(workers, _gradient, posterior, list(flat))):

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.arguments import refused
 from sgmcmc.dataset.arrays import first_non_finite, numeric
-from sgmcmc.diagnostics._per_draw import PerDraw, read, require_finite
+from sgmcmc.diagnostics._per_draw import PerDraw, read_finite
 
 NAME = "gaussianKL"
 
@@ -69,13 +70,12 @@ def gaussianKL(draws: Any, mean: Any, covariance: Any, *, nChains: int | None = 
     2.0
     """
     named = isinstance(draws, Mapping) and isinstance(mean, Mapping)
-    points = read(NAME, "draws", draws, nChains, mean if named else None)
-    require_finite(NAME, "draws", points)
+    points = read_finite(NAME, "draws", draws, nChains, mean if named else None)
     x = points.flat()
     n, size = x.shape
     mu, root = _mean(mean, points, size), _root(covariance, size)
     if n <= size:
-        raise ValueError(f"draws of {NAME} must outnumber the {size} elements of a draw; got {n}.")
+        raise refused(NAME, "draws", f"outnumber the {size} elements of a draw", n)
     # Moments in whitened coordinates of the posterior, where they do not cancel.
     white = np.linalg.solve(root, (x - mu).T)
     shift = white.mean(axis=1)
@@ -91,43 +91,39 @@ def gaussianKL(draws: Any, mean: Any, covariance: Any, *, nChains: int | None = 
 
 def _mean(mean: Any, points: PerDraw, size: int) -> np.ndarray:
     if isinstance(mean, Mapping):
-        shapes = points.shapes
         found = {name: np.shape(value) for name, value in mean.items()}
-        if found != shapes:
-            raise ValueError(f"mean of {NAME} must have the names and shapes of a draw, {shapes}; got {found}.")
-        parts = [numeric(f"mean[{name!r}]", NAME, mean[name]).reshape(-1) for name in sorted(mean)]
-        array = np.concatenate(parts).astype(np.float64)
+        if found != points.shapes:
+            raise refused(NAME, "mean", f"have the names and shapes of a draw, {points.shapes}", found)
+        array = np.concatenate([numeric(f"mean[{name!r}]", NAME, mean[name]).reshape(-1) for name in sorted(mean)])
     else:
-        array = numeric("mean", NAME, mean).astype(np.float64)
+        array = numeric("mean", NAME, mean)
         if array.shape not in {(size,), *points.shapes.values()} or array.size != size:
-            raise ValueError(f"mean of {NAME} must have the shape ({size},), or be a dict; got shape {array.shape}.")
-        array = array.reshape(-1)
-    if not np.isfinite(array).all():
-        raise ValueError(f"mean of {NAME} must be finite; got {first_non_finite(array)}.")
-    return array
+            raise refused(NAME, "mean", f"have the shape ({size},), or be a dict", f"shape {array.shape}")
+    return _finite("mean", array.reshape(-1))
 
 
 def _root(covariance: Any, size: int) -> np.ndarray:
     """The Cholesky factor of the covariance."""
-    array = numeric("covariance", NAME, covariance).astype(np.float64)
+    array = numeric("covariance", NAME, covariance)
     if size == 1 and array.size == 1:
         array = array.reshape(1, 1)
     if array.shape != (size, size):
-        raise ValueError(
-            f"covariance of {NAME} must have the shape ({size}, {size}), for the {size} elements of a draw; got shape "
-            f"{array.shape}."
-        )
-    if not np.isfinite(array).all():
-        raise ValueError(f"covariance of {NAME} must be finite; got {first_non_finite(array)}.")
-    sd = np.sqrt(np.abs(np.diag(array)))
-    if (np.abs(array - array.T) > 1e-6 * np.outer(sd, sd)).any():
-        raise ValueError(
-            f"covariance of {NAME} must be symmetric; got entries that differ by {np.abs(array - array.T).max():.3g}."
-        )
+        must = f"have the shape ({size}, {size}), for the {size} elements of a draw"
+        raise refused(NAME, "covariance", must, f"shape {array.shape}")
+    array = _finite("covariance", array)
+    sd, difference = np.sqrt(np.abs(np.diag(array))), np.abs(array - array.T)
+    if (difference > 1e-6 * np.outer(sd, sd)).any():
+        raise refused(NAME, "covariance", "be symmetric", f"entries that differ by {difference.max():.3g}")
+    symmetric = (array + array.T) / 2
     try:
-        return np.linalg.cholesky((array + array.T) / 2)
+        return np.linalg.cholesky(symmetric)
     except np.linalg.LinAlgError as error:
-        least = np.linalg.eigvalsh((array + array.T) / 2)[0]
-        raise ValueError(
-            f"covariance of {NAME} must be positive definite; got a smallest eigenvalue of {least:.3g}."
-        ) from error
+        got = f"a smallest eigenvalue of {np.linalg.eigvalsh(symmetric)[0]:.3g}"
+        raise refused(NAME, "covariance", "be positive definite", got) from error
+
+
+def _finite(argument: str, array: np.ndarray) -> np.ndarray:
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise refused(NAME, argument, "be finite", first_non_finite(array))
+    return array

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.arguments import POSITIVE, require_number
+from sgmcmc.arguments import POSITIVE, refused, require_number
 from sgmcmc.dataset.arrays import first_non_finite, numeric
 
 
@@ -104,12 +104,10 @@ def _squares(function: str, X: Any) -> np.ndarray:
     """The squared norms of the rows, [N], without a copy of the matrix."""
     array = numeric("X", function, X)
     if array.ndim != 2 or array.size == 0:
-        raise ValueError(
-            f"X of {function} must have the shape (N, d), a row for each observation; got shape {array.shape}."
-        )
+        raise refused(function, "X", "have the shape (N, d), a row for each observation", f"shape {array.shape}")
     squares = np.einsum("nd,nd->n", array, array, dtype=np.float64, casting="unsafe")
     if not np.isfinite(squares).all():
         if not np.isfinite(array).all():
-            raise ValueError(f"X of {function} must be finite; got {first_non_finite(array)}.")
-        raise ValueError(f"X of {function} must have rows whose squares are finite; got up to {np.abs(array).max():g}.")
+            raise refused(function, "X", "be finite", first_non_finite(array))
+        raise refused(function, "X", "have rows whose squares are finite", f"up to {np.abs(array).max():g}")
     return squares

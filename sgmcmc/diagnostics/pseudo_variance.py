@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sgmcmc.arguments import refused
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.arguments.trial import HALF, WHOLE, Sums, require_sum
 from sgmcmc.core.errors import require_flag
@@ -15,7 +16,7 @@ from sgmcmc.core.progress import Progress
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree, joined
 from sgmcmc.dataset.full_pass import FullPass
-from sgmcmc.diagnostics._per_draw import read, require_finite
+from sgmcmc.diagnostics._per_draw import read_finite
 from sgmcmc.laplace.posterior import BLOCK, Posterior
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.run.product import ProductSampler
@@ -77,44 +78,28 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     >>> pseudoVariance(sampler, {"theta": [2.5, 0.0]})
     array([10., 10.])
     """
-    if not isinstance(sampler, Sgmcmc):
-        raise ValueError(f"sampler of {NAME} must be the result of a Setup function; got {type(sampler).__name__}.")
-    inner = sampler._sampler
-    if not isinstance(inner, ProductSampler):
-        raise ValueError(f"sampler of {NAME} must estimate gradients; got {inner.name}, which has none.")
-    _require_noise_of_terms(inner)
-    specs = {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in inner.start.items()}
-    whole, half = (trace(inner.model.log_lik_gradient, specs, inner.data.layout.specs([n])) for n in (WHOLE, HALF))
-    require_sum(NAME, Sums(whole, half, inner.data, inner.start), "the terms of single observations")
+    inner = _checked_sampler(sampler)
     shown = require_flag("verbose", NAME, verbose)
-    points = read(NAME, "params", params, None, sorted(inner.start))
-    require_finite(NAME, "params", points)
+    points = read_finite(NAME, "params", params, None, sorted(inner.start))
     for name, shape in points.shapes.items():
-        if shape != inner.start[name].shape:
-            raise ValueError(
-                f"params[{name!r}] of {NAME} must have the shape (K, {', '.join(map(str, inner.start[name].shape))}) "
-                f"for K points; got {points.arrays[name].shape}."
-            )
-    prepared = sampler.prepared(shown)
-    constants, posterior = prepared.constants, Posterior(inner.model, points.shapes)
-    terms = inner.gradient.terms
+        if shape != (wanted := inner.start[name].shape):
+            must = f"have the shape (K, {', '.join(map(str, wanted))}) for K points"
+            raise refused(NAME, f"params[{name!r}]", must, points.arrays[name].shape)
+    constants, posterior = sampler.prepared(shown).constants, Posterior(inner.model, points.shapes)
+    terms, n_data = inner.gradient.terms, inner.data.size
     assert terms is not None
     p = probabilities_of(constants["minibatch"])
-    weights = np.ones(inner.data.size) if p is None else 1 / (inner.data.size * p)
-    weights = weights.astype(inner.dtype.as_numpy_dtype)  # 1/(N p_i)
+    weights = (np.ones(n_data) if p is None else 1 / (n_data * p)).astype(inner.dtype.as_numpy_dtype)  # 1/(N p_i)
 
     def moments(words: tf.Tensor, theta: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:
         t = joined(terms(posterior.split(theta), inner.data.layout.unpack(words), constants["estimator"], None))
         t = tf.cast(t, tf.float64)
         squares = tf.reduce_sum(t**2, axis=1)
-        return [
-            tf.reduce_sum(t, axis=0),
-            tf.reduce_sum(squares * tf.cast(weights, tf.float64)),
-            tf.reduce_sum(tf.sqrt(squares)),
-        ]
+        weighted = tf.reduce_sum(squares * tf.cast(weights, tf.float64))
+        return [tf.reduce_sum(t, axis=0), weighted, tf.reduce_sum(tf.sqrt(squares))]
 
     of_all = FullPass(inner.data, moments, max(16, BLOCK // posterior.size))
-    found, n_data = np.empty(int(np.prod(points.lead))), inner.data.size
+    found = np.empty(int(np.prod(points.lead)))
     with Progress(len(found), "pseudo-variance", "point", shown) as progress:
         for k, theta in enumerate(points.flat()):
             tensor = tf.constant(theta, inner.dtype)
@@ -130,8 +115,13 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
     return found.reshape(points.lead)
 
 
-def _require_noise_of_terms(inner: ProductSampler) -> None:
-    """Reject samplers whose noise does not follow from single observations, or is not that of `params`."""
+def _checked_sampler(sampler: Sgmcmc) -> ProductSampler:
+    """The sampler inside, whose noise follows from single observations and is that of `params`."""
+    if not isinstance(sampler, Sgmcmc):
+        raise refused(NAME, "sampler", "be the result of a Setup function", type(sampler).__name__)
+    inner = sampler._sampler
+    if not isinstance(inner, ProductSampler):
+        raise refused(NAME, "sampler", "estimate gradients", f"{inner.name}, which has none")
     if inner.gradient.terms is None or inner.gradient.has_history:
         raise ValueError(
             f"sampler of {NAME} must estimate gradients by the plain estimate or by control variates around the mode; "
@@ -151,10 +141,12 @@ def _require_noise_of_terms(inner: ProductSampler) -> None:
             "depends."
         )
     if inner.transforms:
-        raise ValueError(
-            f"sampler of {NAME} must have no transforms, since its gradients are with respect to other parameters; "
-            f"got transforms of {sorted(inner.transforms.each)}."
-        )
+        must = "have no transforms, since its gradients are with respect to other parameters"
+        raise refused(NAME, "sampler", must, f"transforms of {sorted(inner.transforms.each)}")
+    specs = {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in inner.start.items()}
+    whole, half = (trace(inner.model.log_lik_gradient, specs, inner.data.layout.specs([n])) for n in (WHOLE, HALF))
+    require_sum(NAME, Sums(whole, half, inner.data, inner.start), "the terms of single observations")
+    return inner
 
 
 def _size(minibatch: Any, params: Tree, constants: Tree) -> int:

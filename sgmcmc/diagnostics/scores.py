@@ -6,48 +6,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sgmcmc.arguments import refused
 from sgmcmc.core.errors import require_count, require_flag
 from sgmcmc.dataset.arrays import first_non_finite, numeric
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
 SUM_TOLERANCE = 1e-3  # the largest allowed distance of the sum over the classes from 1
+LOG_LOSS, CLASS_SCORES = "logLoss", "classScores"
 
 
 def _checked_labels(of: str, labels: Any, n: int, n_classes: int) -> np.ndarray:
     """The numbers of the classes, [n]."""
     array = numeric("labels", of, labels)
     if array.shape != (n,):
-        raise ValueError(
-            f"labels of {of} must have the shape ({n},), one for each observation in probabilities; got shape "
-            f"{array.shape}."
-        )
+        must = f"have the shape ({n},), one for each observation in probabilities"
+        raise refused(of, "labels", must, f"shape {array.shape}")
     allowed = (array >= 0) & (array < n_classes) & (array == np.floor(array))
     if not allowed.all():
-        must = "0 or 1" if n_classes == 2 else f"the numbers of classes, 0 to {n_classes - 1}"
+        must = "be 0 or 1" if n_classes == 2 else f"be the numbers of classes, 0 to {n_classes - 1}"
         at = int(np.argmin(allowed))
-        raise ValueError(f"labels of {of} must be {must}; got {array[at]} at index {at}.")
+        raise refused(of, "labels", must, f"{array[at]} at index {at}")
     return array.astype(np.int64)
 
 
 def _require_probabilities(of: str, p: np.ndarray, of_classes: bool) -> None:
     """Reject numbers that are not probabilities, or that do not add up to 1 over classes on the last axis."""
     if not np.isfinite(p).all():
-        raise ValueError(f"probabilities of {of} must be finite; got {first_non_finite(p)}.")
+        raise refused(of, "probabilities", "be finite", first_non_finite(p))
     if p.min() < 0 or p.max() > 1:
-        raise ValueError(f"probabilities of {of} must lie in [0, 1]; got numbers from {p.min():g} to {p.max():g}.")
-    if of_classes:
-        sums = p.sum(axis=-1, dtype=np.float64)
-        if np.abs(sums - 1).max() > SUM_TOLERANCE:
-            raise ValueError(
-                f"probabilities of {of} must add up to 1 over the classes, the last axis; got sums from "
-                f"{sums.min():g} to {sums.max():g}."
-            )
-
-
-LOG_LOSS = "logLoss"
+        raise refused(of, "probabilities", "lie in [0, 1]", f"numbers from {p.min():g} to {p.max():g}")
+    sums = p.sum(axis=-1, dtype=np.float64)
+    if of_classes and np.abs(sums - 1).max() > SUM_TOLERANCE:
+        got = f"sums from {sums.min():g} to {sums.max():g}"
+        raise refused(of, "probabilities", "add up to 1 over the classes, the last axis", got)
 
 
 def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
@@ -104,10 +97,8 @@ def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
     perDraw = require_flag("perDraw", LOG_LOSS, perDraw)
     p = numeric("probabilities", LOG_LOSS, probabilities)
     if p.ndim not in (1, 2, 3) or p.size == 0:
-        raise ValueError(
-            f"probabilities of {LOG_LOSS} must have the shape (n,), (T, n) or, for k classes, (T, n, k), with at least "
-            f"one of each; got shape {p.shape}."
-        )
+        must = "have the shape (n,), (T, n) or, for k classes, (T, n, k), with at least one of each"
+        raise refused(LOG_LOSS, "probabilities", must, f"shape {p.shape}")
     p = p[None] if p.ndim == 1 else p
     y = _checked_labels(LOG_LOSS, labels, p.shape[1], p.shape[2] if p.ndim == 3 else 2)
     _require_probabilities(LOG_LOSS, p, p.ndim == 3)
@@ -119,9 +110,6 @@ def logLoss(probabilities: Any, labels: Any, *, perDraw: bool = False) -> Any:
         if perDraw:
             return -np.log(happened).mean(axis=1)
         return float(-np.log(happened.mean(axis=0)).mean())
-
-
-CLASS_SCORES = "classScores"
 
 
 def classScores(probabilities: Any, labels: Any, *, bins: int = 15) -> pd.Series:
@@ -180,10 +168,8 @@ def classScores(probabilities: Any, labels: Any, *, bins: int = 15) -> pd.Series
     n_bins = require_count("bins", CLASS_SCORES, bins, 1)
     p = numeric("probabilities", CLASS_SCORES, probabilities).astype(np.float64)
     if p.ndim not in (1, 2) or p.size == 0 or (p.ndim == 2 and p.shape[1] < 2):
-        raise ValueError(
-            f"probabilities of {CLASS_SCORES} must have the shape (n,) or, for k classes, (n, k), with k at least 2; "
-            f"got shape {p.shape}."
-        )
+        must = "have the shape (n,) or, for k classes, (n, k), with k at least 2"
+        raise refused(CLASS_SCORES, "probabilities", must, f"shape {p.shape}")
     _require_probabilities(CLASS_SCORES, p, p.ndim == 2)
     p = np.stack([1 - p, p], axis=1) if p.ndim == 1 else p
     y = _checked_labels(CLASS_SCORES, labels, *p.shape)

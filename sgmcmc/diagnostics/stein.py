@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.arguments import POSITIVE, require_number
+from sgmcmc.arguments import POSITIVE, refused, require_number
 from sgmcmc.core.errors import require_flag
 from sgmcmc.diagnostics._per_draw import paired
 from sgmcmc.draws.stein import of_arrays
@@ -105,10 +105,8 @@ def ksd(
     perCoordinate = require_flag("perCoordinate", "ksd", perCoordinate)
     points, scores = paired("ksd", draws, gradients, nChains)
     if isinstance(scale, Mapping) and not isinstance(draws, Mapping):
-        raise ValueError(
-            "scale of ksd must be a number or an array, since draws are not a dict; got keys "
-            f"{sorted(map(str, scale))}."
-        )
+        must = "be a number or an array, since draws are not a dict"
+        raise refused("ksd", "scale", must, f"keys {sorted(map(str, scale))}")
     with np.errstate(over="ignore", invalid="ignore"):
         terms = of_arrays(points.arrays, scores.arrays, len(points.lead), scale, c, beta)
     terms = np.where(np.isnan(terms), np.inf, terms)  # of numbers whose squares overflow

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from sgmcmc.arguments import refused
 from sgmcmc.core.errors import warn_user
-from sgmcmc.diagnostics._per_draw import PerDraw, paired, read, require_finite
+from sgmcmc.diagnostics._per_draw import PerDraw, paired, read_finite, require_finite
 from sgmcmc.draws.arviz import require_arviz
 from sgmcmc.draws.convergence import errors_of_means
 
@@ -152,7 +153,7 @@ def zvControlVariates(
     """
     require_arviz(NAME)
     if isinstance(degree, bool) or degree not in (1, 2):
-        raise ValueError(f"degree of {NAME} must be 1 or 2; got {degree!r}.")
+        raise refused(NAME, "degree", "be 1 or 2", repr(degree))
     points, scores = paired(NAME, draws, gradients, nChains)
     require_finite(NAME, "draws", points)
     require_finite(NAME, "gradients", scores)
@@ -177,18 +178,17 @@ def _quantity(g: Any, draws: Any, points: PerDraw) -> PerDraw:
     if g is None:
         return points
     values = g(draws) if callable(g) else g
-    quantity = read(NAME, "g", values, points.lead[0] if len(points.lead) == 2 else None)
+    quantity = read_finite(NAME, "g", values, points.lead[0] if len(points.lead) == 2 else None)
     if quantity.lead != points.lead:
         lead = ", ".join(map(str, points.lead))
         shapes = {name: array.shape for name, array in quantity.arrays.items()}
         got = shapes if isinstance(values, Mapping) else next(iter(shapes.values()))
-        raise ValueError(f"g of {NAME} must have the shape ({lead}, ...), a value for each draw; got {got}.")
-    require_finite(NAME, "g", quantity)
+        raise refused(NAME, "g", f"have the shape ({lead}, ...), a value for each draw", got)
     return quantity
 
 
 def _require_enough(points: PerDraw, degree: int) -> None:
-    n, size = int(np.prod(points.lead)), sum(int(np.prod(shape)) for shape in points.shapes.values())
+    n, size = points.flat().shape
     n_controls = size if degree == 1 else size * (size + 3) // 2
     least = DRAWS_PER_COEFFICIENT * (n_controls + 1)
     if n < least:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sgmcmc.draws.elements import label, of, with_words
+from sgmcmc.draws.elements import label, of, refused, require_stored, with_words
 from sgmcmc.storage import dimension_names, reserved_names
 
 if TYPE_CHECKING:
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
 
 def to_frame(draws: Draws) -> pd.DataFrame:
-    """A column for each element."""
     import pandas as pd
 
-    if not draws:
-        raise ValueError("toDataFrame needs draws, but none are stored: reduce= keeps only sums, in out.reduced.")
+    require_stored(draws, "toDataFrame")
     rows, labels = _of_all_chains(draws), of(draws)
     names = [label(name, place, labels) for name, x in rows.items() for place in np.ndindex(*x.shape[1:])]
     index = pd.MultiIndex.from_product([draws.chains, draws.iterations], names=["chain", "draw"])
@@ -45,7 +43,7 @@ def _log_likelihood(draws: Draws) -> np.ndarray:
             "load, of a session or of lda; got True."
         )
     if missing := sorted(set(draws.settings["parameters"]) - draws.keys()):
-        raise ValueError(f"logLikelihood of toArviz must be False for draws without all parameters; got no {missing}.")
+        raise refused("toArviz", "logLikelihood", "be False for draws without all parameters", f"no {missing}")
     terms = draws.comparison.log_lik_terms(_of_all_chains(draws))
     return terms.reshape(len(draws.chains), len(draws.iterations), -1)
 
@@ -53,20 +51,14 @@ def _log_likelihood(draws: Draws) -> np.ndarray:
 def to_arviz(draws: Draws, log_likelihood: bool = False) -> xr.DataTree:
     """The groups posterior and sample_stats, with the stepsize and minibatch size of every draw."""
     base = require_arviz("toArviz")
+    require_stored(draws, "toArviz")
     groups, settings = draws.groups, draws.settings
-    if "posterior" not in groups:
-        raise ValueError(
-            "toArviz needs draws, but none are stored: reduce= keeps only sums, in out.reduced. Add collect= to store "
-            "draws."
-        )
     names = [name for members in groups.values() for name in members]
     if bad := reserved_names(names):
         raise ValueError(f"names for toArviz must be usable in xarray; got {bad}, which it reserves.")
     some = next(iter(groups["posterior"].values()))
-    parameters, shape = settings["parameters"], some.shape[:2]
-    stats = _constants(settings, shape) | groups.get("sample_stats", {})
-    groups["sample_stats"] = stats
-    coords = {"chain": draws.chains, "draw": draws.iterations, "parameter": parameters}
+    groups["sample_stats"] = _constants(settings, some.shape[:2]) | groups.get("sample_stats", {})
+    coords = {"chain": draws.chains, "draw": draws.iterations, "parameter": settings["parameters"]}
     if isinstance(some, np.ndarray):
         dims = {
             name: list(dimension_names(group, name, array.ndim, names)[2:])
@@ -101,14 +93,11 @@ def _constants(settings: Mapping[str, Any], shape: tuple[int, ...]) -> Tree:
 def _tree_of_arrays(groups: Tree, coords: Tree) -> xr.DataTree:
     import xarray as xr
 
+    def variable(group: str, name: str, x: Any, members: Tree) -> xr.DataArray:
+        return x if isinstance(x, xr.DataArray) else xr.DataArray(x, dims=dimension_names(group, name, x.ndim, members))
+
     def dataset(group: str, members: Tree) -> xr.Dataset:
-        named = {
-            name: x
-            if isinstance(x, xr.DataArray)
-            else xr.DataArray(x, dims=dimension_names(group, name, x.ndim, members))
-            for name, x in members.items()
-        }
-        result = xr.Dataset(named)
+        result = xr.Dataset({name: variable(group, name, x, members) for name, x in members.items()})
         numbered = {dim: np.arange(size) for dim, size in result.sizes.items()}
         return result.assign_coords(numbered | {dim: values for dim, values in coords.items() if dim in numbered})
 

@@ -21,29 +21,18 @@ if TYPE_CHECKING:
 
     from sgmcmc.draws.draws import Draws
 
-
-class Compared(NamedTuple):
-    """The comparison of the posterior with the Laplace approximation and the sandwich.
-
-    Parameters
-    ----------
-    pareto_k : float
-        The shape of the tail of the weights of draws from the normal distribution; NaN if it is unknown.
-    sd_sandwich : mapping
-        The standard deviations of the sandwich, {name: [*shape]}; empty if there are too many elements for matrices.
-    by_data : bool
-        Whether the observations contribute most of the precision in all directions, so that the two should agree.
-    """
-
-    pareto_k: float = np.nan
-    sd_sandwich: Any = MappingProxyType({})
-    by_data: bool = False
-
-
 WANTED = 400.0  # effective draws, unless the run asks for another number
 FAR = 0.7  # Pareto k
 SHOWN = 3  # elements that are named
 MISFIT = 0.2  # relative difference of an sd of the sandwich
+
+
+class Compared(NamedTuple):
+    """The comparison of the posterior with the Laplace approximation and the sandwich."""
+
+    pareto_k: float = np.nan  # of the weights of draws from the normal distribution; NaN if it is unknown
+    sd_sandwich: Any = MappingProxyType({})  # {name: [*shape]}; empty if there are too many elements for matrices
+    by_data: bool = False  # whether data have most of the precision in all directions, so that the two should agree
 
 
 class Check:
@@ -155,12 +144,11 @@ class Check:
         limit: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": ":"}
         grid[0].plot(at, self.table["r_hat"], color=COLOURS[0], **dots)
         grid[0].axhline(RHAT, **limit)
-        for colour, column in zip(COLOURS, ("ess_bulk", "ess_tail"), strict=False):
-            grid[1].plot(at, self.table[column], color=colour, label=column, **dots)
+        columns = ((1, "ess_bulk"), (1, "ess_tail"), (2, "expected_sd_ratio"), (2, "found_sd_ratio"))
+        for colour, (panel, column) in zip(COLOURS, columns, strict=False):
+            grid[panel].plot(at, self.table[column], color=colour, label=column, **dots)
         grid[1].axhline(self._wanted if self._mcse is None else self._mcse**-2.0, **limit)
         grid[1].set_ylim(bottom=0)
-        for colour, column in zip(COLOURS[2:], ("expected_sd_ratio", "found_sd_ratio"), strict=False):
-            grid[2].plot(at, self.table[column], color=colour, label=column, **dots)
         grid[2].axhline(1.0, **limit)
         for ax, title in zip(grid, ("R-hat", "effective draws", "sd over that of the posterior"), strict=True):
             ax.set_title(title, loc="left", fontsize="small")
@@ -173,17 +161,19 @@ class Check:
         from sgmcmc.draws.printing import lines
 
         width = shutil.get_terminal_size().columns
-        text = [textwrap.fill(sentence, width) for sentence in (self.verdict, self.note) if sentence]
-        return "\n".join([*text, lines(self.table)])
+        return "\n".join([*(textwrap.fill(sentence, width) for sentence in self._sentences()), lines(self.table)])
 
     def _repr_html_(self) -> str:
         from sgmcmc.draws.printing import rounded
 
-        text = "".join(f"<p>{sentence}</p>" for sentence in (self.verdict, self.note) if sentence)
+        text = "".join(f"<p>{sentence}</p>" for sentence in self._sentences())
         return text + rounded(self.table).to_html(border=0)
 
     def __repr__(self) -> str:
-        return f"<check of {self._sampler}: {' '.join(filter(None, (self.verdict, self.note)))}>"
+        return f"<check of {self._sampler}: {' '.join(self._sentences())}>"
+
+    def _sentences(self) -> list[str]:
+        return [self.verdict, self.note] if self.note else [self.verdict]
 
 
 def _table(draws: Draws, compared: Compared, normal_sds: np.ndarray) -> pd.DataFrame:
@@ -229,6 +219,5 @@ def _of_model(draws: Draws, ratios: pd.Series) -> str:
 
 def _of(elements: pd.Series) -> str:
     """The names of these elements, as part of a sentence."""
-    shown = ", ".join(map(repr, elements.index[:SHOWN]))
-    more = len(elements) - SHOWN
-    return f"for {shown}" + (f" and {more} more" if more > 0 else "")
+    more = f" and {len(elements) - SHOWN} more" if len(elements) > SHOWN else ""
+    return f"for {', '.join(map(repr, elements.index[:SHOWN]))}{more}"

@@ -13,16 +13,13 @@ from sgmcmc.draws.elements import label
 SHORTEST = 4  # draws: fewer have no diagnostics
 TAILS = (0.05, 0.95)
 AXES = {"chain_axis": 1, "draw_axis": 2}
-
-
 NAMES = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
 
 
 def diagnostics(x: np.ndarray, names: Sequence[str] = NAMES) -> dict[str, np.ndarray]:
-    """These diagnostics, each [D].
+    """These diagnostics of x [D, C, T], each [D]; NaN for fewer than SHORTEST draws and where x is not finite.
 
-    NaN for fewer than SHORTEST draws, and for numbers that are NaN or infinite; R-hat is also NaN for a single chain,
-    and where all draws are equal.
+    R-hat is also NaN for a single chain, and where all draws are equal.
     """
     require_arviz("summary")
     from arviz_stats.base import array_stats
@@ -46,10 +43,7 @@ def diagnostics(x: np.ndarray, names: Sequence[str] = NAMES) -> dict[str, np.nda
 
 
 def errors_of_means(x: np.ndarray) -> np.ndarray:
-    """The Monte Carlo standard errors of the means, [D].
-
-    NaN for fewer than SHORTEST draws.
-    """
+    """The Monte Carlo standard errors of the means, [D]; NaN for fewer than SHORTEST draws."""
     from arviz_stats.base import array_stats
 
     if x.shape[-1] < SHORTEST:
@@ -76,7 +70,6 @@ class WorstElement(NamedTuple):
     shift_of: str
 
     def worse(self, other: WorstElement) -> WorstElement:
-        """The worst of both."""
         return WorstElement(
             *min(self[:2], other[:2], key=lambda pair: pair[0]),
             *max(self[2:4], other[2:4], key=lambda pair: pair[0]),
@@ -84,7 +77,6 @@ class WorstElement(NamedTuple):
         )
 
     def suffices(self, wanted: float) -> bool:
-        """Whether the stopping rule is met."""
         return self.ess >= wanted and self.rhat < RHAT and self.shift < SHIFT
 
 
@@ -123,24 +115,15 @@ def _of_block(labels: list[str], x: np.ndarray, wanted: float, of_means: bool) -
     return WorstElement(float(ess[i]), labels[i], float(rhat[j]), labels[j], float(shift[k]), labels[k])
 
 
-class _Element(NamedTuple):
-    name: str
-    place: tuple[int, ...]
-    slowness: float
-
-
 def _blocks(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[list[str], np.ndarray]]:
     """The elements in blocks: their names, and [D, C, T] of float64."""
-    elements = [
-        _Element(name, place, slowness)
-        for name, values in arrays.items()
-        for place, slowness in zip(np.ndindex(*values.shape[2:]), _slowness(values), strict=True)
-    ]
-    elements.sort(key=lambda element: -element.slowness)
+    elements = [(name, place) for name, values in arrays.items() for place in np.ndindex(*values.shape[2:])]
+    slowness = np.concatenate([_slowness(values) for values in arrays.values()])
+    slowest_first = [elements[k] for k in np.argsort(-slowness, kind="stable")]
     for at in range(0, len(elements), BLOCK):
-        block = elements[at : at + BLOCK]
-        x = np.stack([_of(arrays[name], place) for name, place, _ in block])
-        yield [label(name, place) for name, place, _ in block], x.astype(np.float64)
+        block = slowest_first[at : at + BLOCK]
+        x = np.stack([arrays[name][(..., *place)] for name, place in block])
+        yield [label(name, place) for name, place in block], x.astype(np.float64)
 
 
 def _slowness(values: np.ndarray) -> np.ndarray:
@@ -152,8 +135,3 @@ def _slowness(values: np.ndarray) -> np.ndarray:
         spread = x.var(axis=(0, 1, 2), dtype=np.float64)
         ratio = x.mean(axis=2, dtype=np.float64).var(axis=(0, 1)) / spread
     return np.where(spread == 0, 0.0, np.nan_to_num(ratio, nan=np.inf))
-
-
-def _of(values: np.ndarray, place: tuple[int, ...]) -> np.ndarray:
-    where: Any = (..., *place)
-    return values[where]

@@ -10,8 +10,12 @@ import numpy as np
 from sgmcmc.draws.elements import Reference
 from sgmcmc.draws.panels import COLOURS, chain_label, colours
 
-BINS = (512, 2**15)
-GRID = 256
+BINS, GRID = (512, 2**15), 256
+REGIONS, SHARES = ("#d3e0ee", "#8fb2d3", "#4477aa"), (0.95, 0.8, 0.5)
+REFERENCE: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": (0, (4, 2)), "zorder": 4}
+LINE_POINTS = 3000  # more than a printed page has pixels
+CURVE_POINTS = 512
+DOTS = 2000
 
 
 class Density(NamedTuple):
@@ -23,10 +27,10 @@ class Density(NamedTuple):
 
 
 def density(values: np.ndarray) -> Density | None:
-    """The densities of values [C, T], which integrate to 1; None if all values are the same.
+    """The densities of values [C, T]; None if all values are the same.
 
-    The bandwidth follows Silverman's rule for the effective sample size. With T
-    instead, the slow movements of an autocorrelated chain would appear as modes.
+    The bandwidth follows Silverman's rule for the effective sample size. With T instead, the slow movements of an
+    autocorrelated chain would appear as modes.
     """
     low, high = values.min(), values.max()
     if not low < high:
@@ -51,16 +55,12 @@ def density(values: np.ndarray) -> Density | None:
 def _smooth(counts: np.ndarray, bandwidth: float) -> np.ndarray:
     """Shares per bin after convolution with a normal density; the bandwidth is in bins."""
     frequency = 2 * np.pi * np.fft.rfftfreq(counts.shape[-1])
-    smooth = np.fft.irfft(np.fft.rfft(counts) * np.exp(-0.5 * (frequency * bandwidth) ** 2), counts.shape[-1])
-    smooth = smooth.clip(0)
+    smooth = np.fft.irfft(np.fft.rfft(counts) * np.exp(-0.5 * (frequency * bandwidth) ** 2), counts.shape[-1]).clip(0)
     return smooth / smooth.sum(axis=-1, keepdims=True)
 
 
 def effective_size(values: np.ndarray) -> np.ndarray:
-    """The effective sample size of each chain, [C], by sqrt(T) batch means of [C, T].
-
-    It lies between sqrt(T) and T.
-    """
+    """The effective sample size of each chain, [C], from sqrt(T) to T, by sqrt(T) batch means of [C, T]."""
     n = values.shape[1]
     length = int(np.sqrt(n))
     batches = values[:, : n - n % length].reshape(len(values), -1, length).mean(axis=2)
@@ -100,14 +100,6 @@ def highest_density_levels(heights: np.ndarray, shares: tuple[float, ...]) -> li
     return np.unique(found).tolist()
 
 
-REGIONS = ("#d3e0ee", "#8fb2d3", "#4477aa")
-SHARES = (0.95, 0.8, 0.5)
-REFERENCE: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": (0, (4, 2)), "zorder": 4}
-LINE_POINTS = 3000  # more than a printed page has pixels
-CURVE_POINTS = 512
-DOTS = 2000
-
-
 def line(ax: Any, x: np.ndarray, y: np.ndarray, **style: Any) -> None:
     """A line through the extremes of each short stretch, which looks like one through all points."""
     ax.plot(*_outline(x, y), marker="." if len(x) == 1 else None, **style)
@@ -135,10 +127,7 @@ def _outline(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def marginal(plt: ModuleType, ax: Any, values: np.ndarray, reference: Reference | None, kind: str = "density") -> None:
-    """The density of all draws as an area.
-
-    The densities of each chain and of the reference are lines.
-    """
+    """The density of all draws as an area, and those of each chain and of the reference as lines."""
     found, n_chains = density(values), len(values)
     if found is None:
         ax.axvline(values.flat[0], color=COLOURS[0], linewidth=1.5)
@@ -184,7 +173,6 @@ def _reference_curve(ax: Any, reference: Reference, found: Density | None) -> No
 
 
 def regions(ax: Any, x: np.ndarray, y: np.ndarray) -> None:
-    """The regions of highest density that hold shares of all draws."""
     if np.ptp(x) == 0 or np.ptp(y) == 0:  # no area
         dots(ax, x, y, [COLOURS[0]] * len(x))
         return

@@ -10,14 +10,21 @@ import numpy as np
 
 from sgmcmc.core.errors import reason, require_flag, require_iterations
 from sgmcmc.core.trees import Tree
-from sgmcmc.draws.loading import from_file, from_store, to_file
+from sgmcmc.draws.arviz import to_arviz, to_frame
+from sgmcmc.draws.check import Check, Compared
+from sgmcmc.draws.elements import checked_labels, refused
+from sgmcmc.draws.loading import from_file, from_store, joined, to_file
+from sgmcmc.draws.predictions import predictions
+from sgmcmc.draws.stein import of_draws
+from sgmcmc.draws.summary import summary
 
 if TYPE_CHECKING:
     import pandas as pd
     import tensorflow as tf
     import xarray as xr
 
-    from sgmcmc.draws.check import Check
+WORTH = 1.5  # times fewer gradients for a draw
+LARGE, ENOUGH = 3, 1000  # a minibatch is too large beyond this multiple of the best size, or of this size if larger
 
 
 class Draws(dict[str, Any]):
@@ -33,13 +40,8 @@ class Draws(dict[str, Any]):
     groups : dict of dict of array
         The recorded arrays, ``{"posterior": {name: array}, "sample_stats": ...}``, with
         axes (chain, draw, ...).
-    nChains : int or None
-        The attribute; so are the remaining parameters.
-    iterations : numpy.ndarray or range
-    settings : dict
-    reduced : dict, optional
-    timings : dict, optional
-    divergence : dict, optional
+    nChains, iterations, settings, reduced, timings, divergence : see the attributes
+        The attributes below; `iterations` may be a range, and the last three are optional.
 
     Attributes
     ----------
@@ -141,9 +143,8 @@ class Draws(dict[str, Any]):
     def _with_chain_axis(self, name: str, array: Any) -> Any:
         if self.nChains is not None:
             return array
-        on_disk = self._on_disk.get(name)
         # Adding an axis to an array on disk would read all of it.
-        return on_disk if on_disk is not None and not isinstance(array, np.ndarray) else np.asarray(array)[None]
+        return self._on_disk[name] if name in self._on_disk else np.asarray(array)[None]
 
     @property
     def iterations(self) -> np.ndarray:
@@ -190,18 +191,9 @@ class Draws(dict[str, Any]):
             return super().__getitem__(key)
         if key.step is not None and key.step < 1:
             raise ValueError(f"the step of a slice of draws must be positive; got {key.step}.")
-        groups = {
-            group: {name: array[:, key] for name, array in members.items()} for group, members in self.groups.items()
-        }
-        chosen = Draws(
-            groups,
-            nChains=self.nChains,
-            iterations=self._iterations[key],
-            settings=self.settings,
-            reduced=self.reduced,
-            timings=self.timings,
-            divergence=self.divergence,
-        )
+        groups = {group: {name: x[:, key] for name, x in members.items()} for group, members in self.groups.items()}
+        same = {name: getattr(self, name) for name in ("nChains", "settings", "reduced", "timings", "divergence")}
+        chosen = Draws(groups, iterations=self._iterations[key], **same)
         chosen.comparison = self.comparison
         return chosen
 
@@ -220,6 +212,7 @@ class Draws(dict[str, Any]):
             )
         if np.dtype(getattr(array.dtype, "as_numpy_dtype", array.dtype)).kind not in "biuf":
             raise ValueError(f"out[{name!r}] must have real numbers; got {array.dtype}.")
+        self._on_disk = {key: x for key, x in self._on_disk.items() if key != name}  # copies may share the dict
         super().__setitem__(name, array)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
@@ -313,10 +306,8 @@ class Draws(dict[str, Any]):
         >>> bool(np.allclose(out["theta"], task(5)["theta"], rtol=1e-4))
         True
         """
-        from sgmcmc.draws.loading import joined
-
         if not isinstance(runs, Sequence) or not runs or not all(isinstance(run, Draws) for run in runs):
-            raise ValueError(f"runs of concat must be a list of what a sampler returned; got {runs!r}.")
+            raise refused("concat", "runs", "be a list of what a sampler returned", repr(runs))
         return Draws(**joined(runs))
 
     def labelled(self, labels: Mapping[str, str | Sequence[Any]]) -> Draws:
@@ -355,8 +346,6 @@ class Draws(dict[str, Any]):
         >>> list(out.labelled({"mean": "colour"}).summary().index)
         ['mean[blue]', 'mean[red]']
         """
-        from sgmcmc.draws.elements import checked_labels
-
         labelled = self.copy()
         labelled.settings = {**self.settings, "labels": checked_labels(self, labels)}
         return labelled
@@ -403,8 +392,6 @@ class Draws(dict[str, Any]):
         ValueError
             If a name is neither a parameter nor an element, or if no draws are stored.
         """
-        from sgmcmc.draws.summary import summary
-
         return summary(self, names, diagnostics, weighted)
 
     def check(self, verbose: bool = True) -> Check:
@@ -446,8 +433,6 @@ class Draws(dict[str, Any]):
         >>> found.isGood, found.paretoK < 0.5
         (True, True)
         """
-        from sgmcmc.draws.check import Check, Compared
-
         mode, shown = self.settings.get("expected", {}).get("mode"), require_flag("verbose", "check", verbose)
         if self.comparison is None or mode is None:
             return Check(self, Compared())
@@ -522,8 +507,6 @@ class Draws(dict[str, Any]):
         >>> predicted["mean"].round(), sorted(predicted)
         (array([0., 2.]), ['5%', '50%', '95%', 'mean', 'sd'])
         """
-        from sgmcmc.draws.predictions import predictions
-
         return predictions(self, function, dataset, quantiles, batchSize, diagnostics, draws)
 
     def ksd(self, scale: float | Mapping[str, Any] = 1.0) -> float:
@@ -576,8 +559,6 @@ class Draws(dict[str, Any]):
         >>> ksd(2e-4) < ksd(2e-3)
         True
         """
-        from sgmcmc.draws.stein import of_draws
-
         return of_draws(self, scale)
 
     def toDataFrame(self) -> pd.DataFrame:
@@ -607,8 +588,6 @@ class Draws(dict[str, Any]):
         >>> list(frame.columns), frame.index.names, len(frame)
         (['theta[0]', 'theta[1]'], FrozenList(['chain', 'draw']), 500)
         """
-        from sgmcmc.draws.arviz import to_frame
-
         return to_frame(self)
 
     def toArviz(self, logLikelihood: bool = False) -> xr.DataTree:
@@ -637,8 +616,6 @@ class Draws(dict[str, Any]):
             If no draws are stored, or if `logLikelihood` is requested of draws that lack
             the arguments of their call, or the parameters.
         """
-        from sgmcmc.draws.arviz import to_arviz
-
         return to_arviz(self, require_flag("logLikelihood", "toArviz", logLikelihood))
 
     def save(self, path: str | Path) -> None:
@@ -651,7 +628,7 @@ class Draws(dict[str, Any]):
         """
         path = _path(path, "save", ".npz")
         if not path.absolute().parent.is_dir():
-            raise ValueError(f"path of save must be in a folder that exists; got {str(path)!r}.")
+            raise refused("save", "path", "be in a folder that exists", repr(str(path)))
         to_file(path, self)
 
     @classmethod
@@ -676,18 +653,15 @@ class Draws(dict[str, Any]):
             used; damage found only then raises an OSError.
         """
         path = _path(path, "load", ".npz", ".zarr")
+        must, got = "be what save or storage= made", repr(str(path))
         if not path.exists():
-            raise ValueError(
-                f"path of load must be what save or storage= made; got {str(path)!r}, which does not exist."
-            )
+            raise refused("load", "path", must, f"{got}, which does not exist")
         try:
             return cls(**(from_store(path) if path.suffix == ".zarr" else from_file(path)))
         except ImportError:
             raise
         except Exception as error:
-            raise ValueError(
-                f"path of load must be what save or storage= made; got {str(path)!r} ({reason(error)})."
-            ) from error
+            raise refused("load", "path", must, f"{got} ({reason(error)})") from error
 
     def __str__(self) -> str:
         from sgmcmc.draws.printing import draws_as_text
@@ -715,19 +689,9 @@ def _remade(arrays: Tree, attributes: Mapping[str, Any]) -> Draws:
 
 def _path(path: str | Path, function: str, *endings: str) -> Path:
     if not isinstance(path, str | Path) or Path(path).suffix not in endings:
-        wanted = " or ".join(repr(ending) for ending in endings)
-        raise ValueError(f"path of {function} must be a file name that ends in {wanted}; got {path!r}.")
+        wanted = " or ".join(map(repr, endings))
+        raise refused(function, "path", f"be a file name that ends in {wanted}", repr(path))
     return Path(path).expanduser()
-
-
-WORTH = 1.5  # times fewer gradients for a draw
-LARGE, ENOUGH = 3, 1000  # a minibatch is too large beyond this multiple of the best size, or of this size if larger
-
-
-def iterations_of(settings: Mapping[str, Any], n_draws: int) -> range:
-    """The iterations after which this many draws were made."""
-    first = settings["burnIn"] + settings["thin"]
-    return range(first, first + settings["thin"] * n_draws, settings["thin"])
 
 
 def sufficient_size(n: int, best: int) -> int | None:

@@ -17,28 +17,25 @@ from sgmcmc.core.trees import Tree, from_paths, with_paths
 from sgmcmc.storage import path_of_part
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from sgmcmc.draws.draws import Draws
 
-    from sgmcmc.draws.draws import Draws, iterations_of
-
-
-FORMAT = 1
+FORMAT, IN_HEADER = 1, ("nChains", "settings", "timings", "divergence")
 OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
 COMPUTED = ("stepsize", "expected")  # settings that each run may have computed
 SAME = 1e-3  # the largest relative difference of computed settings, perhaps from different machines
 
 
+def iterations_of(settings: Mapping[str, Any], n_draws: int) -> range:
+    """The iterations after which this many draws were made."""
+    first = settings["burnIn"] + settings["thin"]
+    return range(first, first + settings["thin"] * n_draws, settings["thin"])
+
+
 def to_file(path: Path, draws: Draws) -> None:
     """Write everything to one npz archive without pickled objects."""
     leaves = with_paths({"groups": draws.groups, "reduced": draws.reduced})
-    header = {
-        "format": FORMAT,
-        "nChains": draws.nChains,
-        "settings": draws.settings,
-        "timings": draws.timings,
-        "divergence": draws.divergence,
-        "paths": [keys for keys, _ in leaves],
-    }
+    header = {"format": FORMAT, "paths": [keys for keys, _ in leaves]}
+    header |= {name: getattr(draws, name) for name in IN_HEADER}
     contents: dict[str, Any] = {f"array_{i}": np.asarray(array) for i, (_, array) in enumerate(leaves)}
     buffer = io.BytesIO()
     np.savez(buffer, header=np.array(json.dumps(header)), iterations=draws.iterations, **contents)
@@ -57,7 +54,7 @@ def from_file(path: Path) -> dict[str, Any]:
             "groups": tree.get("groups", {}),
             "reduced": tree.get("reduced", {}),
             "iterations": archive["iterations"],
-            **{name: header[name] for name in ("nChains", "settings", "timings", "divergence")},
+            **{name: header[name] for name in IN_HEADER},
         }
 
 
@@ -71,22 +68,19 @@ def _require_unpacked(path: Path) -> None:
 
 def from_store(path: Path) -> dict[str, Any]:
     """The arguments of the `Draws` in a store; its arrays are read when they are used."""
-    from sgmcmc.storage.store import open_draws, parts_of
+    from sgmcmc.storage.store import NOT_DRAWS, open_draws, parts_of
 
     if (groups := parts_of(path)) is not None:
         return _from_parts(path, groups)
     tree = open_draws(path)
-    settings, stored = tree.attrs["settings"], groups_of(tree)
+    stored = {group: dict(tree[group].data_vars) for group in tree.children if group not in NOT_DRAWS}
     n_draws = next((array.shape[1] for members in stored.values() for array in members.values()), 0)
+    return _of_stored(stored, tree.attrs["settings"], n_draws)
+
+
+def _of_stored(groups: Tree, settings: dict[str, Any], n_draws: int) -> dict[str, Any]:
     iterations = iterations_of(settings, n_draws)
-    return {"groups": stored, "iterations": iterations, "nChains": settings["nChains"], "settings": settings}
-
-
-def groups_of(tree: xr.DataTree) -> Tree:
-    """The arrays of a store that was opened, {group: {name: [C, T, ...]}}."""
-    from sgmcmc.storage.store import NOT_DRAWS
-
-    return {group: dict(tree[group].data_vars) for group in tree.children if group not in NOT_DRAWS}
+    return {"groups": groups, "iterations": iterations, "nChains": settings["nChains"], "settings": settings}
 
 
 def _from_parts(path: Path, groups: Sequence[range]) -> dict[str, Any]:
@@ -96,15 +90,15 @@ def _from_parts(path: Path, groups: Sequence[range]) -> dict[str, Any]:
 
     attributes = WholeStore(path.absolute()).metadata["attributes"]
     settings = attributes["settings"]
-    missing = [path_of_part(path, chains) for chains in groups if not path_of_part(path, chains).exists()]
+    paths = {chains: path_of_part(path, chains) for chains in groups}
+    there = [chains for chains in groups if paths[chains].exists()]
+    missing = [paths[chains] for chains in groups if chains not in there]
     if missing and attributes["draws"]:  # of every part
         raise ValueError(f"{str(missing[0])!r} is missing")
-    there = [chains for chains in groups if path_of_part(path, chains).exists()]
-    runs = [from_store(path_of_part(path, chains)) for chains in there]
-    lengths = [len(run["iterations"]) for run in runs]
     if not there:
         raise ValueError("no part of it has begun")
-    chosen, n_draws = most_draws(lengths, [len(chains) for chains in there])
+    runs = [from_store(paths[chains]) for chains in there]
+    chosen, n_draws = most_draws([len(run["iterations"]) for run in runs], [len(chains) for chains in there])
     numbers = [chain for k in chosen for chain in there[k]]
     if len(chosen) < len(groups):
         warn_user(
@@ -112,20 +106,17 @@ def _from_parts(path: Path, groups: Sequence[range]) -> dict[str, Any]:
             f"{', '.join(map(str, numbers))}; the others have fewer."
         )
     settings |= {"nChains": len(numbers)} | ({} if numbers == list(range(len(numbers))) else {"chains": numbers})
-    return {
-        "groups": side_by_side([_first(runs[k]["groups"], n_draws) for k in chosen]),
-        "iterations": iterations_of(settings, n_draws),
-        "nChains": len(numbers),
-        "settings": settings,
-    }
-
-
-def _first(groups: Tree, n_draws: int) -> Tree:
-    return {group: {name: x[:, :n_draws] for name, x in members.items()} for group, members in groups.items()}
+    kept = [
+        {group: {name: x[:, :n_draws] for name, x in members.items()} for group, members in runs[k]["groups"].items()}
+        for k in chosen
+    ]
+    return _of_stored(side_by_side(kept), settings, n_draws)
 
 
 def joined(runs: Sequence[Draws]) -> dict[str, Any]:
     """The arguments of the `Draws` that `Draws.concat` describes."""
+    from sgmcmc.storage.side_by_side import side_by_side
+
     single = [k for k, run in enumerate(runs) if run.nChains is None]
     if single:
         raise ValueError(
@@ -143,8 +134,6 @@ def joined(runs: Sequence[Draws]) -> dict[str, Any]:
     settings |= {"nChains": len(chains), "starts": _starts(runs), "nIters": max(run.settings["nIters"] for run in runs)}
     if sorted(chains) != list(range(len(chains))):
         settings["chains"] = sorted(chains)
-    from sgmcmc.storage.side_by_side import side_by_side
-
     return {
         "groups": side_by_side([run.groups for run in runs], order),
         "nChains": len(chains),

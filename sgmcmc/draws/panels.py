@@ -1,21 +1,20 @@
-"""The style of plots, and the checks of their arguments.
-
-No global settings change, and the caller's axes keep their style.
-"""
+"""The style of plots, and the checks of their arguments; the caller's axes keep their style."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.core.errors import is_integer
-from sgmcmc.draws.elements import Chains, Element
+from sgmcmc.core.errors import require_count
+from sgmcmc.draws.elements import Chains, Element, refused
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#66ccee", "#ccbb44")  # P. Tol's, for all kinds of colour vision
+
+LEGEND = {"frameon": False, "fontsize": "small", "handlelength": 1.4, "handletextpad": 0.5, "columnspacing": 1.0}
 
 
 def require_matplotlib(function: str) -> ModuleType:
@@ -27,6 +26,20 @@ def require_matplotlib(function: str) -> ModuleType:
     return plt
 
 
+class Chosen(NamedTuple):
+    """The draws that a plot shows."""
+
+    plt: ModuleType
+    chains: Chains
+    elements: list[Element]
+    total: int  # number of elements without `maxPanels`
+
+    @classmethod
+    def by(cls, function: str, draws: Any, names: Any, limit: Any) -> Chosen:
+        plt, chains = require_matplotlib(function), Chains(draws, function)
+        return cls(plt, chains, *chains.elements(names, require_count("maxPanels", function, limit, at_least=1)))
+
+
 def panels(plt: ModuleType, axes: Any, function: str, n: int, shape: tuple[int, int], **figure: Any) -> np.ndarray:
     """The first `n` axes of a new figure of this shape, or the caller's axes."""
     if axes is not None:
@@ -35,8 +48,8 @@ def panels(plt: ModuleType, axes: Any, function: str, n: int, shape: tuple[int, 
         if not usable or len(given) != n:
             got = str(len(given)) if usable else repr(axes)
             if function == "plotRunning":
-                raise ValueError(f"ax of plotRunning must be a single Axes; got {got}.")
-            raise ValueError(f"axes of {function} must be {n} Axes, one for each panel; got {got}.")
+                raise refused(function, "ax", "be a single Axes", got)
+            raise refused(function, "axes", f"be {n} Axes, one for each panel", got)
         return given
     _, grid = plt.subplots(*shape, squeeze=False, layout="constrained", **figure)
     for i, ax in enumerate(grid.flat):
@@ -50,9 +63,7 @@ def panels(plt: ModuleType, axes: Any, function: str, n: int, shape: tuple[int, 
 
 def colours(plt: ModuleType, n: int) -> list[Any]:
     """A colour for each chain."""
-    if n <= len(COLOURS):
-        return list(COLOURS[:n])
-    return list(plt.colormaps["viridis"](np.linspace(0, 0.9, n)))
+    return list(COLOURS[:n] if n <= len(COLOURS) else plt.colormaps["viridis"](np.linspace(0, 0.9, n)))
 
 
 def chain_label(chain: int, n_chains: int) -> str | None:
@@ -61,10 +72,7 @@ def chain_label(chain: int, n_chains: int) -> str | None:
 
 
 def legend(axes: np.ndarray, given: Any) -> None:
-    """One legend above all panels of our own figure.
-
-    It leaves out the chains if they are many.
-    """
+    """One legend above all panels of our own figure, without the chains if they are many."""
     if given is not None:
         return
     entries: dict[str, Any] = {}
@@ -78,17 +86,8 @@ def legend(axes: np.ndarray, given: Any) -> None:
         return
     figure = axes[0].figure
     rows = -(-len(names) // max(1, int(figure.get_figwidth() / 0.9)))
-    made = figure.legend(
-        [entries[text] for text in names],
-        names,
-        loc="outside upper center",
-        ncols=-(-len(names) // rows),
-        frameon=False,
-        fontsize="small",
-        handlelength=1.4,
-        handletextpad=0.5,
-        columnspacing=1.0,
-    )
+    handles = [entries[text] for text in names]
+    made = figure.legend(handles, names, loc="outside upper center", ncols=-(-len(names) // rows), **LEGEND)
     for handle in made.get_lines():
         handle.set(linewidth=max(1.5, handle.get_linewidth()), alpha=1)
 
@@ -100,12 +99,9 @@ def note(ax: Any, shown: int, total: int, where: str = "left") -> None:
 
 
 def numbers(plt: ModuleType, axis: Any, ticks: int, room: int | None = None) -> str:
-    """Set few, even ticks with labels that fit.
+    """Set few, even ticks, and return the power of ten that their labels leave out.
 
-    Return the power of ten that the labels leave out.
-
-    `room` is the number of characters that fit along the axis; None for a vertical
-    axis.
+    `room` is the number of characters that fit along a horizontal axis.
     """
     size = max(abs(end) for end in axis.get_view_interval())
     power = int(np.floor(np.log10(size))) if size > 0 else 0
@@ -141,7 +137,6 @@ def wrapped(label: str, power: str = "", width: int = 60) -> str:
 
 
 def iteration_axis(plt: ModuleType, ax: Any, iterations: np.ndarray) -> None:
-    """Let the axis run from `begin` to the iteration of the last draw."""
     ax.set(xlabel="iteration", xlim=(begin(iterations), iterations[-1]))
     ax.xaxis.set_major_locator(plt.MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
     ax.xaxis.set_major_formatter("{x:,.0f}")
@@ -160,49 +155,39 @@ def shade(ax: Any, iterations: np.ndarray, burn_in: int) -> None:
 
 def one_quantity(values: Any, name: str | None, iterations: Any) -> tuple[Element, np.ndarray]:
     """The quantity that `plotRunning` shows, and the iterations of its values."""
-    if isinstance(values, Mapping):
-        chains = Chains(values, "plotRunning", "values")
-        if name is not None and not isinstance(name, str):
-            raise ValueError(f"name of plotRunning must be one such as 'logLoss' or 'theta[0]'; got {name!r}.")
-        found, total = chains.elements(name, 1)
-        if total > 1:
-            got = repr(name) if name is not None else "none"
-            raise ValueError(
-                f"name of plotRunning must stand for one of {total:,} numbers, as {found[0].label!r} does; got {got}."
-            )
-        quantity, default = found[0], chains.iterations
-    else:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiub" or array.ndim not in (1, 2) or array.size == 0:
-            raise ValueError(
-                "values of plotRunning must be the result of a sampler, a dict of arrays, or an array (T,) or "
-                f"(nChains, T); got {array.dtype.name} of shape {array.shape}."
-            )
-        if name is not None:
-            raise ValueError(f"name of plotRunning must be left out if values is an array; got {name!r}.")
-        chains = Chains({"values": array.T}, "plotRunning", "values")
-        found, _ = chains.elements(None, array.size)
-        stacked = np.concatenate([element.values for element in found])
-        quantity, default = Element("", stacked, "", ()), chains.iterations
+    quantity, default = _named(values, name) if isinstance(values, Mapping) else _plain(values, name)
     if iterations is None:
         return quantity, default
     at = np.asarray(iterations)
     if at.shape != default.shape or at.dtype.kind not in "iu" or at[0] < 0 or (np.diff(at) <= 0).any():
-        raise ValueError(
-            f"iterations of plotRunning must be {len(default)} increasing integers, one for each draw; "
-            f"got {iterations!r}."
-        )
+        must = f"be {len(default)} increasing integers, one for each draw"
+        raise refused("plotRunning", "iterations", must, repr(iterations))
     return quantity, at
 
 
-def require_limit(function: str, limit: Any) -> int:
-    """`maxPanels`: the largest number of elements to show."""
-    if not is_integer(limit) or limit < 1:
-        raise ValueError(f"maxPanels of {function} must be an integer of at least 1; got {limit!r}.")
-    return int(limit)
+def _named(draws: Mapping[str, Any], name: str | None) -> tuple[Element, np.ndarray]:
+    chains = Chains(draws, "plotRunning", "values")
+    if name is not None and not isinstance(name, str):
+        raise chains.refused("name", "be one such as 'logLoss' or 'theta[0]'", repr(name))
+    found, total = chains.elements(name, 1)
+    if total > 1:
+        must = f"stand for one of {total:,} numbers, as {found[0].label!r} does"
+        raise chains.refused("name", must, "none" if name is None else repr(name))
+    return found[0], chains.iterations
+
+
+def _plain(values: Any, name: str | None) -> tuple[Element, np.ndarray]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub" or array.ndim not in (1, 2) or array.size == 0:
+        must = "be the result of a sampler, a dict of arrays, or an array (T,) or (nChains, T)"
+        raise refused("plotRunning", "values", must, f"{array.dtype.name} of shape {array.shape}")
+    if name is not None:
+        raise refused("plotRunning", "name", "be left out if values is an array", repr(name))
+    chains = Chains({"values": array.T}, "plotRunning", "values")
+    of_chains, _ = chains.elements(None, array.size)
+    return Element("", np.concatenate([one.values for one in of_chains]), "", ()), chains.iterations
 
 
 def require_kind(function: str, kind: Any, known: tuple[str, str]) -> None:
-    """Refuse a `kind` that is not one of two words."""
     if kind not in known:
-        raise ValueError(f"kind of {function} must be {known[0]!r} or {known[1]!r}; got {kind!r}.")
+        raise refused(function, "kind", f"be {known[0]!r} or {known[1]!r}", repr(kind))

@@ -10,9 +10,10 @@ import numpy as np
 from sgmcmc.core.errors import require_iterations
 from sgmcmc.draws.drawing import REFERENCE, line, settling
 from sgmcmc.draws.draws import Draws
-from sgmcmc.draws.elements import Chains, Element
+from sgmcmc.draws.elements import Element, refused
 from sgmcmc.draws.panels import (
     COLOURS,
+    Chosen,
     chain_label,
     colours,
     iteration_axis,
@@ -21,7 +22,6 @@ from sgmcmc.draws.panels import (
     numbers,
     one_quantity,
     panels,
-    require_limit,
     require_matplotlib,
     shade,
     wrapped,
@@ -86,10 +86,8 @@ def plotTrace(
     >>> [ax.get_title("left") for ax in axes]
     ['theta[0]', 'theta[2]']
     """
-    plt = require_matplotlib("plotTrace")
-    chains = Chains(draws, "plotTrace")
     require_iterations("burnIn", "plotTrace", burnIn)
-    shown, total = chains.elements(names, require_limit("plotTrace", maxPanels))
+    plt, chains, shown, total = Chosen.by("plotTrace", draws, names, maxPanels)
     if logPosterior and isinstance(draws, Draws) and "lp" in draws.sampleStats:
         estimate = np.atleast_2d(np.asarray(draws.logPosterior)).astype(np.float64)
         shown = [Element("log posterior", estimate, "", ()), *shown]
@@ -174,26 +172,25 @@ def plotRunning(
     quantity, at = one_quantity(values, name, iterations)
     require_iterations("burnIn", "plotRunning", burnIn)
     if isinstance(reference, bool) or not isinstance(reference, float | int | np.number | None):
-        raise ValueError(f"reference of plotRunning must be a number; got {reference!r}.")
+        raise refused("plotRunning", "reference", "be a number", repr(reference))
     if burnIn >= at[-1]:
-        raise ValueError(f"burnIn of plotRunning must be below the last iteration, {at[-1]}; got {burnIn}.")
+        raise refused("plotRunning", "burnIn", f"be below the last iteration, {at[-1]}", burnIn)
     given = ax
     (ax,) = panels(plt, ax, "plotRunning", 1, (1, 1), figsize=(5, 3))
     n_chains = len(quantity.values)
     first = int(np.searchsorted(at, burnIn, side="right")) if burnIn else 0  # iteration 0 may be the start
-    palette = colours(plt, n_chains)
+    known = ax.get_legend_handles_labels()[1]
+    palette, called = colours(plt, n_chains), [chain_label(chain, n_chains) for chain in range(n_chains)]
     if label is not None:
-        known = ax.get_legend_handles_labels()[1]
-        others = [text for text in known if text not in ("burn-in", "reference")]
-        palette = [COLOURS[len(others) % len(COLOURS)]] * n_chains
-    if not any(text == "burn-in" for text in ax.get_legend_handles_labels()[1]):
+        n_others = sum(text not in ("burn-in", "reference") for text in known)
+        palette, called = [COLOURS[n_others % len(COLOURS)]] * n_chains, [label] + [None] * (n_chains - 1)
+    if "burn-in" not in known:
         shade(ax, at, burnIn)
     for chain, colour in enumerate(palette):
-        called = chain_label(chain, n_chains) if label is None else label if chain == 0 else None
         before, after = quantity.values[chain, :first], quantity.values[chain, first:]
         if first:
             settling(ax, at[:first], _running(before), first, color=colour, linewidth=0.8, alpha=0.5)
-        settling(ax, at[first:], _running(after), len(after) // 100, color=colour, linewidth=1.2, label=called)
+        settling(ax, at[first:], _running(after), len(after) // 100, color=colour, linewidth=1.2, label=called[chain])
     if reference is not None:
         ax.axhline(reference, **REFERENCE, label="reference")
     iteration_axis(plt, ax, at)

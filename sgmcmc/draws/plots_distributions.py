@@ -9,18 +9,8 @@ import numpy as np
 
 from sgmcmc.draws.drawing import dots, extent, marginal, reference_regions, regions
 from sgmcmc.draws.draws import Draws
-from sgmcmc.draws.elements import Chains, references
-from sgmcmc.draws.panels import (
-    colours,
-    legend,
-    note,
-    numbers,
-    panels,
-    require_kind,
-    require_limit,
-    require_matplotlib,
-    wrapped,
-)
+from sgmcmc.draws.elements import references, refused
+from sgmcmc.draws.panels import Chosen, colours, legend, note, numbers, panels, require_kind, wrapped
 
 
 def plotMarginals(
@@ -80,10 +70,8 @@ def plotMarginals(
     >>> [ax.get_xlabel() for ax in axes]
     ['theta[0]', 'theta[1]']
     """
-    plt = require_matplotlib("plotMarginals")
     require_kind("plotMarginals", kind, ("density", "histogram"))
-    chains = Chains(draws, "plotMarginals")
-    shown, total = chains.elements(names, require_limit("plotMarginals", maxPanels))
+    plt, chains, shown, total = Chosen.by("plotMarginals", draws, names, maxPanels)
     others = references(reference, chains, shown, "plotMarginals")
     n = len(shown)
     columns = {1: 1, 2: 2, 4: 2}.get(n, 3)
@@ -157,13 +145,11 @@ def plotPairs(
     >>> axes.shape
     (3, 3)
     """
-    plt = require_matplotlib("plotPairs")
     require_kind("plotPairs", kind, ("contours", "scatter"))
-    chains = Chains(draws, "plotPairs")
-    shown, total = chains.elements(names, require_limit("plotPairs", maxPanels))
+    plt, chains, shown, total = Chosen.by("plotPairs", draws, names, maxPanels)
     n = len(shown)
     if n < 2:
-        raise ValueError(f"names of plotPairs must stand for at least two numbers; got {shown[0].label!r} only.")
+        raise refused("plotPairs", "names", "stand for at least two numbers", f"{shown[0].label!r} only")
     others = references(reference, chains, shown, "plotPairs")
     size = 0.6 + 1.35 * n
     grid = panels(plt, axes, "plotPairs", n * n, (n, n), figsize=(size, size)).reshape(n, n)

@@ -16,10 +16,10 @@ from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset.arrays import converted, is_on_disk, with_levels
 from sgmcmc.draws.convergence import diagnostics
+from sgmcmc.draws.elements import refused
 
 if TYPE_CHECKING:
     from sgmcmc.draws.draws import Draws
-
 
 DIAGNOSTICS = ("ess_bulk", "r_hat")
 BLOCK = 2**22  # numbers in the draws and results of one block, and in the columns of one call of np.quantile
@@ -42,24 +42,22 @@ def predictions(
     names, of = _names(quantiles), _Function(function)
     seeds = np.random.default_rng(draws.seed)
     entries = None if dataset is None else _entries(dataset, draws.settings)
-    if batch_size is None:
-        given = () if entries is None else (_rows(entries, slice(None), draws.settings),)
+
+    def of_rows(*given: Tree) -> dict[str, Any]:
         return _of_rows(draws, of, given, names, diagnosed, kept, seeds)
+
+    if batch_size is None:
+        return of_rows() if entries is None else of_rows(_rows(entries, slice(None), draws.settings))
     batch_size = require_count("batchSize", "predict", batch_size, at_least=1)
-    parts = []
-    for start in range(0, n_rows := _length(entries), batch_size):
-        rows = _rows(entries or {}, slice(start, min(start + batch_size, n_rows)), draws.settings)
-        part = _of_rows(draws, of, (rows,), names, diagnosed, kept, seeds)
+    parts, n_rows = [], _length(entries)
+    for start in range(0, n_rows, batch_size):
+        part = of_rows(_rows(entries or {}, slice(start, min(start + batch_size, n_rows)), draws.settings))
         if part["mean"].shape[:1] != (n := min(batch_size, n_rows - start),):
-            raise ValueError(
-                f"function of predict must return a row for each row of the dataset if batchSize is given; got shape "
-                f"{part['mean'].shape} for {n} rows."
-            )
+            must = "return a row for each row of the dataset if batchSize is given"
+            raise refused("predict", "function", must, f"shape {part['mean'].shape} for {n} rows")
         parts.append(part)
-    lead = 1 if draws.nChains is None else 2
-    return {
-        name: np.concatenate([part[name] for part in parts], axis=lead if name == "draws" else 0) for name in parts[0]
-    }
+    axes = {"draws": 1 if draws.nChains is None else 2}
+    return {name: np.concatenate([part[name] for part in parts], axis=axes.get(name, 0)) for name in parts[0]}
 
 
 def _of_rows(
@@ -82,9 +80,7 @@ def _of_rows(
     kept: list[np.ndarray] = []
     for chain in range(n_chains):
         for start in range(0, n_draws, step):
-            block = {
-                name: tf.constant(np.asarray(array[chain, start : start + step])) for name, array in params.items()
-            }
+            block = {name: tf.constant(np.asarray(x[chain, start : start + step])) for name, x in params.items()}
             of_noise = tf.constant(seeds.integers(0, 2**31, (min(step, n_draws - start), 2)).astype(np.int32))
             values = of_block(block, of_noise, *given).numpy()
             if names or diagnosed or all_kept:
@@ -116,7 +112,7 @@ def _names(quantiles: Any) -> dict[str, float]:
     """The quantiles by their names in the results, such as "5%"."""
     levels: list[Any] = list(quantiles) if isinstance(quantiles, Iterable) else [None]
     if not all(isinstance(q, float) and 0 < q < 1 for q in levels):
-        raise ValueError(f"quantiles of predict must be numbers in (0, 1), or an empty list; got {quantiles!r}.")
+        raise refused("predict", "quantiles", "be numbers in (0, 1), or an empty list", repr(quantiles))
     return {f"{100 * q:.10g}%": q for q in levels}
 
 
@@ -124,7 +120,7 @@ def _entries(dataset: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The dataset with the types of the sampler's dataset; arrays on disk stay there."""
     dataset = with_levels("predict", dataset, settings.get("levels", {}))
     if not isinstance(dataset, Mapping):
-        raise ValueError(f"dataset of predict must be None or a dict of arrays; got {type(dataset).__name__}.")
+        raise refused("predict", "dataset", "be None or a dict of arrays", type(dataset).__name__)
     return {name: entry if is_on_disk(entry) else _converted(name, entry, settings) for name, entry in dataset.items()}
 
 
@@ -136,17 +132,17 @@ def _converted(name: str, entry: Any, settings: Mapping[str, Any]) -> np.ndarray
 def _length(entries: Mapping[str, Any] | None) -> int:
     lengths = {name: entry.shape[0] if entry.shape else 0 for name, entry in (entries or {}).items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
-        raise ValueError(f"dataset of predict must have entries of one length if batchSize is given; got {lengths}.")
+        raise refused("predict", "dataset", "have entries of one length if batchSize is given", lengths)
     return next(iter(lengths.values()))
 
 
 def _rows(entries: Mapping[str, Any], rows: slice, settings: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    return {
-        name: tf.constant(
-            _converted(name, entry[rows], settings) if is_on_disk(entry) else entry[rows] if entry.shape else entry
-        )
-        for name, entry in entries.items()
-    }
+    def in_memory(name: str, entry: Any) -> Any:
+        if is_on_disk(entry):
+            return _converted(name, entry[rows], settings)
+        return entry[rows] if entry.shape else entry
+
+    return {name: tf.constant(in_memory(name, entry)) for name, entry in entries.items()}
 
 
 class _Function:
@@ -161,8 +157,7 @@ class _Function:
     def compiled(self, specs: dict[str, tf.TensorSpec], given: tuple[Tree, ...]) -> tuple[Callable, tuple[int, ...]]:
         """The function of a block of draws, and the shape of its result for one."""
         rows = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), given)
-        key = repr(rows)
-        if key not in self._compiled:
+        if (key := repr(rows)) not in self._compiled:
             self._compiled[key] = self._compile(specs, rows)
         return self._compiled[key]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import pandas as pd
 
 if TYPE_CHECKING:
     from sgmcmc.draws.draws import Draws
-
 
 DIGITS = {"ess_bulk": 0, "ess_tail": 0, "r_hat": 3, "mcse": 3, "expected_sd_ratio": 2, "found_sd_ratio": 2}
 COLUMNS = ("mean", "sd", "5%", "95%", *DIGITS, "sd_sandwich")  # of a summary, and of a check
@@ -41,13 +41,11 @@ class Summary(pd.DataFrame):
 
 
 def draws_as_text(draws: Draws) -> str:
-    """A title and the first elements."""
     table, more = _of_first(draws)
     return "\n".join(filter(None, (_title(draws), "" if table is None else lines(table), more)))
 
 
 def draws_as_html(draws: Draws) -> str:
-    """The same for notebooks."""
     table, more = _of_first(draws)
     return f"<p>{_title(draws)}</p>{'' if table is None else rounded(table).to_html(border=0)}<p>{more}</p>"
 
@@ -60,12 +58,9 @@ def _of_first(draws: Draws) -> tuple[pd.DataFrame | None, str]:
         return None, f"No draws are stored{f'; reduced: {list(draws.reduced)}' if draws.reduced else ''}."
     chains = Chains(draws, "print")
     shapes = {name: chains.shape(name) for name in draws}
-    names: list[str] = []
-    for name, shape in shapes.items():
-        names += [label(name, place) for place, _ in zip(np.ndindex(*shape), range(ROWS), strict=False)]
+    names = [label(name, place) for name, shape in shapes.items() for place in islice(np.ndindex(*shape), ROWS)]
     more = sum(int(np.prod(shape)) for shape in shapes.values()) - ROWS
-    sentence = f"{more} more elements: see summary()." if more > 0 else ""
-    return draws.summary(names[:ROWS], weighted=False), sentence
+    return draws.summary(names[:ROWS], weighted=False), f"{more} more elements: see summary()." if more > 0 else ""
 
 
 def _title(draws: Draws) -> str:
@@ -74,7 +69,6 @@ def _title(draws: Draws) -> str:
 
 
 def facts_as_html(title: str, facts: Mapping[str, Any]) -> str:
-    """A title, and a line for each fact."""
     return f"<p>{escape(title)}</p>{pd.Series(facts, dtype=object).to_frame('').to_html(border=0, header=False)}"
 
 

@@ -7,8 +7,7 @@ and Mackey (2017), each coordinate j has the Stein kernel
 
     KSD = sum_j sqrt( mean of k_j over all pairs of draws )
 
-The mean of k_j over independent pairs is 0 for draws from the posterior, and above 0
-for other draws. By default c = 1 and beta = -1/2.
+The mean of k_j over independent pairs is 0 for draws from the posterior, and above 0 for other draws.
 """
 
 from __future__ import annotations
@@ -18,26 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sgmcmc.draws.elements import refused
+
 if TYPE_CHECKING:
     from sgmcmc.draws.draws import Draws
-
 
 BLOCK_NUMBERS = 2**20  # pairs of draws in one block
 
 
 def discrepancy(x: np.ndarray, s: np.ndarray) -> float:
-    """The KSD of draws [T, D] with gradients [T, D], exact or unbiased.
-
-    The sum runs in blocks, with memory O(T).
-    """
+    """The KSD of draws [T, D] with gradients [T, D], exact or unbiased."""
     return float(by_coordinate(x, s).sum())
 
 
 def by_coordinate(x: np.ndarray, s: np.ndarray, c: float = 1.0, beta: float = -0.5) -> np.ndarray:
-    """The terms of the KSD by coordinate, [D].
-
-    Infinite if a number is NaN or infinite.
-    """
+    """The terms of the KSD by coordinate, [D], in blocks with memory O(T); infinite if a number is not finite."""
     x, s = np.asarray(x, np.float64), np.asarray(s, np.float64)
     if not (np.isfinite(x).all() and np.isfinite(s).all()):
         return np.full(x.shape[1], np.inf)
@@ -68,14 +62,12 @@ def of_draws(draws: Draws, scale: float | Mapping[str, Any]) -> float:
         raise ValueError("ksd needs the gradients at the draws, which a run with gradients=True stores; got none.")
     if draws.settings.get("collect") is not None:
         raise ValueError("ksd needs the draws of the parameters themselves; got those of collect.")
-    names = sorted(gradients)
-    shapes = {name: (tuple(np.shape(draws[name])) if name in draws else None) for name in names}
-    if other := [name for name in names if shapes[name] != tuple(gradients[name].shape)]:
+    shapes = {name: tuple(array.shape) for name, array in draws.items()}
+    if other := [name for name in sorted(gradients) if shapes.get(name) != tuple(gradients[name].shape)]:
         raise ValueError(f"ksd needs the draws of all parameters, without collect; got none of {other}.")
     if not len(draws.iterations):
         raise ValueError("ksd needs draws; there are none.")
-    lead = 1 if draws.nChains is None else 2
-    return float(of_arrays({name: draws[name] for name in names}, gradients, lead, scale).sum())
+    return float(of_arrays(draws, gradients, 1 if draws.nChains is None else 2, scale).sum())
 
 
 def of_arrays(
@@ -96,7 +88,8 @@ def of_arrays(
             width = np.broadcast_to(widths[name], shape[lead:]).reshape(-1)
         except ValueError as error:
             part = f"[{name!r}]" if name else ""
-            raise _refused(part, f"numbers of the shape {shape[lead:]}", np.shape(widths[name])) from error
+            must = f"be numbers of the shape {shape[lead:]}"
+            raise refused("ksd", f"scale{part}", must, np.shape(widths[name])) from error
         n = int(np.prod(shape[:lead]))
         points.append(np.asarray(draws[name], np.float64).reshape(n, -1) / width)
         scores.append(np.asarray(gradients[name], np.float64).reshape(n, -1) * width)
@@ -105,16 +98,13 @@ def of_arrays(
 
 def _widths(scale: Any, names: list[str]) -> dict[str, np.ndarray]:
     if isinstance(scale, Mapping) and set(scale) != set(names):
-        raise _refused("", f"a number, or a dict with the keys {names}", f"keys {sorted(map(str, scale))}")
+        must = f"be a number, or a dict with the keys {names}"
+        raise refused("ksd", "scale", must, f"keys {sorted(map(str, scale))}")
     found = {}
     for name in names:
         value, part = (scale[name], f"[{name!r}]") if isinstance(scale, Mapping) else (scale, "")
         array = np.asarray(value)
         if array.dtype.kind not in "iuf" or not (np.isfinite(array).all() and (array > 0).all()):
-            raise _refused(part, "positive and finite", repr(value))
+            raise refused("ksd", f"scale{part}", "be positive and finite", repr(value))
         found[name] = array.astype(np.float64)
     return found
-
-
-def _refused(part: str, must: str, got: Any) -> ValueError:
-    return ValueError(f"scale{part} of ksd must be {must}; got {got}.")

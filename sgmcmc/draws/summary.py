@@ -12,25 +12,23 @@ from sgmcmc.draws import elements as labels
 from sgmcmc.draws import temperature
 from sgmcmc.draws.arviz import require_arviz
 from sgmcmc.draws.convergence import diagnostics
-from sgmcmc.draws.elements import Chains, label
+from sgmcmc.draws.elements import Chains, label, refused, require_stored
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sgmcmc.draws.draws import Draws
 
-
 QUANTILES = {"5%": 0.05, "50%": 0.5, "95%": 0.95}
 BLOCK = 2**20  # numbers times draws in one block
+TIME = "time"  # the statistic of a dynamics whose draws stand for different times
+UNKNOWN = temperature.Band(np.nan, np.nan, np.nan)  # for a parameter whose dynamics records no statistic
 
 
 def table(
     draws: Draws, names: str | Sequence[str] | None, diagnosed: bool, weights: Mapping[str, np.ndarray] | None = None
 ) -> pd.DataFrame:
-    """A row for each number that the names stand for.
-
-    Given `weights` [C, T] of the draws, it has no diagnostics.
-    """
+    """A row for each number that the names stand for; without diagnostics given `weights` [C, T] of the draws."""
     require_arviz("summary")
     import pandas as pd
 
@@ -38,9 +36,7 @@ def table(
     for base, index in chains.places(names):
         shape = chains.shape(base)[len(index) :]
         labels += [label(base, index + place) for place in np.ndindex(*shape)]
-        lead = (slice(None),) * (1 if draws.nChains is None else 2)
-        values = np.asarray(draws[base][(*lead, *index)])
-        values = values[None] if draws.nChains is None else values
+        values = np.asarray(chains.arrays[base][(slice(None), slice(None), *index)])
         by_number = np.moveaxis(values.reshape(*values.shape[:2], -1), -1, 0)  # [D, C, T]
         step = max(1, BLOCK // (values.shape[0] * values.shape[1]))
         of_draws = None if weights is None else weights[base]
@@ -71,10 +67,6 @@ def _weighted(flat: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
     return {"mean": mean, "sd": sd} | dict(zip(QUANTILES, quantiles, strict=True))
 
 
-TIME = "time"  # the statistic of a dynamics whose draws stand for different times
-UNKNOWN = temperature.Band(np.nan, np.nan, np.nan)  # for a parameter whose dynamics records no statistic
-
-
 def summary(
     draws: Draws, names: str | Sequence[str] | None = None, diagnosed: bool = True, weighted: bool | None = None
 ) -> pd.DataFrame:
@@ -82,11 +74,7 @@ def summary(
     weighted = TIME in draws.groups.get("sample_stats", {}) if weighted is None else weighted
     for argument, value in (("diagnostics", diagnosed), ("weighted", weighted)):
         require_flag(argument, "summary", value)
-    if not draws:
-        raise ValueError(
-            "summary needs draws, but none are stored: reduce= keeps only sums, in out.reduced. Add collect= to store "
-            "draws."
-        )
+    require_stored(draws, "summary")
     if not len(draws.iterations):
         raise ValueError("summary needs draws; there are none.")
     from sgmcmc.draws.printing import Summary  # here, since it imports pandas
@@ -101,15 +89,9 @@ def summary(
 
 
 def weights_of(draws: Draws) -> dict[str, np.ndarray]:
-    """The weights of the draws of each array, [C, T], which are their times, or else their stepsizes.
+    """The weights of the draws of each array, [C, T]: their times, or else their stepsizes.
 
     See Teh, Thiery & Vollmer 2016, eq. 5.
-
-    Raises
-    ------
-    ValueError
-        If `collect` made draws from parameters with different stepsizes, or if all
-        weights are 0.
     """
     stats, parameters = draws.groups.get("sample_stats", {}), draws.settings["parameters"]
     lead = next(iter(draws.groups["posterior"].values())).shape[:2]
@@ -122,29 +104,26 @@ def weights_of(draws: Draws) -> dict[str, np.ndarray]:
     weights = {}
     for name in draws:
         if name not in of_parameters and (eps != eps[..., :1]).any():
-            raise ValueError(
-                f"weighted of summary must be False for {name!r}, which collect made of parameters with different "
-                "stepsizes; got True."
-            )
+            must = f"be False for {name!r}, which collect made of parameters with different stepsizes"
+            raise refused("summary", "weighted", must, True)
         weights[name] = of_parameters.get(name, eps[..., 0])
         if not weights[name].any():
-            raise ValueError(f"weighted of summary must be False where all draws of {name!r} explore; got True.")
+            raise refused("summary", "weighted", f"be False where all draws of {name!r} explore", True)
     return weights
 
 
 def _of_tuning(draws: Draws, elements: list[str]) -> dict[str, list[float]]:
     """The columns on the tuning of the sampler, with a value for each of these rows."""
     averages, settings = temperature.of_draws(draws), draws.settings
+    owners = [_owner(row, settings["parameters"]) for row in elements]
     columns: dict[str, list[float]] = {}
     if hot := temperature.temperatures(averages, settings):
         right = {name: temperature.right_temperature(settings, name) for name in hot}
-        worst = max(hot, key=lambda name: abs(hot[name].mean - right[name]))
-        names = [_owner(row, settings["parameters"]) or worst for row in elements]
+        names = _with_farthest(owners, hot, right)
         columns |= _band("kinetic_temperature", "temperature", [hot.get(name, UNKNOWN) for name in names])
         columns["temperature_right"] = [right.get(name, np.nan) for name in names]
     if wide := temperature.variance_ratios(averages, settings):
-        worst = max(wide, key=lambda name: abs(wide[name].mean - 1))
-        names = [_owner(row, settings["parameters"]) or worst for row in elements]
+        names = _with_farthest(owners, wide, dict.fromkeys(wide, 1.0))
         columns |= _band("variance_ratio", "variance_ratio", [wide.get(name, UNKNOWN) for name in names])
     if expected := settings.get("expected"):
         ratios = {
@@ -154,17 +133,22 @@ def _of_tuning(draws: Draws, elements: list[str]) -> dict[str, list[float]]:
         }
         for name in settings.get("transforms", {}):  # its elements are not those that the chain moves
             largest = float(np.max(expected["sdRatio"][name]))
-            ratios |= {row: largest for row in elements if _owner(row, settings["parameters"]) == name}
+            ratios |= {row: largest for row, owner in zip(elements, owners, strict=True) if owner == name}
         columns["expected_sd_ratio"] = [ratios.get(row, np.nan) for row in elements]
     return columns
 
 
+def _with_farthest(
+    owners: list[str | None], bands: dict[str, temperature.Band], right: Mapping[str, float]
+) -> list[str]:
+    """The parameter of each row; for a result of `collect` the one farthest from its right value."""
+    farthest = max(bands, key=lambda name: abs(bands[name].mean - right[name]))
+    return [owner or farthest for owner in owners]
+
+
 def _band(column: str, stem: str, bands: list[temperature.Band]) -> dict[str, list[float]]:
-    return {
-        column: [band.mean for band in bands],
-        f"{stem}_0.5%": [band.low for band in bands],
-        f"{stem}_99.5%": [band.high for band in bands],
-    }
+    mean, low, high = map(list, zip(*bands, strict=True))
+    return {column: mean, f"{stem}_0.5%": low, f"{stem}_99.5%": high}
 
 
 def _owner(element: str, of_parameters: Sequence[str]) -> str | None:

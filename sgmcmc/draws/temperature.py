@@ -1,8 +1,7 @@
 """The tuning of a chain: its temperature, and its variance over the posterior's.
 
-Both are averages of statistics that are recorded with the draws, {name: [stretches of
-the chain, parameters]}. Their bands assume that the averages of stretches are
-independent and normal.
+Both are averages of statistics that are recorded with the draws, {name: [stretches of the chain, parameters]}. Their
+bands assume that the averages of stretches are independent and normal.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from sgmcmc.core.errors import warn_user
 
 if TYPE_CHECKING:
     from sgmcmc.draws.draws import Draws
-
 
 Averages = Mapping[str, np.ndarray]
 STATISTICS = ("kinetic_temperature", "thermostat", "variance_ratio")
@@ -44,10 +42,7 @@ class Band(NamedTuple):
 
 
 def of_draws(draws: Draws) -> Averages:
-    """The averages of BATCHES stretches of each chain, [C * BATCHES, P].
-
-    Empty if there are fewer draws.
-    """
+    """The averages of BATCHES stretches of each chain, [C * BATCHES, P]; empty if there are fewer draws."""
     stats = draws.groups.get("sample_stats", {})
     if "exploring" in stats:  # an exploring chain has no noise, and so no temperature to judge
         return {}
@@ -67,22 +62,19 @@ def _stretches(values: Any) -> np.ndarray:
 
 
 def temperatures(averages: Averages, settings: Mapping[str, Any]) -> dict[str, Band]:
-    """The kinetic temperature of each parameter: the mean of momentum^2 / stepsize. Empty without momentum."""
+    """The mean of momentum^2 / stepsize for each parameter; empty without momentum."""
     return _bands(averages.get("kinetic_temperature"), settings)
 
 
 def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str, Band]:
-    """The chain's variance divided by the posterior's, for each parameter.
+    """The chain's variance divided by the posterior's; exact for a Gaussian as the stepsize tends to 0.
 
-    It is exact for a Gaussian as the stepsize tends to 0. The dynamics records it, or gives it as a function of the
-    temperature. Empty for a dynamics without either, and for minibatches that are not independent, such as reshuffled
-    ones: their noise depends on the earlier minibatches of the epoch, and most of it cancels. Also empty for targets
-    other than the posterior.
+    The dynamics records it, or gives it as a function of the temperature. It is not known for minibatches that are not
+    independent, such as reshuffled ones: their noise depends on the earlier ones of the epoch, and most of it cancels.
     """
     temperature, linear = averages.get("kinetic_temperature"), settings.get(VARIANCE, {})
-    if not settings.get(INDEPENDENT, settings.get("subsampling") != "reshuffled"):
-        return {}
-    if not of_posterior(settings):
+    independent = settings.get(INDEPENDENT, settings.get("subsampling") != "reshuffled")
+    if not independent or not of_posterior(settings):
         return {}
     if "variance_ratio" in averages:
         return _bands(averages["variance_ratio"], settings)
@@ -93,7 +85,6 @@ def variance_ratios(averages: Averages, settings: Mapping[str, Any]) -> dict[str
 
 
 def of_posterior(settings: Mapping[str, Any]) -> bool:
-    """Whether the target is the posterior."""
     return settings.get("target", "posterior") == "posterior"
 
 
@@ -118,8 +109,7 @@ def _bands(values: np.ndarray | None, settings: Mapping[str, Any]) -> dict[str, 
 def warn(averages: Averages, settings: Mapping[str, Any]) -> None:
     """Warn if the temperature of a parameter, or else its variance, is clearly wrong.
 
-    A thermostat brings the temperature to 1 for any tuning, so with one the variance is
-    the check.
+    A thermostat brings the temperature to 1 for any tuning, so with one the variance is the check.
     """
     hot, wide = temperatures(averages, settings), variance_ratios(averages, settings)
     for name in settings["parameters"]:
@@ -135,17 +125,18 @@ def warn_of_length(settings: Mapping[str, Any]) -> None:
     expected = settings.get("expected")
     if expected is None:
         return
-    iterations = _iterations(settings)
-    if iterations < FEW * expected["iterations"]:
-        more = ""
-        if expected["minibatchSize"] > settings["minibatchSize"]:
-            more = f", or minibatchSize up to {expected['minibatchSize']}, with which a draw takes fewer iterations"
-        n = round(iterations / expected["iterations"])
-        worth = f"about {n} independent draw{'s' * (n > 1)}" if n else "less than one independent draw"
-        warn_user(
-            f"this run is worth {worth} in its slowest direction ({expected['iterations']:.0f} iterations for each); "
-            f"it should have at least {FEW}. Increase nIters{more}."
-        )
+    iterations = (settings["nIters"] - settings["burnIn"]) * (settings["nChains"] or 1)
+    if iterations >= FEW * expected["iterations"]:
+        return
+    more = ""
+    if expected["minibatchSize"] > settings["minibatchSize"]:
+        more = f", or minibatchSize up to {expected['minibatchSize']}, with which a draw takes fewer iterations"
+    n = round(iterations / expected["iterations"])
+    worth = f"about {n} independent draw{'s' * (n > 1)}" if n else "less than one independent draw"
+    warn_user(
+        f"this run is worth {worth} in its slowest direction ({expected['iterations']:.0f} iterations for each); "
+        f"it should have at least {FEW}. Increase nIters{more}."
+    )
 
 
 def warn_of_shape(draws: Draws) -> None:
@@ -153,9 +144,8 @@ def warn_of_shape(draws: Draws) -> None:
     expected, n_chains = draws.settings["expected"], draws.settings["nChains"] or 1
     if len(draws.iterations) * draws.settings["thin"] * n_chains < 2 * FEW * _shortest(draws.settings):
         return
-    late = draws[-min(len(draws.iterations), LONG) :]
     ratios = {}
-    for name, values in late.groups["posterior"].items():
+    for name, values in draws[-LONG:].groups["posterior"].items():
         of_elements = np.asarray(values, np.float64).std(axis=(0, 1)) / np.asarray(expected["sd"][name])
         ratios[name] = float(np.ravel(of_elements)[np.argmax(np.abs(np.log(of_elements)))])
     name = max(ratios, key=lambda name: abs(np.log(ratios[name])))
@@ -170,14 +160,13 @@ def warn_of_shape(draws: Draws) -> None:
 def warn_of_autocorrelation(draws: Draws) -> None:
     """Warn if a chain with stepsize="auto" needs clearly more iterations for an independent draw than expected.
 
-    The variance of averages of stretches, which are several times as long as expected
-    for a draw, gives the number; its band is that of the chi-squared distribution, over
-    all elements together.
+    The variance of averages of stretches, which are several times as long as expected for a draw, gives the number; its
+    band is that of the chi-squared distribution, over all elements together.
     """
     expected, per_draw, shortest = draws.settings["expected"], draws.settings["thin"], _shortest(draws.settings)
     if "exploring" in draws.groups.get("sample_stats", {}):
         return
-    late = draws[-min(len(draws.iterations), LONG) :]
+    late = draws[-LONG:]
     length = int(np.ceil(STRETCH * shortest / per_draw))
     n_stretches = len(late.iterations) // max(length, 1)
     if n_stretches < BATCHES:
@@ -191,7 +180,7 @@ def warn_of_autocorrelation(draws: Draws) -> None:
         needed[name] = length * per_draw * of_means / ((flat - centre) ** 2).mean(axis=(1, 2)).sum(axis=0)
     degrees = (n_stretches - 1) * (draws.settings["nChains"] or 1)
     surely = {name: float(values.max()) / _chi_squared_bound(degrees) for name, values in needed.items()}
-    name = max(surely, key=lambda name: surely[name])
+    name = max(surely, key=surely.__getitem__)
     if surely[name] > LONGER * shortest:
         about = float(needed[name].max())
         warn_user(
@@ -227,11 +216,6 @@ def _chi_squared_bound(degrees: int) -> float:
     """The 1 - 1e-6 quantile of chi-squared over its degrees, by Wilson and Hilferty."""
     part = 2 / (9 * degrees)
     return (1 - part + SURELY * np.sqrt(part)) ** 3
-
-
-def _iterations(settings: Mapping[str, Any]) -> int:
-    """The number of iterations after the burn-in, over all chains."""
-    return (settings["nIters"] - settings["burnIn"]) * (settings["nChains"] or 1)
 
 
 def _shortest(settings: Mapping[str, Any]) -> float:

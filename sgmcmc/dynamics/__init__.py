@@ -161,16 +161,24 @@ class Dynamics(NamedTuple):
     variance: tuple[float, float] | None = None
 
 
+def remembered(*names: str) -> Callable[[Memory, Given], dict[str, tf.Tensor]]:
+    """`stats` that are entries of the memory."""
+
+    def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
+        return {name: memory[name] for name in names}
+
+    return stats
+
+
 Entry = np.ndarray | float
 
 BISECTIONS = 60
 
 
 def iterations(F: np.ndarray, covariance: np.ndarray) -> np.ndarray:  # noqa: N803
-    """The integrated autocorrelation time of the position, at least 1, [D].
+    """The integrated autocorrelation time of theta, at least 1, [D], in the recursion x' = F x + noise, x = (theta, u).
 
-    The recursion is x' = F x + noise with x = (theta, u) and F [D, 2, 2]; `covariance`,
-    [D, 2], is that of x with theta.
+    F is [D, 2, 2]; `covariance`, [D, 2], is that of x with theta.
     """
     later = np.linalg.solve(np.eye(2) - F, F @ covariance[..., None])[..., 0, 0]
     return np.maximum(1 + 2 * later / covariance[..., 0], 1.0)
@@ -188,11 +196,12 @@ def matrices(a: Entry, b: Entry, c: Entry, d: Entry) -> np.ndarray:
     return np.stack([np.stack([a, b], -1), np.stack([c, d], -1)], -2)
 
 
-def equilibrium_friction(temperature: Callable[[float], float], highest: float) -> float | None:
-    """The friction in (0, highest] at which a thermostat has the temperature 1.
+def unstable(precision: np.ndarray) -> Stationary:
+    return Stationary(np.full_like(precision, np.inf), np.ones_like(precision))
 
-    None if there is none. The temperature must fall with the friction.
-    """
+
+def equilibrium_friction(temperature: Callable[[float], float], highest: float) -> float | None:
+    """The friction in (0, highest] at which a thermostat has the temperature 1, which falls with it, or None."""
     if highest <= 0 or not temperature(highest) <= 1:
         return None
     low, high = 0.0, highest

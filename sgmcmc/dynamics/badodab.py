@@ -1,8 +1,7 @@
 """The adaptive Langevin thermostat by the splitting BADODAB (Leimkuhler & Shang 2016).
 
-The dynamics of SGNHT, split so that the variance of a Gaussian is right for every a. An
-iteration takes one gradient, for the last half kick of one step and the first of the
-next:
+The dynamics of SGNHT, split so that the variance of a Gaussian is right for every a. An iteration takes one gradient,
+for the last half kick of one step and the first of the next:
 
     B   u     = u + eps * grad
     A   theta = theta + u/2
@@ -11,9 +10,8 @@ next:
     D   alpha = alpha + (<u, u>/p - eps)/2
     A   theta = theta + u/2
 
-with u ~ N(0, eps) and alpha = a at the start. Each parameter array has one thermostat
-alpha; p is the number of its elements. The parametrisation is SGNHT's: eps is the
-square of the paper's stepsize h, and a = A h.
+with u ~ N(0, eps) and alpha = a at the start. Each parameter array has one thermostat alpha; p is the number of its
+elements. The parametrisation is SGNHT's: eps is the square of the paper's stepsize h, and a = A h.
 
 With alpha at rest at xi, c = exp(-xi), on a Gaussian of precision lambda with gradients of noise variance v, and
 w = eps lambda, s = eps a (1 - c^2)/xi:
@@ -21,8 +19,8 @@ w = eps lambda, s = eps a (1 - c^2)/xi:
     E u^2     = (s + eps^2 v/(1 - w/4)) / (1 - c^2) =: d  before O and c^2 d + s after it, whose mean is eps: gives xi
     E theta^2 = (d (1 + c)^2 + s (3 + c)/(1 + c)) / (4 w)
 
-In simulations this holds within 2% for eps up to 0.1, even if alpha oscillates around
-xi, unless the noise in some directions is many times that in others.
+In simulations this holds within 2% for eps up to 0.1, even if alpha oscillates around xi, unless the noise in some
+directions is many times that in others.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, equilibrium_friction, iterations, matrices
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, equilibrium_friction, iterations, matrices, unstable
 
 SMALL = 1e-4  # of alpha: below it (1 - exp(-2 alpha))/alpha is 2 (1 - alpha) to float32's precision
 FASTEST = 3.0  # the largest friction that is tried
@@ -66,7 +64,7 @@ def badodab(a: float) -> Dynamics:
     def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:
         w = eps * precision
         if w.max() >= 4:
-            return Stationary(np.full_like(precision, np.inf), np.ones_like(precision))
+            return unstable(precision)
 
         def kinetic(xi: float) -> tuple[float, float, np.ndarray]:
             c = np.exp(-xi)
@@ -79,7 +77,7 @@ def badodab(a: float) -> Dynamics:
 
         xi = equilibrium_friction(temperature, FASTEST)
         if xi is None or eps > RESTING:
-            return Stationary(np.full_like(precision, np.inf), np.ones_like(precision))
+            return unstable(precision)
         c, s, kicked = kinetic(xi)
         variance = (kicked * (1 + c) ** 2 + s * (3 + c) / (1 + c)) / (4 * w)
         with_u = (kicked * c * (1 + c) + s * (2 + c) / (1 + c)) / 4

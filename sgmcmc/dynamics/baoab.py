@@ -7,18 +7,16 @@ An iteration takes one gradient, for the last half kick of one step and the firs
     O   u     = (1 - alpha) u + N(0, alpha (2 - alpha) eps)
     A   theta = theta + u/2
 
-with u ~ N(0, eps) at the start; eps is the square of the paper's stepsize h, u = h p
-and 1 - alpha = exp(-gamma h). alpha = 1 is the method of Leimkuhler & Matthews that
-uses each noise twice.
+with u ~ N(0, eps) at the start; eps is the square of the paper's stepsize h, u = h p and 1 - alpha = exp(-gamma h).
+alpha = 1 is the method of Leimkuhler & Matthews that uses each noise twice.
 
 With c = 1 - alpha, on a Gaussian of precision lambda with gradients of noise variance v, w = eps lambda:
 
     E u^2     = eps + eps^2 v / ((1 - w/4) (1 - c^2)) =: d,   of u after the kick
     E theta^2 = (d (1 + c)^2 + eps (1 - c) (3 + c)) / (4 w)
 
-Without noise E theta^2 is 1/lambda for every stepsize with w < 4. The kinetic
-temperature is d/eps. For a Gaussian the variance divided by the posterior's is
-1 + (d/eps - 1) (1 + c)^2/4.
+Without noise E theta^2 is 1/lambda for every stepsize with w < 4. The kinetic temperature is d/eps. For a Gaussian the
+variance divided by the posterior's is 1 + (d/eps - 1) (1 + c)^2/4.
 """
 
 from __future__ import annotations

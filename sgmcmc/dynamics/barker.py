@@ -37,7 +37,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.variates import uniform
-from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, remembered
 
 PROBIT = 1.702
 NO_ALPHA = 1e-12  # sigmoid(x / sqrt of this) is a step
@@ -62,9 +62,6 @@ def barker(corrected: bool = False) -> Dynamics:
         move = tf.where(tf.math.is_nan(given.gradient), given.gradient, move)  # which a comparison would hide
         return theta + move, {"variance_ratio": 1.0 + tf.reduce_mean(first**2 * (1.0 - slope))}
 
-    def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
-        return memory
-
     def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:
         speed = eps * precision
         ratio = _ratio(speed, eps * noise)
@@ -76,7 +73,7 @@ def barker(corrected: bool = False) -> Dynamics:
     return Dynamics(
         step,
         init=init,
-        stats=stats,
+        stats=remembered("variance_ratio"),
         noises=2,
         stationary=None if corrected else stationary,
         along=along,

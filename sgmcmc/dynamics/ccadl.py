@@ -1,7 +1,6 @@
 """The covariance-controlled adaptive Langevin thermostat (Shang, Zhu, Leimkuhler & Storkey 2015, algorithm 1).
 
-SGNHT with an additional friction that removes the energy from the gradient noise, in
-each direction:
+SGNHT with an additional friction that removes the energy from the gradient noise, in each direction:
 
     u'     = u + eps * grad - eps/2 V' u - alpha u + N(0, 2 a eps)
     theta' = theta + u'
@@ -25,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.covariance import Covariance
-from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, equilibrium_friction, iterations, matrices
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, equilibrium_friction, iterations, matrices, unstable
 
 SWINGING, SWINGING_ALONE = 0.5, 0.03  # the largest stepsizes, relative to the friction and absolute, as for SGNHT
 
@@ -63,7 +62,7 @@ def ccadl(a: float, covariance: Covariance) -> Dynamics:
 
         xi = equilibrium_friction(lambda xi: temperatures(xi).mean(), (1 - speed / 4 - own).min())
         if xi is None or eps > min(SWINGING * (xi + own.mean()), SWINGING_ALONE):
-            return Stationary(np.full_like(precision, np.inf), np.ones_like(precision))
+            return unstable(precision)
         hot, friction = temperatures(xi), xi + own
         variance = hot * (1 - friction / 2) / precision
         F = matrices(1 - speed, 1 - friction, -speed, 1 - friction)  # noqa: N806

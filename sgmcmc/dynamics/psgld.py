@@ -4,10 +4,9 @@
     G      = 1 / (delta + sqrt(V'))
     theta' = theta + eps/2 * G grad + N(0, eps G)
 
-elementwise, with V = (grad/N)^2 at the first gradient. Since G depends on theta, the
-exact step has the further term eps/2 * dG/dtheta. As in the paper it is left out, so
-the chain does not sample the posterior, however small eps is. If V stays constant after
-`adapt` steps, the rest is SGLD with a constant preconditioner, which has no such error.
+elementwise, with V = (grad/N)^2 at the first gradient. Since G depends on theta, the exact step has the further term
+eps/2 * dG/dtheta. As in the paper it is left out, so the chain does not sample the posterior, however small eps is. If
+V stays constant after `adapt` steps, the rest is SGLD with a constant preconditioner, which has no such error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Underdamped Langevin dynamics whose time steps adapt to the gradients (Leimkuhler, Lohmann & Whalley 2025, SamAdams).
 
-An iteration is one of BAOAB with step psi h, with h^2 = eps and psi from a moving average of
-the norm of the gradient over all parameters:
+An iteration is one of BAOAB with step psi h, with h^2 = eps and psi from a moving average of the norm of the gradient
+over all parameters:
 
     zeta  = beta zeta + (1 - beta) (|grad| / scale)^s
     psi'  = m (zeta^r + M) / (zeta^r + m),  which is in [m, M], and 1 at zeta = 1 if m M = 1
@@ -10,10 +10,9 @@ the norm of the gradient over all parameters:
     O   p     = c p + N(0, 1 - c^2),        c = (1 - alpha)^psi'
     A   theta = theta + psi' h/2 p
 
-In the time t = sum psi h the chain is a Langevin diffusion, since psi depends on the past
-alone. So averages over its draws are weighted by psi h, which is recorded as "time".
-beta is the paper's exp(-alpha dtau). Without a `scale` it is the geometric mean of all
-norms so far, which in the limit does not change.
+In the time t = sum psi h the chain is a Langevin diffusion, since psi depends on the past alone. So averages over its
+draws are weighted by psi h, which is recorded as "time". beta is the paper's exp(-alpha dtau). Without a `scale` it is
+the geometric mean of all norms so far, which in the limit does not change.
 """
 
 from __future__ import annotations
@@ -57,9 +56,6 @@ def samadams(alpha: float, beta: float, m: float, M: float, r: float, s: float, 
         }
 
     def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
-        return {
-            "kinetic_temperature": memory["kinetic_temperature"],
-            "time": memory["psi"] * tf.sqrt(given.eps),
-        }
+        return {"kinetic_temperature": memory["kinetic_temperature"], "time": memory["psi"] * tf.sqrt(given.eps)}
 
     return Dynamics(step, init=init, stats=stats, momentum=True, wants_norm=True)

@@ -12,10 +12,9 @@ estimated, from the gradients of the observations in the minibatch, the injected
 N(0, 2 max(alpha - betaHat, 0) eps) with betaHat = eps v/2 (their section 3.3, and the Fisher information of Ahn,
 Korattikara & Welling 2012).
 
-On a Gaussian of precision lambda, with gradients of noise variance v, an iteration maps
-theta to F theta + noise. Let g_k be the distance after k leaps from theta = 0 with
-momentum 1 (g_0 = 0, g_1 = 1), and s = 2 alpha eps + eps^2 v. The variance of that noise
-is eps g_L^2 + s (g_0^2 + ... + g_{L-1}^2).
+On a Gaussian of precision lambda, with gradients of noise variance v, an iteration maps theta to F theta + noise. Let
+g_k be the distance after k leaps from theta = 0 with momentum 1 (g_0 = 0, g_1 = 1), and s = 2 alpha eps + eps^2 v. The
+variance of that noise is eps g_L^2 + s (g_0^2 + ... + g_{L-1}^2).
 
 As eps tends to 0, a change of the momentum in leap j moves theta by w_j = sum_{i < L - j} (1 - alpha)^i times that
 change by the end of the iteration. Let s eps be the variance that friction and gradient add to the momentum in a leap.

@@ -4,15 +4,12 @@ One update, with eps the stepsize:
 
     theta' = theta + eps/2 * grad + N(0, eps)
 
-Under the posterior the mean of -(theta - m) * grad is 1 for each element. In a chain
-that has settled E (theta - m)^2 is constant, so this mean is 1 + eps/4 E grad^2 for
-every posterior, where grad includes its noise. For a Gaussian this is the variance
-divided by the posterior's. The gradients alone give it, far more precisely than theta
-does.
+Under the posterior the mean of -(theta - m) * grad is 1 for each element. In a chain that has settled E (theta - m)^2
+is constant, so this mean is 1 + eps/4 E grad^2 for every posterior, where grad includes its noise. For a Gaussian this
+is the variance divided by the posterior's. The gradients alone give it, far more precisely than theta does.
 
-On a Gaussian of precision lambda, with gradients of noise variance v, theta is an
-autoregression with coefficient 1 - eps lambda/2 and variance (1 + eps v/4) / (1 - eps
-lambda/4) / lambda.
+On a Gaussian of precision lambda, with gradients of noise variance v, theta is an autoregression with coefficient
+1 - eps lambda/2 and variance (1 + eps v/4) / (1 - eps lambda/4) / lambda.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, remembered
 
 
 def sgld() -> Dynamics:
@@ -33,12 +30,9 @@ def sgld() -> Dynamics:
         theta = theta + (0.5 * given.eps * given.gradient + tf.sqrt(given.eps) * given.noise)
         return theta, {"variance_ratio": ratio}
 
-    def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
-        return memory
-
     def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:
         speed = eps * precision
         variance = (1 + eps * noise / 4) / np.where(speed < 4, 1 - speed / 4, np.nan) / precision
         return Stationary(np.where(speed < 4, variance, np.inf), np.maximum(4 / speed - 1, 1.0))
 
-    return Dynamics(step, init=init, stats=stats, by_rows=True, stationary=stationary)
+    return Dynamics(step, init=init, stats=remembered("variance_ratio"), by_rows=True, stationary=stationary)

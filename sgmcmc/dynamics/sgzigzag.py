@@ -13,8 +13,8 @@ and the paper's clock for all of them together is the same as one for each. The 
 the step. In the middle, the error is of order h^2 where the gradient has no noise, not of order h (as in the
 splitting schemes of Bertazzi, Dobson & Monmarche 2025).
 
-Gradient noise adds turns in both directions, equally to first order in h. With moves v h or 0, by whether
-tau > h, the chain would stay on a lattice, with detailed balance up to the sign of v:
+Gradient noise adds turns in both directions, equally to first order in h. With moves v h or 0, by whether tau > h, the
+chain would stay on a lattice, with detailed balance up to the sign of v:
 
     p(theta + h)/p(theta) = S(grad)/S(-grad),    S(grad) = E exp(-h max(0, -grad)),  grad at theta + h/2,
 
@@ -69,9 +69,8 @@ def sgzigzag(kappa: np.ndarray | None = None) -> Dynamics:
             turns = tau < h
             theta = theta + (v * tf.where(turns, 2.0 * tau - h, h) - memory["ahead"])
         else:
-            theta, turns = _sticky(
-                theta - memory["ahead"], v, tau, h, *(exponential(z) / tf.constant(kappa, z.dtype) for z in stays)
-            )
+            theta, stays = theta - memory["ahead"], [exponential(z) / tf.constant(kappa, z.dtype) for z in stays]
+            theta, turns = _sticky(theta, v, tau, h, *stays)
         v = tf.where(turns, -v, v)
         theta = tf.where(tf.math.is_nan(given.gradient), given.gradient, theta)  # which a comparison would hide
         return theta, {"velocity": v, "ahead": ahead(theta, v, h)}
@@ -98,7 +97,6 @@ def sgzigzag(kappa: np.ndarray | None = None) -> Dynamics:
 
 
 def _to_zero(theta: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-    """The distance to 0 in the direction of v."""
     return tf.where(theta * v <= 0.0, tf.abs(theta), NEVER)
 
 
@@ -121,7 +119,7 @@ def _sticky(
 
 
 def _ratio(h: np.ndarray, root_heat: np.ndarray) -> np.ndarray:
-    """The variance over the posterior's, for h in posterior sds and h sqrt(V)."""
+    """The variance over the posterior's, for h in posterior sds, and h sqrt(V)."""
     bounded = np.clip(root_heat, *HEATS), np.clip(h, *STEPS)
     return np.exp(_log_ratio().ev(*map(np.log, bounded)))
 
@@ -139,7 +137,7 @@ def _log_ratio() -> Any:
     y = np.linspace(0, 10, 400) * (1 + u)
 
     def log_no_turn(y: np.ndarray) -> np.ndarray:
-        """log E exp(-h max(0, -grad)), for grad ~ N(-y, sd^2)."""
+        # log E exp(-h max(0, -grad)), for grad ~ N(-y, sd^2)
         return np.logaddexp(log_ndtr(-y / sd), u**2 / 2 - h * y + log_ndtr(y / sd - u))
 
     slope = (log_no_turn(y) - log_no_turn(-y)) / h

@@ -6,23 +6,21 @@ An iteration takes one gradient, in the middle of its step:
     B   u = u + eps * grad
     U   the same again
 
-eps is the square of the paper's stepsize h, u = h v and 1 - alpha = exp(-gamma h). With
-G = gamma h, U over the time t h is
+eps is the square of the paper's stepsize h, u = h v and 1 - alpha = exp(-gamma h). With G = gamma h, U over the time
+t h is
 
     u(t)     = exp(-G t) u + noise
     theta(t) = theta + (1 - exp(-G t))/G u + noise
 
 with the covariance 2 G eps int_0^t f f^T ds of the noises, f(s) = ((1 - exp(-G s))/G, exp(-G s)).
 
-The second half of a step and the first of the next draw six numbers, of which only
-three sums matter: the noise of theta after the step, that of theta at the next gradient,
-and that of u there. So three normals are drawn, and the memory holds the first half of the
-next step: u there, and how far theta is `ahead`. The first of all steps begins at B.
+The second half of a step and the first of the next draw six numbers, of which only three sums matter: the noise of
+theta after the step, that of theta at the next gradient, and that of u there. So three normals are drawn, and the
+memory holds the first half of the next step: u there, and how far theta is `ahead`. The first of all steps begins at B.
 
-The kinetic temperature T is that of the momentum in the middle of B, the mean of those
-before and after it. On a Gaussian without gradient noise and with little friction,
-T and E theta^2 lambda are both 1 - eps lambda/6. With noise, as eps tends to 0,
-E theta^2 lambda = 1 + r (T - 1), where r = 1/(2 G) / (c^2/(1 - c^2) + 1/4) with c = 1 - alpha.
+The kinetic temperature T is that of the momentum in the middle of B, the mean of those before and after it. On a
+Gaussian without gradient noise and with little friction, T and E theta^2 lambda are both 1 - eps lambda/6. With noise,
+as eps tends to 0, E theta^2 lambda = 1 + r (T - 1), where r = 1/(2 G) / (c^2/(1 - c^2) + 1/4) with c = 1 - alpha.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, covariances, iterations, matrices
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, covariances, iterations, matrices, remembered
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
@@ -62,9 +60,6 @@ def ubu(alpha: float) -> Dynamics:
             "kinetic_temperature": tf.reduce_mean(((before + u) / 2) ** 2),
         }
 
-    def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
-        return {"kinetic_temperature": memory["kinetic_temperature"]}
-
     def stationary(eps: float, precision: np.ndarray, noise: np.ndarray) -> Stationary:
         w = eps * precision
         U, B = matrices(1.0, reach, 0.0, keep), matrices(np.ones_like(w), 0.0, -w, 1.0)  # noqa: N806
@@ -81,7 +76,7 @@ def ubu(alpha: float) -> Dynamics:
         step,
         init=init,
         drift=drift,
-        stats=stats,
+        stats=remembered("kinetic_temperature"),
         noises=3,
         stationary=stationary,
         momentum=True,

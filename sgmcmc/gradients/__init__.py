@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from sgmcmc.core.trees import Tree, nothing
+from sgmcmc.core.trees import Tree, no_memory, nothing
 from sgmcmc.model import Batch, Mode
 
 
@@ -109,7 +109,7 @@ class Gradient(NamedTuple):
 
     estimate: Callable[[Tree, Batch, Tree, Any], Estimate]
     prepare: Callable[[Mode, bool], Tree] = nothing
-    init: Callable[[Tree, Tree], Any] = nothing
+    init: Callable[[Tree, Tree], Any] = no_memory
     wants_mode: bool = False
     tables: Mapping[str, int] = MappingProxyType({})
     terms: Callable[[Tree, Tree, Tree, Any], Tree] | None = None
@@ -121,4 +121,4 @@ class Gradient(NamedTuple):
     @property
     def has_history(self) -> bool:
         """Whether the noise of an estimate depends on the history of the chain."""
-        return bool(self.tables or self.every or self.init is not nothing)
+        return bool(self.tables or self.every or self.init is not no_memory)

@@ -1,12 +1,11 @@
 """SAGA (Defazio, Bach & Lacoste-Julien 2014; for sampling Dubey et al. 2016).
 
-A table holds the last computed gradient alpha_i of each observation. For a minibatch S
-with weights w_i the estimate is
+A table holds the last computed gradient alpha_i of each observation. For a minibatch S with weights w_i the estimate is
 
     grad log p(theta) + sum_{i in S} w_i (grad log p(x_i | theta) - alpha_i) + sum of all alpha_i
 
-Then alpha_i becomes grad log p(x_i | theta) for the i in S. The table begins with the
-gradients at the start of the chains.
+Then alpha_i becomes grad log p(x_i | theta) for the i in S. The table begins with the gradients at the start of the
+chains.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ TABLE, SUM = "table", "sum"  # of each chain, [N, D] and [D]
 
 
 def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradient:
-    """SAGA's gradient; `repeats` is whether a minibatch may hold an observation twice."""
+    # `repeats`: whether a minibatch may hold an observation twice
     n_data, size = model.data.size, sum(e.size for e in elements.values())
 
     def prepare(begin: Mode, verbose: bool) -> Tree:
@@ -59,11 +58,8 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
         # The difference is in float64, so that the sum stays that of the table in long chains.
         exact = tf.cast(terms, tf.float64) - tf.cast(memory[TABLE], tf.float64)
         total = memory[SUM] + tf.reduce_sum(_once(exact, batch.indices) if repeats else exact, axis=0)
-        return Estimate(
-            model.log_density(params, batch),
-            {name: prior[name] + of_data[name] for name in params},
-            {TABLE: terms, SUM: total},
-        )
+        value = model.log_density(params, batch)
+        return Estimate(value, {name: prior[name] + of_data[name] for name in params}, {TABLE: terms, SUM: total})
 
     terms = differences(model, lambda data, memory: split(memory[TABLE], elements))
     return Gradient(estimate, prepare, init, tables={TABLE: size}, terms=terms, centred=True, has_own_reference=True)

@@ -1,11 +1,9 @@
-"""SVRG: control variates around an earlier position of the chain.
-
-(Johnson & Zhang 2013; for sampling Dubey et al. 2016.)
+"""SVRG: control variates around an earlier position (Johnson & Zhang 2013; for sampling Dubey et al. 2016).
 
     g_full(centre) + g_S(theta) - g_S(centre),   the same minibatch S in both
 
-as with control variates around the mode. But every m iterations the chain's position
-becomes the centre, and g_full is computed there from all data.
+as with control variates around the mode. But every m iterations the chain's position becomes the centre, and g_full is
+computed there from all data.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.trees import Elements, Tree, joined, split
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.gradients import Estimate, Gradient
-from sgmcmc.gradients.control_variates import corrected, differences
+from sgmcmc.gradients.control_variates import around, differences
 from sgmcmc.model import Batch, Mode, Model
 
 
@@ -32,15 +30,11 @@ def svrg(model: Model, elements: Mapping[str, Elements], every: int) -> Gradient
         return {"centre": params, "full": {name: tf.zeros_like(theta) for name, theta in params.items()}}
 
     def estimate(params: Tree, batch: Batch, constants: Tree, memory: Tree) -> Estimate:
-        value, here = model.value_and_gradient(params, batch)
-        there = model.gradient(memory["centre"], batch)
-        return Estimate(
-            value, {name: corrected(memory["full"][name], here[name], there[name]) for name in params}, memory
-        )
+        return around(memory, model, params, batch, memory)
 
     @cache
     def programs() -> tuple[FullPass, Compiled]:
-        """Programs for the gradients of log likelihood and log prior at [C, D]."""
+        """The gradients of log likelihood and log prior at [C, D]."""
 
         def of_data(words: tf.Tensor, flat: tf.Tensor) -> list[Tree]:
             rows = model.data.layout.unpack(words)
@@ -61,7 +55,5 @@ def svrg(model: Model, elements: Mapping[str, Elements], every: int) -> Gradient
         (likelihood,), (prior,) = of_data.summed([flat]), of_prior(flat)
         return {"centre": params, "full": split(tf.cast(likelihood + prior, model.dtype), elements)}
 
-    def there(data: Tree, memory: Tree) -> Tree:
-        return model.term_gradients(memory["centre"], data)
-
-    return Gradient(estimate, prepare, init, terms=differences(model, there), centred=True, every=every, renew=renew)
+    terms = differences(model, lambda data, memory: model.term_gradients(memory["centre"], data))
+    return Gradient(estimate, prepare, init, terms=terms, centred=True, every=every, renew=renew)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from sgmcmc.core.trees import Tree, nothing
+from sgmcmc.core.trees import Tree, no_memory
 from sgmcmc.dynamics import Given
 from sgmcmc.model import Batch
 
@@ -74,7 +74,7 @@ class Transition(NamedTuple):
     """
 
     step: Callable[[Tree, Any, Batch, Given], tuple[Tree, Any, tf.Tensor]]
-    init: Callable[[Tree, Given], Any] = nothing
+    init: Callable[[Tree, Given], Any] = no_memory
     stats: Callable[[Any], dict[str, tf.Tensor]] | None = None
     wants_noise: bool = True
     vectorized: bool = True
@@ -83,20 +83,17 @@ class Transition(NamedTuple):
 class BlockInputs(NamedTuple):
     """The inputs of K iterations that depend only on their numbers, and so can be computed ahead of the chain.
 
-    The caller fetches the observations at the `indices`, int32 [K, l, ..., n], and passes the `draws`, [K, l, ...],
-    on unchanged. l is 1, or the number of gradients in an iteration.
+    l is 1, or the number of gradients in an iteration.
     """
 
-    indices: dict[str, tf.Tensor]
-    draws: dict[str, tf.Tensor]
+    indices: dict[str, tf.Tensor]  # int32 [K, l, ..., n], of observations, which the caller fetches
+    draws: dict[str, tf.Tensor]  # [K, l, ...], which it passes on unchanged
 
 
 class IterationInputs(Protocol):
-    """The inputs of one iteration."""
-
     @property
     def iteration(self) -> tf.Tensor:
-        """The number of the iteration, counted from 0: uint32, a scalar."""
+        """Counted from 0: uint32, a scalar."""
 
     def indices(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
         """The indices of this name, [..., n], for one of the gradients of the iteration."""
@@ -119,49 +116,19 @@ class Kernel(NamedTuple):
     """A Markov kernel: the interface of an algorithm to the loop, the storage and the output.
 
     Constants, a nested dict of tensors without a chain axis, are arguments, so that compiled programs depend only on
-    their shapes.
-
-    Parameters
-    ----------
-    init : callable
-        ``init(constants, params) -> state``, with params [C, ...].
-    draw_inputs : callable
-        ``draw_inputs(constants, iterations) -> BlockInputs``, with iterations uint32 [K].
-    step : callable
-        ``step(constants, state, inputs) -> state``: one iteration.
-    finite : callable
-        ``finite(state) -> {name: [C]}``: whether all numbers of each parameter and of its memory are finite.
-    stats : callable
-        ``stats(constants, state, iteration) -> {name: [C, ...]}``: the statistics of a draw, after
-        `iteration` iterations.
-    params : callable
-        ``params(state) -> {name: [C, ...]}``; they are leaves of the state, by default ``state.params``.
-    with_params : callable
-        ``with_params(state, params) -> state``: the state with other parameters, for a Gibbs step.
-    log_density : callable
-        ``log_density(state) -> [C]``: the last estimate of the log posterior. It is checked after each iteration; NaN
-        or infinity is a divergence. By default ``state.log_density``.
-    gradient : callable, optional
-        ``gradient(constants, state, inputs) -> {name: [C, *shape]}``: the estimated gradient at a draw.
-    leaps : int
-        The number of gradients in an iteration.
-    fetches : bool
-        Whether the observations that `step` fetches depend on the state.
-    every : int
-        The host calls ``renew(state) -> state`` before every iteration whose number is a multiple of this; 0 for
-        never.
+    their shapes. The params are leaves of the state.
     """
 
-    init: Callable[[Tree, Tree], State]
-    draw_inputs: Callable[[Tree, tf.Tensor], BlockInputs]
-    step: Callable[[Tree, State, IterationInputs], State]
-    finite: Callable[[State], Tree]
-    stats: Callable[[Tree, State, tf.Tensor], Tree]
-    params: Callable[[State], Tree] = attrgetter("params")
+    init: Callable[[Tree, Tree], State]  # (constants, params [C, ...])
+    draw_inputs: Callable[[Tree, tf.Tensor], BlockInputs]  # (constants, iterations, uint32 [K])
+    step: Callable[[Tree, State, IterationInputs], State]  # (constants, state, inputs): one iteration
+    finite: Callable[[State], Tree]  # {name: [C]}: whether each parameter and its memory are finite
+    stats: Callable[[Tree, State, tf.Tensor], Tree]  # (constants, state, iteration), after that many: {name: [C, ...]}
+    params: Callable[[State], Tree] = attrgetter("params")  # {name: [C, ...]}
     with_params: Callable[[State, Tree], State] = lambda state, params: state._replace(params=params)
-    log_density: Callable[[State], tf.Tensor] = attrgetter("log_density")
-    gradient: Callable[[Tree, State, IterationInputs], Tree] | None = None
-    leaps: int = 1
-    fetches: bool = False
-    every: int = 0
+    log_density: Callable[[State], tf.Tensor] = attrgetter("log_density")  # [C]: the last estimate; a run ends at NaN
+    gradient: Callable[[Tree, State, IterationInputs], Tree] | None = None  # at a draw, {name: [C, *shape]}
+    leaps: int = 1  # gradients in an iteration
+    fetches: bool = False  # whether the observations that `step` fetches depend on the state
+    every: int = 0  # the host calls `renew` before every iteration whose number is a multiple of this; 0 for never
     renew: Callable[[State], State] | None = None

@@ -1,7 +1,4 @@
-"""Rows of parameters and of estimators' tables: gathered, and put back.
-
-An estimate sees the rows of its minibatch in place of the tables.
-"""
+"""Estimates of all chains, from minibatches; an estimator sees the rows of its minibatch in place of its tables."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ class Tables:
         return tables
 
     def rows_of_batch(self, memory: Memory, indices: tf.Tensor) -> Memory:
-        """The memory with the rows of a minibatch in place of the tables; indices are [C, n], or [1, n] if shared."""
+        """The memory with rows in place of the tables; indices are [C, n], or [1, n] if shared."""
         if not self._widths:
             return memory
         places = self._places(indices)
@@ -66,8 +63,6 @@ MINIBATCH, MONITOR = "minibatch", "monitor"  # the uses of fetched observations
 
 
 class Estimated(NamedTuple):
-    """The estimates of all chains."""
-
     log_density: tf.Tensor  # [C]
     gradient: Tree  # {name: [C, *shape]}
     covariance: Tree  # of the gradient noise, for the parameters that want it
@@ -76,17 +71,7 @@ class Estimated(NamedTuple):
 
 
 class Estimation:
-    """Estimates from one minibatch.
-
-    Parameters
-    ----------
-    iterations : Iterations
-    minibatch : Minibatch
-    gradient : Gradient
-    n_data : int
-    covariances : mapping of str to Covariance
-        The part of the covariance of the gradient noise to estimate, for the parameters that want it.
-    """
+    """Estimates from one minibatch, with the `covariances` of the gradient noise of these parameters."""
 
     def __init__(
         self,
@@ -103,7 +88,6 @@ class Estimation:
         self._finite_population = 1 - minibatch.size / n_data if minibatch.without_replacement else 1.0
 
     def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
-        """The observations that are fetched ahead."""
         return self.observations.draw_inputs(constants, iterations)
 
     def counts(self) -> Tree:
@@ -111,13 +95,11 @@ class Estimation:
         return {}
 
     def begun(self, constants: Tree, params: Tree) -> Any:
-        """The memory of the estimator before the first estimate."""
         of_estimator = constants["estimator"]
         memory = over_chains(lambda params: self.gradient.init(params, of_estimator), self.iterations.n_chains)(params)
         return memory | self.tables.begun(of_estimator) if self.gradient.tables else memory
 
     def at(self, constants: Tree, params: Tree, memory: Any, inputs: IterationInputs, leap: Part) -> Estimated:
-        """The estimates at `params`."""
         of_batch = self.observations.of(inputs, leap)
         *_, indices = of_batch
         before = self.tables.rows_of_batch(memory, indices)
@@ -127,7 +109,7 @@ class Estimation:
         return Estimated(value, grad, noise, after, self.minibatch.size)
 
     def mapped(self, constants: Tree, observations: Observations) -> Callable[..., Estimate]:
-        """The estimator, mapped over (data, weights, indices, params, memory) of all chains."""
+        """The estimator, over (data, weights, indices, params, memory) of all chains."""
 
         def estimate(batch: Batch, params: Tree, memory: Any) -> Estimate:
             return self.gradient.estimate(params, batch, constants["estimator"], memory)
@@ -158,12 +140,10 @@ class InParts(Estimation):
         return BlockInputs({}, {})
 
     def counts(self) -> Tree:
-        """The numbers of observations so far: none."""
         none = tf.zeros([self.iterations.n_chains], tf.float64)
         return {LAST: none, ALL: none}
 
     def at(self, constants: Tree, params: Tree, memory: Any, inputs: IterationInputs, leap: Part) -> Estimated:
-        """The estimates at `params`."""
         parts, of_parts, n_chains = self.minibatch.parts, constants["minibatch"], self.iterations.n_chains
         assert parts is not None
         wanted = over_chains(lambda params: parts(params, of_parts), n_chains)(params)  # [C]
@@ -185,22 +165,16 @@ class InParts(Estimation):
 
 
 class Monitor:
-    """Estimates of the gradient at the draws, each from a separate minibatch."""
+    """Estimates of the gradient at the draws, of whole parameters, each from a separate minibatch."""
 
     def __init__(self, estimation: Estimation) -> None:
-        self._estimation = estimation
-        self._observations = Observations(
-            estimation.iterations, estimation.minibatch, MONITOR, Purpose.MONITOR, leaps=1
-        )
+        self._estimation, batches = estimation, (estimation.iterations, estimation.minibatch)
+        self._observations = Observations(*batches, MONITOR, Purpose.MONITOR, leaps=1)
+        self.draw_inputs = self._observations.draw_inputs
 
-    def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
-        """The observations that are fetched ahead."""
-        return self._observations.draw_inputs(constants, iterations)
-
-    def gradient(self, constants: Tree, params: Tree, memory: Any, inputs: IterationInputs) -> Tree:
-        """The estimates at `params`, of whole parameters."""
-        of_batch = self._observations.of(inputs)
-        memory = self._estimation.tables.rows_of_batch(memory, of_batch[-1])
+    def gradient(self, constants: Tree, state: Any, inputs: IterationInputs) -> Tree:
+        params, of_batch = state.params, self._observations.of(inputs)
+        memory = self._estimation.tables.rows_of_batch(state.estimator, of_batch[-1])
         grad = self._estimation.mapped(constants, self._observations)(*of_batch, params, memory).gradient
         return {
             name: put(tf.zeros_like(params[name]), g.rows, g.values) if isinstance(g, RowGradient) else g
@@ -209,7 +183,7 @@ class Monitor:
 
 
 def _each(of_chains: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """`of_chains`, [C], reshaped to the rank of `like`."""
+    """`of_chains`, [C], with the rank of `like`."""
     return tf.reshape(of_chains, [-1] + [1] * (like.shape.rank - 1))
 
 

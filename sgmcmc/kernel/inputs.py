@@ -5,7 +5,7 @@ Both depend only on the numbers of the gradients. They are drawn for all chains 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -32,7 +32,6 @@ class Observations:
         self._leaps = leaps or iterations.leaps
 
     def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
-        """The indices, and the weights if they differ."""
         counters = self._iterations.counters(iterations, self._leaps)
         stream = self._iterations.stream(constants, self._purpose)
         indices, weights = self._minibatch.draw(stream, counters, constants["minibatch"])
@@ -61,7 +60,7 @@ class Observations:
 
 
 class Normals:
-    """Standard normals of these parameters, for the first `leaps` gradients of each iteration."""
+    """Standard normals of these parameters, for the first `leaps` gradients of each iteration: draws [K, l, C, D]."""
 
     def __init__(
         self, iterations: Iterations, elements: Mapping[str, Elements], name: str, purpose: Purpose, leaps: int
@@ -71,7 +70,6 @@ class Normals:
         self._places = numbered({name: e.shape for name, e in elements.items()})  # without gaps
 
     def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
-        """The normals, [K, l, C, D]."""
         if not self._numbers:
             return BlockInputs({}, {})
         counters = self._iterations.counters(iterations, self._leaps)
@@ -87,22 +85,19 @@ class Normals:
         return self.split(inputs.draws(self._name, leap)) if self._places else {}
 
     def split(self, flat: tf.Tensor) -> Tree:
-        """Normals [..., D] by parameter."""
         return split(flat, self._places)
 
 
 class Seeds:
-    """The seeds of a user's function, two integers for each iteration and chain."""
+    """The seeds of a user's function, two integers for each iteration and chain: draws int32 [K, 1, C, 2]."""
 
     def __init__(self, name: str, purpose: Purpose) -> None:
         self._name, self._purpose = name, purpose
 
     def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
-        """The seeds, int32 [K, 1, C, 2]."""
         return BlockInputs({}, {self._name: seeds(constants, self._purpose, iterations)[:, None]})
 
     def of(self, inputs: IterationInputs) -> tf.Tensor:
-        """The seeds of an iteration, [C, 2]."""
         return inputs.draws(self._name)
 
 
@@ -113,12 +108,20 @@ def first_batch(data: Data, minibatch: Minibatch, dtype: tf.DType) -> Batch:
     return Batch(spaced_rows(data, n), weights, tf.range(n))
 
 
-def combined(blocks: Iterable[BlockInputs]) -> BlockInputs:
-    """All blocks in one."""
-    both = BlockInputs({}, {})
-    for block in blocks:
-        both = BlockInputs(both.indices | block.indices, both.draws | block.draws)
-    return both
+def drawn_by(*parts: Any) -> Callable[[Tree, tf.Tensor], BlockInputs]:
+    """The `draw_inputs` of these parts together."""
+
+    def draw_inputs(constants: Tree, iterations: tf.Tensor) -> BlockInputs:
+        blocks = [part.draw_inputs(constants, iterations) for part in parts]
+        indices = {name: x for block in blocks for name, x in block.indices.items()}
+        return BlockInputs(indices, {name: x for block in blocks for name, x in block.draws.items()})
+
+    return draw_inputs
+
+
+def data_of_chains(inputs: IterationInputs, name: str, n_chains: int, leap: int = 0) -> Tree:
+    """The observations {name: [C, n, *shape]}, also if the chains share them."""
+    return {key: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for key, x in inputs.data(name, leap).items()}
 
 
 def _by_leap(x: tf.Tensor, leaps: int) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""What the parts of a kernel know about an iteration, and the statistics that are recorded after it."""
+"""What all parts of a kernel know about its iterations, and the statistics that are recorded after one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from sgmcmc.core.trees import Elements, Tree, numbered
 from sgmcmc.dynamics import Dynamics, Given, Memory
 from sgmcmc.minibatch import Part
 
-FOUND = ("estimator", "gathered", "minibatch", "preconditioner")  # computed before the first iteration
+# Computed before the first iteration: those of the estimator, the counts of each row in all data, and the root A.
+FOUND = ("estimator", "gathered", "minibatch", "preconditioner")
 
 
 def constants(
@@ -27,37 +28,20 @@ def constants(
     chains: range,
     shared_minibatch: bool = False,
 ) -> Tree:
-    """The constants of a kernel; a stepsize that changes is NaN here.
-
-    `found` holds those that were computed before: the constants of the "estimator", the counts of each row in all data
-    ("gathered"), those of the "minibatch", and the root of the "preconditioner".
-    """
+    """The constants of a kernel, with those `found` before; a stepsize that changes is NaN here."""
     found = {key: found.get(key, {}) for key in FOUND}
     keys = keys_of_chains(seed, chains, shared_minibatch)
     return found | keys | {"stepsize": fixed_stepsizes(stepsize, len(chains), dtype)}
 
 
 class Iterations(NamedTuple):
-    """The iterations of C chains.
+    """The iterations of C chains."""
 
-    Parameters
-    ----------
-    shapes : mapping of str to tuple of int
-        The shape of each parameter.
-    dtype : tf.DType
-    schedules : mapping of str to Schedule
-        The stepsizes that change.
-    n_chains : int
-    shared_minibatch : bool
-        Whether all chains use the same observations, or each draws its own.
-    leaps : int
-    """
-
-    shapes: Mapping[str, tuple[int, ...]]
+    shapes: Mapping[str, tuple[int, ...]]  # of the parameters
     dtype: tf.DType
-    schedules: Mapping[str, Schedule] = MappingProxyType({})
+    schedules: Mapping[str, Schedule] = MappingProxyType({})  # the stepsizes that change
     n_chains: int = 1
-    shared_minibatch: bool = False
+    shared_minibatch: bool = False  # whether all chains use the same observations
     leaps: int = 1
 
     @property
@@ -67,7 +51,6 @@ class Iterations(NamedTuple):
 
     @property
     def n_batches(self) -> int:
-        """The number of minibatches for a gradient: one for each chain, or 1 if they share it."""
         return 1 if self.shared_minibatch else self.n_chains
 
     @property
@@ -80,7 +63,6 @@ class Iterations(NamedTuple):
         return Stream(key_of(constants, purpose)[: self.n_batches if purpose in OF_MINIBATCHES else self.n_chains])
 
     def counter(self, iteration: tf.Tensor, leap: Part = 0) -> tf.Tensor:
-        """The number of a gradient."""
         return iteration * tf.constant(self.leaps, tf.uint32) + tf.cast(leap, tf.uint32)
 
     def counters(self, iterations: tf.Tensor, leaps: int) -> tf.Tensor:
@@ -88,7 +70,6 @@ class Iterations(NamedTuple):
         return tf.reshape(self.counter(iterations[:, None], tf.range(leaps)), [-1])
 
     def stepsizes(self, constants: Tree, iteration: tf.Tensor) -> Tree:
-        """The stepsize of each parameter, {name: [C]}."""
         return stepsizes_at(constants["stepsize"], self.schedules, sorted(self.shapes), iteration)
 
     def exploring(self, iteration: tf.Tensor) -> Tree:
@@ -127,9 +108,9 @@ def recorded(
     last: tf.Tensor,
 ) -> Tree:
     """The statistics of P parameters after iteration `last`, {name: [C, P]}."""
-    eps, n_chains = iterations.stepsizes(constants, last), iterations.n_chains
+    eps, n_chains, elements = iterations.stepsizes(constants, last), iterations.n_chains, iterations.elements
     by_name: dict[str, Tree] = {}
-    for name in iterations.elements:
+    for name in elements:
         if (stats := dynamics[name].stats) is not None:
             of_chains = over_chains(lambda memory, eps, stats=stats: stats(memory, Given(eps)), n_chains)
             for key, value in of_chains(memory[name], eps[name]).items():
@@ -137,9 +118,7 @@ def recorded(
     if now := iterations.exploring(last):
         by_name[EXPLORING] = {name: tf.fill([n_chains], is_exploring) for name, is_exploring in now.items()}
     without = iterations.unknown  # for parameters without this statistic
-    each = {
-        key: tf.stack([of.get(name, without) for name in iterations.elements], axis=1) for key, of in by_name.items()
-    }
+    each = {key: tf.stack([of.get(name, without) for name in elements], axis=1) for key, of in by_name.items()}
     return each | of_schedules(iterations, constants, last)
 
 

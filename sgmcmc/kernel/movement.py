@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import tensorflow as tf
 
@@ -11,15 +10,18 @@ from sgmcmc.core.chains import over_chains
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.transforms import Coordinates
-from sgmcmc.core.trees import Elements, Tree
+from sgmcmc.core.trees import Tree
 from sgmcmc.dynamics import Dynamics, Given, Memory
-from sgmcmc.kernel import BlockInputs, IterationInputs
+from sgmcmc.kernel import IterationInputs
 from sgmcmc.kernel.estimation import Estimated
-from sgmcmc.kernel.inputs import Normals, combined
+from sgmcmc.kernel.inputs import Normals, drawn_by
 from sgmcmc.kernel.iterations import Iterations
 from sgmcmc.kernel.rows import has_rows, put, take, take_memory
 from sgmcmc.minibatch import Part
 from sgmcmc.model import RowGradient
+
+Moved = tuple[tf.Tensor, Memory]
+Memories = dict[str, Memory]  # of the parameters
 
 NOISE, REFRESH = "noise", "refresh"  # the uses of standard normals
 NOISES = {NOISE: Purpose.NOISE, "second": Purpose.SECOND, "third": Purpose.THIRD}  # of a step
@@ -28,13 +30,7 @@ NOISES = {NOISE: Purpose.NOISE, "second": Purpose.SECOND, "third": Purpose.THIRD
 class Movement:
     """The moves of all parameters in an iteration.
 
-    Parameters
-    ----------
-    iterations : Iterations
-    dynamics : mapping of str to Dynamics
-    by_rows : frozenset of str
-        The parameters of which only the gathered rows move. These rows are known only in the step, so their noise is
-        drawn there.
+    The gathered rows of the parameters `by_rows` are known only in the step, so their noise is drawn there.
     """
 
     def __init__(self, iterations: Iterations, dynamics: Mapping[str, Dynamics], by_rows: frozenset[str]) -> None:
@@ -43,30 +39,22 @@ class Movement:
         self._refresh = {name: renew for name in elements if (renew := dynamics[name].refresh)}
         self._drift = {name: drift for name in elements if (drift := dynamics[name].drift)}
         ahead = {name: one.noises for name, one in dynamics.items() if name not in by_rows}
-        self._noises = [
-            Normals(
-                iterations, _selected(elements, [name for name, n in ahead.items() if n > k]), *of, iterations.leaps
-            )
-            for k, of in enumerate(NOISES.items())
-        ]
-        self._renewal = Normals(iterations, _selected(elements, self._refresh), REFRESH, Purpose.REFRESH, 1)
+        self._noises = []
+        for k, (noise, purpose) in enumerate(NOISES.items()):
+            of = {name: e for name, e in elements.items() if ahead.get(name, 0) > k}
+            self._noises.append(Normals(iterations, of, noise, purpose, iterations.leaps))
+        of = {name: e for name, e in elements.items() if name in self._refresh}
+        self._renewal = Normals(iterations, of, REFRESH, Purpose.REFRESH, 1)
         self._initial = Normals(iterations, elements, "initial", Purpose.INITIAL, 1)
+        self.draw_inputs = drawn_by(*self._noises, self._renewal)
 
-    def draw_inputs(self, constants: Tree, iterations: tf.Tensor) -> BlockInputs:
-        """The normals that are drawn ahead."""
-        return combined(normals.draw_inputs(constants, iterations) for normals in (*self._noises, self._renewal))
-
-    def begun(self, constants: Tree, params: Tree) -> dict[str, Memory]:
-        """The memories of the dynamics before the first iteration."""
+    def begun(self, constants: Tree, params: Tree) -> Memories:
         at = self._coordinates(constants).origin(params)
         eps = self._iterations.stepsizes(constants, tf.constant(0, tf.uint32))
         z = self._initial.split(self._initial.drawn(constants, tf.zeros([1], tf.uint32))[0])
         return {name: self._mapped(self._dynamics[name].init)(at[name], eps[name], z[name]) for name in params}
 
-    def renewed(
-        self, constants: Tree, params: Tree, memory: dict[str, Memory], eps: Tree, inputs: IterationInputs
-    ) -> dict[str, Memory]:
-        """The memories at the beginning of an iteration."""
+    def renewed(self, constants: Tree, params: Tree, memory: Memories, eps: Tree, inputs: IterationInputs) -> Memories:
         at = self._coordinates(constants).origin(params)
         z = self._silenced(self._renewal.of(inputs), inputs.iteration)
         return memory | {
@@ -74,7 +62,7 @@ class Movement:
             for name, refresh in self._refresh.items()
         }
 
-    def drifted(self, constants: Tree, params: Tree, memory: dict[str, Memory]) -> Tree:
+    def drifted(self, constants: Tree, params: Tree, memory: Memories) -> Tree:
         """The positions at which the gradient is evaluated."""
         if not self._drift:
             return params
@@ -87,12 +75,12 @@ class Movement:
         self,
         constants: Tree,
         params: Tree,
-        memory: dict[str, Memory],
+        memory: Memories,
         eps: Tree,
         inputs: IterationInputs,
         leap: Part,
         estimated: Estimated,
-    ) -> tuple[Tree, dict[str, Memory]]:
+    ) -> tuple[Tree, Memories]:
         """The parameters and the memories after a step, given the estimates at `params`."""
         coordinates = self._coordinates(constants)
         at, grad = coordinates.origin(params), coordinates.of_gradient(estimated.gradient)
@@ -102,8 +90,8 @@ class Movement:
         reached, after = {}, {}
         for name in self._iterations.elements:
             z = tuple(each[name] for each in noises if name in each)
-            given = {"noise": z[0] if len(z) == 1 else z or None, "gradient": grad[name]}
-            given |= {"covariance": estimated.covariance.get(name), "norm": norm}
+            given = {"noise": z[0] if len(z) == 1 else z or None, "gradient": grad[name], "norm": norm}
+            given |= {"covariance": estimated.covariance.get(name)}
             given = {key: value for key, value in given.items() if value is not None}
             move = self._rows if name in self._by_rows else self._whole
             reached[name], after[name] = move(self._dynamics[name], at[name], memory[name], eps[name], given)
@@ -144,28 +132,19 @@ class Movement:
         exploring = self._iterations.exploring(iteration)
         return z | {name: z[name] * (1 - now) for name, now in exploring.items() if name in z}
 
-    def _whole(
-        self, dynamics: Dynamics, theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict[str, Any]
-    ) -> tuple[tf.Tensor, Memory]:
-        def step(theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict) -> tuple[tf.Tensor, Memory]:
+    def _whole(self, dynamics: Dynamics, theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict) -> Moved:
+        def step(theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict) -> Moved:
             return dynamics.step(theta, memory, Given(eps, **given))
 
         return self._over_chains(step)(theta, memory, eps, given)
 
-    def _rows(
-        self, dynamics: Dynamics, theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict[str, Any]
-    ) -> tuple[tf.Tensor, Memory]:
+    def _rows(self, dynamics: Dynamics, theta: tf.Tensor, memory: Memory, eps: tf.Tensor, given: dict) -> Moved:
         # Each row has its own time, which its visits advance; per unit of it the gradient is an unbiased estimate.
         z, grad = given["noise"], given["gradient"]
         visits = tf.reshape(grad.visits, [*grad.visits.shape, *[1] * (z.shape.rank - 2)])
         eps = tf.reshape(eps, [self._iterations.n_chains, *[1] * (z.shape.rank - 1)])
-        part, of_rows = self._whole(
-            dynamics,
-            take(theta, theta, grad.rows),
-            take_memory(theta, memory, grad.rows),
-            eps * visits,
-            {"noise": z, "gradient": grad.values / visits},
-        )
+        at, kept, eps = take(theta, theta, grad.rows), take_memory(theta, memory, grad.rows), eps * visits
+        part, of_rows = self._whole(dynamics, at, kept, eps, {"noise": z, "gradient": grad.values / visits})
         return put(theta, grad.rows, part), {
             key: put(memory[key], grad.rows, value) if has_rows(theta, memory[key]) else value
             for key, value in of_rows.items()
@@ -176,10 +155,6 @@ def _norm(gradient: Tree) -> tf.Tensor:
     """The norm over all parameters, [C]."""
     squares = [tf.reduce_sum(tf.reshape(g, [g.shape[0], -1]) ** 2, axis=1) for g in gradient.values()]
     return tf.sqrt(tf.add_n(squares))
-
-
-def _selected(elements: Mapping[str, Elements], names: Any) -> dict[str, Elements]:
-    return {name: of for name, of in elements.items() if name in names}
 
 
 def climbs(dynamics: Dynamics, shape: tuple[int, ...], dtype: tf.DType) -> bool:

@@ -1,13 +1,11 @@
 """The product: Minibatch x Gradient x Dynamics -> Kernel.
 
-Gradients and dynamics are written for one chain. Each part of the product handles the chain axis itself: an
-iteration is inputs with minibatches and noise (`supplies.py`), its gradient is estimated (`estimation.py`), and the
-parameters move (`movement.py`).
+Gradients and dynamics are written for one chain. `inputs.py`, `estimation.py` and `movement.py` handle the chain axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -17,9 +15,9 @@ from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.trees import Tree
 from sgmcmc.dynamics import Dynamics, Memory
 from sgmcmc.gradients import Gradient
-from sgmcmc.kernel import BlockInputs, IterationInputs, Kernel
+from sgmcmc.kernel import IterationInputs, Kernel
 from sgmcmc.kernel.estimation import Estimation, InParts, Monitor
-from sgmcmc.kernel.inputs import combined
+from sgmcmc.kernel.inputs import drawn_by
 from sgmcmc.kernel.iterations import LAST, LOG_DENSITY, Iterations, recorded
 from sgmcmc.kernel.movement import Movement
 from sgmcmc.minibatch import Minibatch, Part
@@ -37,26 +35,12 @@ class ProductState(NamedTuple):
 
 
 class Product(NamedTuple):
-    """The choices whose product is a kernel.
-
-    Parameters
-    ----------
-    model : Model
-    minibatch : Minibatch
-    gradient : Gradient
-    dynamics : mapping of str to Dynamics
-        One for each parameter, all with the same number of leaps.
-    iterations : Iterations
-    monitored : bool
-        Whether the gradient at each draw can be estimated, from a separate minibatch.
-    """
-
     model: Model
     minibatch: Minibatch
     gradient: Gradient
-    dynamics: Mapping[str, Dynamics]
+    dynamics: Mapping[str, Dynamics]  # of each parameter, all with the same number of leaps
     iterations: Iterations
-    monitored: bool = False
+    monitored: bool = False  # whether the gradient at each draw can be estimated, from a separate minibatch
 
 
 def moving_by_rows(model: Model, minibatch: Minibatch, dynamics: Mapping[str, Dynamics]) -> frozenset[str]:
@@ -76,23 +60,49 @@ def _may_move_by_rows(dynamics: Dynamics) -> bool:
 
 
 def build(product: Product) -> Kernel:
-    """The kernel of these choices."""
     minibatch, gradient, dynamics = product.minibatch, product.gradient, product.dynamics
     (leaps,) = {d.leaps for d in dynamics.values()}
     iterations = product.iterations._replace(leaps=leaps)
     covariances = {name: Covariance(how) for name in sorted(dynamics) if (how := dynamics[name].covariance)}
-    estimator = InParts if minibatch.parts else Estimation
-    estimation = estimator(iterations, minibatch, gradient, product.model.data.size, covariances)
+    estimation = (InParts if minibatch.parts else Estimation)(
+        iterations, minibatch, gradient, product.model.data.size, covariances
+    )
     movement = Movement(iterations, dynamics, product.model.by_rows)
     monitor = Monitor(estimation) if product.monitored else None
     parts = (estimation, movement) if monitor is None else (estimation, movement, monitor)
 
-    def draw_inputs(constants: Tree, numbers: tf.Tensor) -> BlockInputs:
-        return combined(part.draw_inputs(constants, numbers) for part in parts)
-
     def init(constants: Tree, params: Tree) -> ProductState:
         memory, estimator = movement.begun(constants, params), estimation.begun(constants, params)
         return ProductState(params, memory, estimator, iterations.unknown, estimation.counts())
+
+    def stats(constants: Tree, state: ProductState, iteration: tf.Tensor) -> Tree:
+        last = iteration - tf.constant(1, tf.uint32)
+        by_parameter = recorded(iterations, dynamics, constants, state.memory, last)
+        return {LOG_DENSITY: state.log_density} | by_parameter | state.observations
+
+    def renew(state: ProductState) -> ProductState:
+        assert gradient.renew is not None
+        return state._replace(estimator=gradient.renew(state.params))
+
+    def finite(state: ProductState) -> Tree:
+        return {name: finite_chains((theta, state.memory[name])) for name, theta in state.params.items()}
+
+    return Kernel(
+        init,
+        drawn_by(*parts),
+        _step(iterations, movement, estimation),
+        finite,
+        stats,
+        gradient=monitor.gradient if monitor else None,
+        leaps=leaps,
+        fetches=minibatch.parts is not None,
+        every=gradient.every,
+        renew=renew if gradient.renew else None,
+    )
+
+
+def _step(iterations: Iterations, movement: Movement, estimation: Estimation) -> Callable[..., ProductState]:
+    leaps = iterations.leaps
 
     def step(constants: Tree, state: ProductState, inputs: IterationInputs) -> ProductState:
         eps = iterations.stepsizes(constants, inputs.iteration)
@@ -116,28 +126,4 @@ def build(product: Product) -> Kernel:
             (tf.constant(0), state),
         )[1]
 
-    def stats(constants: Tree, state: ProductState, iteration: tf.Tensor) -> Tree:
-        last = iteration - tf.constant(1, tf.uint32)
-        by_parameter = recorded(iterations, dynamics, constants, state.memory, last)
-        return {LOG_DENSITY: state.log_density} | by_parameter | state.observations
-
-    def monitored(constants: Tree, state: ProductState, inputs: IterationInputs) -> Tree:
-        assert monitor is not None
-        return monitor.gradient(constants, state.params, state.estimator, inputs)
-
-    def renew(state: ProductState) -> ProductState:
-        assert gradient.renew is not None
-        return state._replace(estimator=gradient.renew(state.params))
-
-    return Kernel(
-        init=init,
-        draw_inputs=draw_inputs,
-        step=step,
-        finite=lambda state: {name: finite_chains((theta, state.memory[name])) for name, theta in state.params.items()},
-        stats=stats,
-        gradient=monitored if monitor else None,
-        leaps=leaps,
-        fetches=minibatch.parts is not None,
-        every=gradient.every,
-        renew=renew if gradient.renew else None,
-    )
+    return step

@@ -14,23 +14,16 @@ def has_rows(theta: tf.Tensor, memory: tf.Tensor) -> bool:
 
 
 def take(theta: tf.Tensor, memory: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """The rows [C, k, ...] of theta or of a memory of its shape.
-
-    Any other memory is returned as a whole.
-    """
+    """The rows [C, k, ...] of theta or of a memory of its shape; any other memory as a whole."""
     return tf.gather(memory, rows, batch_dims=1) if has_rows(theta, memory) else memory
 
 
 def take_memory(theta: tf.Tensor, memory: Memory, rows: tf.Tensor) -> Memory:
-    """The memory of a dynamics; entries of theta's shape are cut to the rows."""
     return {key: take(theta, value, rows) for key, value in memory.items()}
 
 
 def put(whole: tf.Tensor, rows: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
-    """Write the rows back.
-
-    Occurrences of the same row are equal, so their order does not matter.
-    """
+    """Write the rows back. Occurrences of the same row are equal, so their order does not matter."""
     flat, positions = _flat(whole, rows)
     part = tf.reshape(part, [-1, *whole.shape[2:]])
     return tf.reshape(tf.tensor_scatter_nd_update(flat, tf.reshape(positions, [-1, 1]), part), whole.shape)

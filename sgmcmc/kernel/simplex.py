@@ -1,7 +1,7 @@
 """The kernel of a simplex sampler: counts from a minibatch, then a rule for each parameter.
 
-The state holds the probabilities that the user sees, which may be replaced between
-iterations, and the logarithm of the sum of theta. Their product is theta.
+The state holds the probabilities that the user sees, which may be replaced between iterations, and the logarithm of the
+sum of theta. Their product is theta.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.trees import Tree, joined, split
-from sgmcmc.kernel import BlockInputs, IterationInputs, Kernel
+from sgmcmc.core.trees import Elements, Tree, joined, split
+from sgmcmc.kernel import IterationInputs, Kernel
 from sgmcmc.kernel.estimation import MINIBATCH
-from sgmcmc.kernel.inputs import Observations, Seeds, combined
+from sgmcmc.kernel.inputs import Observations, Seeds, data_of_chains, drawn_by
 from sgmcmc.kernel.iterations import LOG_DENSITY, Iterations, of_schedules
 from sgmcmc.minibatch import Minibatch
 from sgmcmc.simplex import Numbers, Rule, expected_counts
@@ -41,50 +41,28 @@ class SimplexState(NamedTuple):
 
 
 class Simplex(NamedTuple):
-    """The choices that define the kernel.
-
-    Parameters
-    ----------
-    counts : Counts
-    rule : Rule
-    minibatch : Minibatch
-    alpha : mapping of str to tf.Tensor
-        In the shape of each parameter.
-    n_counts : mapping of str to tf.Tensor
-        About how many counts there are in all observations, for each row of each parameter.
-    iterations : Iterations
-    scale : Scale
-        The scale of the parameters.
-    """
-
     counts: Counts
     rule: Rule
     minibatch: Minibatch
-    alpha: Mapping[str, tf.Tensor]
-    n_counts: Mapping[str, tf.Tensor]
+    alpha: Mapping[str, tf.Tensor]  # in the shape of each parameter
+    n_counts: Mapping[str, tf.Tensor]  # about how many each row of each parameter has in all observations
     iterations: Iterations
     scale: Scale
 
 
 def build_simplex(choices: Simplex) -> Kernel:
-    """The kernel with these choices."""
     minibatch, rule, iterations = choices.minibatch, choices.rule, choices.iterations
     n_chains, elements = iterations.n_chains, iterations.elements
     n_elements = max(e.stop for e in elements.values())
     observations = Observations(iterations, minibatch, MINIBATCH, Purpose.MINIBATCH)
     random_seeds = Seeds("seed", Purpose.LATENT)  # of latent variables
-    parts = (observations, random_seeds) if choices.counts.takes_seed else (observations,)
     weight, scale = minibatch.scale, choices.scale
     assert weight is not None
-    specs = {name: tf.TensorSpec(alpha.shape, alpha.dtype) for name, alpha in choices.alpha.items()}
-    mapped = (
-        one_by_one(choices.counts.of, n_chains, specs)
-        if choices.counts.takes_seed
-        else over_chains(choices.counts.of, n_chains)
-    )
-
-    def draw_inputs(constants: Tree, numbers: tf.Tensor) -> BlockInputs:
-        return combined(part.draw_inputs(constants, numbers) for part in parts)
+    if choices.counts.takes_seed:
+        specs = {name: tf.TensorSpec(alpha.shape, alpha.dtype) for name, alpha in choices.alpha.items()}
+        mapped, draw_inputs = one_by_one(choices.counts.of, n_chains, specs), drawn_by(observations, random_seeds)
+    else:
+        mapped, draw_inputs = over_chains(choices.counts.of, n_chains), observations.draw_inputs
 
     def init(constants: Tree, params: Tree) -> SimplexState:
         totals = {}
@@ -95,9 +73,8 @@ def build_simplex(choices: Simplex) -> Kernel:
 
     def step(constants: Tree, state: SimplexState, inputs: IterationInputs) -> SimplexState:
         h = iterations.stepsizes(constants, inputs.iteration)
-        data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in inputs.data(MINIBATCH).items()}
-        seed = (random_seeds.of(inputs),) if choices.counts.takes_seed else ()
-        counts = mapped(state.params, data, *seed)
+        data = data_of_chains(inputs, MINIBATCH, n_chains)
+        counts = mapped(state.params, data, *([random_seeds.of(inputs)] if choices.counts.takes_seed else []))
         theta = {name: scale.theta(state.params[name], state.log_total.get(name)) for name in elements}
         scaled = {name: weight * counts[name] for name in elements}
         expected = {name: tf.zeros_like(x) for name, x in theta.items()}
@@ -108,14 +85,7 @@ def build_simplex(choices: Simplex) -> Kernel:
         eps = tf.concat([tf.repeat(h[name][:, None], e.size, axis=1) for name, e in elements.items()], axis=1)
         # The rule works on elements, so one program draws for all parameters.
         flat = rule.step(numbers, joined(theta), joined(alpha), joined(scaled), joined(expected), eps)
-        params, totals, log_density = {}, {}, tf.zeros_like(state.log_density)
-        for name, log_theta in split(flat, elements).items():
-            log_density += scale.log_density(alpha[name] + scaled[name], state.params[name])
-            if scale.normalised:
-                totals[name] = tf.reduce_logsumexp(log_theta, axis=-1)
-                log_theta -= totals[name][..., None]
-            params[name] = scale.of_log(log_theta)
-        return SimplexState(params, totals, log_density)
+        return _reached(scale, flat, elements, alpha, scaled, state)
 
     def stats(constants: Tree, state: SimplexState, iteration: tf.Tensor) -> Tree:
         last = iteration - tf.constant(1, tf.uint32)
@@ -124,10 +94,18 @@ def build_simplex(choices: Simplex) -> Kernel:
     def finite(state: SimplexState) -> Tree:
         return {name: finite_chains((theta, state.log_total.get(name, theta))) for name, theta in state.params.items()}
 
-    return Kernel(
-        init=init,
-        draw_inputs=draw_inputs,
-        step=step,
-        finite=finite,
-        stats=stats,
-    )
+    return Kernel(init, draw_inputs, step, finite, stats)
+
+
+def _reached(
+    scale: Scale, flat: tf.Tensor, elements: Mapping[str, Elements], alpha: Tree, counts: Tree, state: SimplexState
+) -> SimplexState:
+    """The next state, from the logarithms of theta side by side, and the log density at `state`."""
+    params, totals, log_density = {}, {}, tf.zeros_like(state.log_density)
+    for name, log_theta in split(flat, elements).items():
+        log_density += scale.log_density(alpha[name] + counts[name], state.params[name])
+        if scale.normalised:
+            totals[name] = tf.reduce_logsumexp(log_theta, axis=-1)
+            log_theta -= totals[name][..., None]
+        params[name] = scale.of_log(log_theta)
+    return SimplexState(params, totals, log_density)

@@ -1,8 +1,7 @@
 """Kernels with a user's step: a whole transition, or a Gibbs step after each iteration.
 
-A step that draws parameters from their full conditional leaves the posterior invariant
-(thesis section 4.7; Chen, Fox & Guestrin 2014, for the precisions of a network's
-weights).
+A step that draws parameters from their full conditional leaves the posterior invariant (thesis section 4.7; Chen, Fox &
+Guestrin 2014, for the precisions of a network's weights).
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from sgmcmc.core.chains import finite_chains, one_by_one, over_chains
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.trees import Tree
 from sgmcmc.dynamics import Dynamics, Given
-from sgmcmc.kernel import BlockInputs, IterationInputs, Kernel, State, Transition
+from sgmcmc.kernel import IterationInputs, Kernel, State, Transition
 from sgmcmc.kernel.estimation import MINIBATCH
-from sgmcmc.kernel.inputs import Normals, Observations, Seeds, combined
+from sgmcmc.kernel.inputs import Normals, Observations, Seeds, data_of_chains, drawn_by
 from sgmcmc.kernel.iterations import LOG_DENSITY, Iterations, of_schedules
 from sgmcmc.kernel.movement import NOISE
 from sgmcmc.minibatch import Minibatch
@@ -34,15 +33,11 @@ class TransitionState(NamedTuple):
 
 
 def build_transition(transition: Transition, minibatch: Minibatch, iterations: Iterations) -> Kernel:
-    """The kernel of this transition."""
     n_chains, elements = iterations.n_chains, iterations.elements
     observations = Observations(iterations, minibatch, MINIBATCH, Purpose.MINIBATCH)
     normals = Normals(iterations, elements if transition.wants_noise else {}, NOISE, Purpose.NOISE, 1)
     random_seeds = Seeds("seed", Purpose.LATENT)
     initial = Normals(iterations, elements, "initial", Purpose.INITIAL, 1)
-
-    def draw_inputs(constants: Tree, numbers: tf.Tensor) -> BlockInputs:
-        return combined(part.draw_inputs(constants, numbers) for part in (observations, normals, random_seeds))
 
     def init(constants: Tree, params: Tree) -> TransitionState:
         first = tf.constant(0, tf.uint32)
@@ -69,30 +64,23 @@ def build_transition(transition: Transition, minibatch: Minibatch, iterations: I
         own = {} if transition.stats is None else over_chains(transition.stats, n_chains)(state.memory)
         return {LOG_DENSITY: state.log_density} | of_schedules(iterations, constants, last) | own
 
-    return Kernel(
-        init=init,
-        draw_inputs=draw_inputs,
-        step=step,
-        finite=lambda state: {name: finite_chains(theta) for name, theta in state.params.items()},
-        stats=stats,
-    )
+    def finite(state: TransitionState) -> Tree:
+        return {name: finite_chains(theta) for name, theta in state.params.items()}
+
+    return Kernel(init, drawn_by(observations, normals, random_seeds), step, finite, stats)
 
 
 Update = Callable[[Tree, Tree, tf.Tensor], Tree]
 
 
 class GibbsStep(NamedTuple):
-    """``update(params, data, seed) -> {name: tensor}`` for one chain.
-
-    `moves` are the names that it returns.
-    """
+    """``update(params, data, seed) -> {name: tensor}`` for one chain."""
 
     update: Update
-    moves: frozenset[str]
+    moves: frozenset[str]  # the names that it returns
 
 
 def not_moved() -> Dynamics:
-    """The dynamics of parameters that no gradient moves."""
     return Dynamics(lambda theta, memory, given: (theta, memory), noises=0)
 
 
@@ -100,16 +88,11 @@ def with_gibbs(kernel: Kernel, gibbs: GibbsStep, n_chains: int) -> Kernel:
     """The kernel with the step after each of its iterations, on the minibatch of the last gradient."""
     random_seeds = Seeds("gibbs", Purpose.GIBBS)
 
-    def draw_inputs(constants: Tree, iterations: tf.Tensor) -> BlockInputs:
-        return combined((kernel.draw_inputs(constants, iterations), random_seeds.draw_inputs(constants, iterations)))
-
     def step(constants: Tree, state: State, inputs: IterationInputs) -> State:
         state = kernel.step(constants, state, inputs)
-        params, data = kernel.params(state), inputs.data(MINIBATCH, kernel.leaps - 1)
-
-        data = {name: tf.broadcast_to(x, [n_chains, *x.shape[1:]]) for name, x in data.items()}
+        params, data = kernel.params(state), data_of_chains(inputs, MINIBATCH, n_chains, kernel.leaps - 1)
         specs = {name: tf.TensorSpec(params[name].shape[1:], params[name].dtype) for name in gibbs.moves}
         new = one_by_one(gibbs.update, n_chains, specs)(params, data, random_seeds.of(inputs))
         return kernel.with_params(state, params | new)
 
-    return kernel._replace(draw_inputs=draw_inputs, step=step)
+    return kernel._replace(draw_inputs=drawn_by(kernel, random_seeds), step=step)

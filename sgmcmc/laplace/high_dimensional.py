@@ -1,16 +1,12 @@
 """Curvature and stepsize of a posterior with many elements, from Hessian-vector products.
 
-With S = diag(-H)^(-1/2), R = S (-H) S has a unit diagonal. For a high-dimensional but regular posterior, such as that
-of a generalised linear model with very many coefficients, nearly all eigenvalues of R are near 1. The exceptions belong
-to a few directions, such as the one that an intercept shares with the effects of all categories. Lanczos iterations at
-both ends of the spectrum find these, and the other eigenvalues are taken as 1.
+With S = diag(-H)^(-1/2), R = S (-H) S has a unit diagonal. In a regular posterior, such as that of a generalised linear
+model, nearly all its eigenvalues are near 1, and are taken as 1. Lanczos iterations at both ends of the spectrum find
+the exceptions, such as the direction that an intercept shares with the effects of all categories.
 
-The diagonal is estimated from products with random signs z, as the mean of z_i (H z)_i, after the leading directions of
-H are deflated (Meyer, Musco, Musco & Woodruff 2021).
-
-With random signs r_i, the sum of r_i t_i has covariance sum_i t_i t_i^T, which is that of the gradient noise up to a
-factor. Such sums over all observations, at draws from the Laplace approximation, estimate the noise variance of each
-element and along each direction of the curvature, with an error of several percent.
+The diagonal is the mean of z_i (H z)_i over random signs z, after the leading directions of H are deflated (Meyer,
+Musco, Musco & Woodruff 2021). The gradient noise is that of sums of r_i t_i over all observations with random signs
+r_i, since their covariance is sum_i t_i t_i^T; it has an error of several percent.
 """
 
 from __future__ import annotations
@@ -54,19 +50,15 @@ class LowRankCurvature(NamedTuple):
 
     @property
     def whitening(self) -> Whitening:
-        """The coordinates in which the posterior is white along these directions, and nearly so along the others."""
+        """Coordinates in which the posterior is white along these directions, and nearly so along the others."""
         return _whitening(self.scale, self.values, self.vectors)
 
 
 def low_rank_curvature(
     posterior: Posterior, theta: np.ndarray, diagonal: np.ndarray, seed: int, verbose: bool
 ) -> LowRankCurvature:
-    """The curvature at theta, from a rough diagonal, [D].
-
-    The sds are NaN if it is not positive in all directions.
-    """
-    some = part_of(posterior, seed)
-    rng = np.random.default_rng(seed)
+    """The curvature at theta, from a rough diagonal, [D]; the sds are NaN if it is not positive in all directions."""
+    some, rng = part_of(posterior, seed), np.random.default_rng(seed)
     expected = sum(signs + (POWERS + 1) * taken for signs, taken in PROBES) + 16 * RANK + 8 * SOLVES
     with Progress(expected, "Finding the curvature", "product", verbose) as progress:
         done = 0
@@ -77,8 +69,8 @@ def low_rank_curvature(
             progress.reached(min(done, expected))
             return -some.hessian_product(theta, np.ravel(vector))
 
-        scale = _scale(product, 1 / np.sqrt(np.maximum(diagonal, np.finfo(float).tiny)), rng)
-        values, vectors, low, high = _ends(lambda x: scale * product(scale * x), scale.size, rng)
+        scale = _refined_scale(product, 1 / np.sqrt(np.maximum(diagonal, np.finfo(float).tiny)), rng)
+        values, vectors, low, high = _extreme_eigenpairs(lambda x: scale * product(scale * x), scale.size, rng)
         white, flat = _whitening(scale, values, vectors), FLAT * np.finfo(posterior.model.dtype.as_numpy_dtype).eps
         is_peak = min([low, *values]) > flat
         sds = _sds(white, product, rng) if is_peak else np.full_like(scale, np.nan)
@@ -86,42 +78,43 @@ def low_rank_curvature(
 
 
 def part_of(posterior: Posterior, seed: int) -> Posterior:
-    """The posterior from at most OBSERVATIONS observations."""
     return posterior.of(random_subset(posterior.data, min(OBSERVATIONS, largest_subset(posterior.data)), seed))
 
 
-def _scale(product: Product, scale: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _refined_scale(product: Product, scale: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The square roots of 1 / diag(-H), refined in rounds from rough ones."""
     for signs, taken in PROBES:
 
-        def of_r(x: np.ndarray, scale: np.ndarray = scale) -> np.ndarray:
+        def times_r(x: np.ndarray, scale: np.ndarray = scale) -> np.ndarray:
             return scale * product(scale * x)
 
         largest = rng.normal(size=(scale.size, taken))
         for _ in range(POWERS if taken else 0):
-            largest = np.linalg.qr(np.stack([of_r(x) for x in largest.T], axis=1))[0]
-        diagonal = sum((x * of_r(x) for x in largest.T), np.zeros_like(scale))
+            largest = np.linalg.qr(np.stack([times_r(x) for x in largest.T], axis=1))[0]
+        diagonal = sum((x * times_r(x) for x in largest.T), np.zeros_like(scale))
         for _ in range(signs):
             z = rng.choice([-1.0, 1.0], size=scale.size)
-            diagonal += z * of_r(z - largest @ (largest.T @ z)) / signs
+            diagonal += z * times_r(z - largest @ (largest.T @ z)) / signs
         scale = scale / np.sqrt(np.clip(diagonal, 1 / SHRINKS, SHRINKS))
     return scale
 
 
-def _ends(of_r: Product, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float, float]:
+def _extreme_eigenpairs(
+    times_r: Product, d: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, float, float]:
     """The eigenvalues of R that are not near 1, with their eigenvectors, and bounds on all others."""
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
     values, vectors = np.empty(0), np.empty((d, 0))
 
-    def of_rest(x: np.ndarray) -> np.ndarray:
+    def times_rest(x: np.ndarray) -> np.ndarray:
         along = vectors @ (vectors.T @ x)
-        rest = of_r(x - along)
+        rest = times_r(x - along)
         return rest - vectors @ (vectors.T @ rest) + along
 
     # Lanczos may miss one of several nearly equal eigenvalues, so those found are set to 1 and the search repeats.
     while True:
-        operator = LinearOperator((d, d), matvec=lambda x: of_rest(np.ravel(x)), dtype=np.float64)
+        operator = LinearOperator((d, d), matvec=lambda x: times_rest(np.ravel(x)), dtype=np.float64)
         given = {"k": min(RANK, d - 1), "tol": PRECISE, "maxiter": STEPS, "v0": rng.normal(size=d)}
         try:
             found, of_found = eigsh(operator, which="BE", **given)
@@ -145,8 +138,7 @@ def _sds(white: Whitening, product: Product, rng: np.random.Generator) -> np.nda
 
     d = white.root.size
     operator = LinearOperator((d, d), matvec=lambda x: white.of_gradient(product(white.to_theta(np.ravel(x)))))
-    assert white.vectors is not None
-    assert white.stretch is not None
+    assert white.vectors is not None and white.stretch is not None
     variances = white.root**2 * (1 + white.vectors**2 @ ((1 + white.stretch) ** 2 - 1))
     rest = np.zeros(d)  # the second term, estimated with random signs z by solving P x = z
     for _ in range(SOLVES):
@@ -160,7 +152,7 @@ NOISE_PROBES, QUANTILES = 100, 500
 
 
 class Noise(NamedTuple):
-    """The variance of the gradient noise of minibatches of one observation, in the coordinates of the chain."""
+    """The variance of the gradient noise of one observation, in the coordinates of the chain."""
 
     elements: np.ndarray  # [D]
     directions: np.ndarray  # along the directions of the curvature, [K]
@@ -173,7 +165,7 @@ def noise_of_elements(
     curvature: LowRankCurvature,
     sd: float,
     seed: int,
-    probabilities: np.ndarray | None = None,
+    probabilities: np.ndarray | None,
 ) -> Noise:
     """The noise, at draws `sd` times as wide, of gradients or, if `centred`, of their differences from the centre's."""
     some, white, model = part_of(posterior, seed), curvature.whitening, posterior.model
@@ -213,36 +205,32 @@ def tuned_low_rank(
     dynamics: Dynamics,
     drawn: MinibatchSampling,
     tolerance: float,
-    heat: float = 1.0,
+    heat: float,
 ) -> Tuning:
     """The tuning of chains in the coordinates of this curvature.
 
-    The prediction is for the elements and for the directions of the curvature. It treats each as an independent
-    direction with precision 1 in these coordinates, and includes the largest and the smallest of the other precisions.
-    A thermostat couples the directions through a mean over all of them, so the search for the stepsize represents the
-    elements by quantiles of their noise.
+    The prediction treats each element and each direction of the curvature as an independent direction with precision 1
+    in these coordinates, and includes the largest and the smallest of the other precisions. A thermostat couples the
+    directions through their mean, so the search for the stepsize represents the elements by quantiles of their noise.
     """
-    shares = curvature.vectors**2
-    slowing = None
+    shares, slowing = curvature.vectors**2, None
     if dynamics.along is not None:  # as in `directions`
         slowing = _with_largest(noise.elements)
-        noise = Noise(
-            heat * dynamics.along(noise.elements, noise.elements),
-            heat * dynamics.along(noise.directions, noise.elements @ shares),
-        )
+        of_directions = dynamics.along(noise.directions, noise.elements @ shares)
+        noise = Noise(heat * dynamics.along(noise.elements, noise.elements), heat * of_directions)
     precision = np.append(np.ones(QUANTILES), [1.0, curvature.low, curvature.high])
     all_noise = np.append(noise.elements, noise.directions)
     typical = Directions(precision, _with_largest(noise.elements, all_noise.max()), np.empty((0, 0)), slowing=slowing)
-    drawn, chosen, pays = drawn.chosen(dynamics, typical, tolerance)
-
+    drawn, chosen, efficient = drawn.chosen(dynamics, typical, tolerance)
     of_all = drawn.share() * all_noise
     where = Directions(np.ones_like(of_all), of_all, np.empty((0, 0)))
     of_elements, of_directions = np.split(predicted(dynamics, where, chosen.stepsize).ratios, [len(noise.elements)])
     # The variance of an element is that of its own direction, except for its parts along those of the curvature.
     of_posterior = 1 + shares @ (1 / curvature.values - 1)
     of_chain = of_elements**2 * (1 - shares.sum(axis=1)) + shares @ (of_directions**2 / curvature.values)
-    found = np.sqrt(of_chain / of_posterior)
-    return Tuning(chosen.stepsize, chosen.error, chosen.iterations, pays, found * curvature.sds, found, {})
+    ratios = np.sqrt(of_chain / of_posterior)
+    sds = ratios * curvature.sds
+    return Tuning(chosen.stepsize, chosen.error, chosen.iterations, efficient, sds, ratios, {})
 
 
 def _with_largest(noise: np.ndarray, largest: float | None = None) -> np.ndarray:

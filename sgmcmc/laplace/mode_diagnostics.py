@@ -9,7 +9,7 @@ from sgmcmc.dataset.subset import random_subset
 from sgmcmc.laplace.high_dimensional import LowRankCurvature
 from sgmcmc.laplace.newton import distance
 from sgmcmc.laplace.posterior import Posterior
-from sgmcmc.laplace.whitening import Whitening, whitening
+from sgmcmc.laplace.whitening import Whitening, diagonal_of, whitening
 
 FAR, FAR_EACH = 0.1, 0.05  # posterior standard deviations from the mode: in all directions together; in each of many
 GREW = 1e6  # a curvature that grows or shrinks by this factor on the way does not converge
@@ -24,22 +24,16 @@ def warn_if_far(
     theta: np.ndarray,
     gradient: np.ndarray,
     precision: np.ndarray,
-    first: np.ndarray | None = None,
+    first: np.ndarray | None = None,  # the curvature at the start of an automatic search
 ) -> None:
-    """Warn if theta is not at the mode, and say why if that is apparent.
-
-    `precision` is the curvature at theta, and `first` that at the start of an automatic
-    search.
-    """
+    """Warn if theta is not at the mode, and say why if that is apparent."""
     white = whitening(precision, posterior.model.dtype)
     far, too_far = distance(white, gradient), far_from(precision)
-    here = np.abs(_diagonal(precision))
-    lost = first is not None and bool((GREW * here < np.abs(_diagonal(first))).any())
+    here, before = (np.abs(diagonal_of(x)) for x in (precision, precision if first is None else first))
+    lost = bool((GREW * here < before).any())
     if far <= too_far and not lost:
         return
-    before = here if first is None else np.abs(_diagonal(first))
-    grown = posterior.names(here > GREW * before)
-    if grown:
+    if grown := posterior.names(here > GREW * before):
         warn_user(
             f"the search for the mode of {of} did not converge, and on the way the curvature in {grown} grew more than "
             "a million times: the log posterior seems to rise without bound there, and to have no mode. The joint "
@@ -47,7 +41,8 @@ def warn_if_far(
             "stepsize and gibbs= for the scales, or write the effects as scale times standard normal parameters."
         )
     elif (lost or not white.not_concave) and _rises(posterior, theta, white, gradient, far):
-        along = _along(posterior, white, gradient)
+        sds = np.sqrt((white.root**2).sum(axis=1)) if white.root.ndim == 2 else white.root
+        along = posterior.main_names(np.abs(white.newton_step(gradient)) / sds)
         warn_user(
             f"the search for the mode of {of} did not converge: the log posterior is still rising a thousand posterior "
             f"standard deviations further on, mostly along {along}. It therefore has no mode there and is improper, as "
@@ -61,7 +56,6 @@ def warn_if_far(
 
 
 def require_finite(of: str, posterior: Posterior, theta: np.ndarray, gradient: np.ndarray) -> None:
-    """Refuse the end of a search at which the gradient is NaN or infinite."""
     if not np.isfinite(gradient).all():
         raise ValueError(
             f"the search for the mode of {of} ended where the log posterior or its gradient is not finite: "
@@ -101,7 +95,7 @@ def require_curvature(of: str, posterior: Posterior, theta: np.ndarray, precisio
     """Refuse a curvature, [D, D], that is 0, or only the prior's though the gradients show informative data."""
     if precision.ndim == 1:  # from squared gradients
         return
-    of_prior = posterior.prior_curvature(theta)
+    of_prior = np.diag(posterior.prior_precision(theta))
     of_data = np.diag(precision) - of_prior
     if not precision.any():
         without = np.ones(posterior.size, bool)
@@ -121,21 +115,10 @@ def require_curvature(of: str, posterior: Posterior, theta: np.ndarray, precisio
 
 def _rises(posterior: Posterior, theta: np.ndarray, white: Whitening, gradient: np.ndarray, far: float) -> bool:
     """Whether the log posterior never falls along the Newton step, up to a thousand standard deviations."""
-    step = white.to_theta(white.of_gradient(gradient)) / max(far, np.finfo(float).tiny)
-    values = [posterior.value_and_gradient(theta)[0]]
+    step = white.newton_step(gradient) / max(far, np.finfo(float).tiny)
+    value = posterior.value_and_gradient(theta)[0]
     for doubling in range(DOUBLINGS + 1):
-        values.append(posterior.value_and_gradient(theta + 2.0**doubling * step)[0])
-        if not values[-1] >= values[-2]:
+        before, value = value, posterior.value_and_gradient(theta + 2.0**doubling * step)[0]
+        if not value >= before:
             return False
     return True
-
-
-def _along(posterior: Posterior, white: Whitening, gradient: np.ndarray) -> list[str]:
-    """The parameters with the largest parts of the Newton step, in units of their standard deviations."""
-    sds = np.sqrt((white.root**2).sum(axis=1)) if white.root.ndim == 2 else white.root
-    step = np.abs(white.to_theta(white.of_gradient(gradient))) / sds
-    return posterior.names(step > step.max() / 2)
-
-
-def _diagonal(precision: np.ndarray) -> np.ndarray:
-    return np.diag(precision) if precision.ndim == 2 else precision

@@ -1,23 +1,19 @@
 """Gradient noise at draws from the Laplace approximation, and the sizes of the observations' terms.
 
-An estimate from n observations is N/n times the sum of their terms t_i: their
-gradients, or with control variates their differences from the gradients at the centre.
-With C the covariance of the terms over all observations, the noise has covariance
+An estimate from n observations is N/n times the sum of their terms t_i: their gradients, or with control variates their
+differences from the gradients at the centre. With C the covariance of the terms over all observations, and s the sum of
+all t_i, the noise has covariance
 
     N^2/n C        drawn with replacement
     N^2/n C (N - n)/(N - 1)        without
-
-    1/n (sum_i t_i t_i^T / p_i - s s^T)        drawn with replacement by probabilities p_i, with s the sum of all t_i
+    1/n (sum_i t_i t_i^T / p_i - s s^T)        drawn with replacement by probabilities p_i
 
 averaged over the draws, in whitened coordinates. Where a few observations cause most of the noise, its kurtosis matters
-too; at a draw it is E t_i^4 / (E t_i^2)^2 in each element for one observation. With many observations, each draw uses
-another random subset.
+too; at a draw it is E t_i^4 / (E t_i^2)^2 in each element for one observation.
 
-The expected covariance of the gradient noise has the smallest trace if the
-probabilities are proportional to the root mean square of the terms, at draws from the
-Laplace approximation and in the coordinates of the chain. For control variates, whose
-terms are H_i (theta - centre) to first order, this is the root of tr(H_i Sigma H_i^T)
-with the Hessians H_i (Putcha, Nemeth & Fearnhead 2023, eq. 16). For plain gradients
+The expected covariance has the smallest trace if the probabilities are proportional to the root mean square of the
+terms in the coordinates of the chain. For control variates, whose terms are H_i (theta - centre) to first order with
+the Hessians H_i, this is the root of tr(H_i Sigma H_i^T) (Putcha, Nemeth & Fearnhead 2023, eq. 16). For plain gradients
 only the mode is used (eq. 11).
 """
 
@@ -43,20 +39,14 @@ FEWEST, MOST, SHARE = 2000, 10_000, 32  # observations of each draw: at least, a
 
 
 class Noise(NamedTuple):
-    """The gradient noise of minibatches of one observation.
+    """The gradient noise of minibatches of one observation."""
 
-    `covariance` is [D, D], and so is `weighted`, that with weights proportional to |t_i|; it is None for more than
-    WEIGHED elements. `kurtosis` is that of the elements, [D].
-    """
-
-    covariance: np.ndarray
-    weighted: np.ndarray | None
-    kurtosis: np.ndarray
+    covariance: np.ndarray  # [D, D]
+    weighted: np.ndarray | None  # with weights proportional to |t_i|; None for more than WEIGHED elements
+    kurtosis: np.ndarray  # of the elements, [D]
 
 
-Terms = Callable[[Tree, Tree], Tree]
-"""(params, data) -> {name: [n, *shape]}: each observation's term in the gradient."""
-
+Terms = Callable[[Tree, Tree], Tree]  # (params, data) -> {name: [n, *shape]}, each observation's term in the gradient
 
 UNEXPLAINED = (
     "their squares are too large for the dtype: rescale the parameters, use dtype='float64', or give a number as "
@@ -71,23 +61,17 @@ def noise_of_one(
     white: Whitening,
     sd: float,
     seed: int,
-    probabilities: np.ndarray | None = None,
-    has_own_reference: bool = False,
+    probabilities: np.ndarray | None,
+    has_own_reference: bool = False,  # the mean of the terms counts as noise too
 ) -> Noise:
-    """The noise of minibatches of one observation.
-
-    The draws are from the approximation, `sd` times as far from its centre. The
-    observations have the `probabilities`, [N], unless all are equal. With
-    `has_own_reference`, the mean of the terms counts as noise too.
-    """
-    d, n_data = posterior.size, posterior.model.data.size
-    few = d <= WEIGHED
+    """The noise at draws from the approximation, `sd` times as far from its centre."""
+    d, data, dtype = posterior.size, posterior.model.data, posterior.model.dtype
+    n_data, few = data.size, d <= WEIGHED
     size = int(np.clip(n_data // SHARE, FEWEST, MOST))
-    root = tf.constant(white.root if white.root.ndim == 2 else np.diag(white.root), posterior.model.dtype)
+    root = tf.constant(white.root if white.root.ndim == 2 else np.diag(white.root), dtype)
 
     def moments(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:
-        params, data = posterior.split(theta), posterior.model.data.layout.unpack(words)
-        t = tf.matmul(joined(terms(params, data)), root)  # [n, D], A^T t for each
+        t = tf.matmul(joined(terms(posterior.split(theta), data.layout.unpack(words))), root)  # [n, D], A^T t for each
         sizes, tiny = tf.norm(t, axis=1, keepdims=True), np.finfo(t.dtype.as_numpy_dtype).tiny
         return [
             tf.cast(tf.reduce_sum(t, axis=0), tf.float64),
@@ -102,18 +86,13 @@ def noise_of_one(
     z /= np.sqrt((z**2).mean(axis=0))  # exact second moments despite few draws, since the noise depends mostly on them
     total, preferred, large, square = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d), np.zeros(d)
     for draw, theta in enumerate(centre + white.to_theta(sd * z)):
-        some = random_subset(posterior.model.data, size, seed + draw)
-        # The probabilities of these observations, relative to 1/N.
-        p = (
-            np.ones(some.size)
-            if probabilities is None
-            else n_data * probabilities[getattr(some, "indices", slice(None))]
-        )
-        weights = [(1 / p).astype(posterior.model.dtype.as_numpy_dtype)]
+        some = random_subset(data, size, seed + draw)
+        relative = np.ones(some.size)  # the probabilities of these observations, relative to 1/N
+        if probabilities is not None:
+            relative = n_data * probabilities[getattr(some, "indices", slice(None))]
+        given, weights = [tf.constant(theta, dtype), root], [(1 / relative).astype(dtype.as_numpy_dtype)]
         of_some = FullPass(some, moments, max(16, BLOCK // d), programs)
-        first, second, weighted, sizes, power = of_some.summed(
-            [tf.constant(theta, posterior.model.dtype), root], of_each=weights
-        )
+        first, second, weighted, sizes, power = of_some.summed(given, of_each=weights)
         posterior.passes.count("terms", some.size)
         if not np.isfinite(second).all():
             raise ValueError(
@@ -158,20 +137,16 @@ def importance(
         zeros = tf.zeros([words.shape[0]], dtype)
         return [tf.while_loop(lambda k, _: k < thetas.shape[0], added, (tf.constant(0), zeros))[1]]
 
-    def rms(thetas: np.ndarray) -> np.ndarray:
-        blocks = FullPass(data, squares, max(16, BLOCK // posterior.size))
-        given = [tf.constant(thetas, dtype), A]
-        (total,) = blocks.joined(given, "Weighing observations", verbose)
-        posterior.passes.count("weights", len(thetas) * data.size)
-        return np.sqrt(total.astype(np.float64) / len(thetas))
-
-    around = (
-        white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS_OF_TERMS, posterior.size))) if centred else 0.0
-    )
-    sizes = rms(mode[None] + around)
+    thetas, where = mode[None], "at the mode"
+    if centred:
+        where = "around the mode, at draws from a normal approximation"
+        thetas = thetas + white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS_OF_TERMS, posterior.size)))
+    blocks = FullPass(data, squares, max(16, BLOCK // posterior.size))
+    (total,) = blocks.joined([tf.constant(thetas, dtype), A], "Weighing observations", verbose)
+    posterior.passes.count("weights", len(thetas) * data.size)
+    sizes = np.sqrt(total.astype(np.float64) / len(thetas))
     if not np.isfinite(sizes).all():
-        where = "around the mode, at draws from a normal approximation" if centred else "at the mode"
-        because = next(filter(None, map(posterior.explained, mode[None] + around)), "their squares are too large.")
+        because = next(filter(None, map(posterior.explained, thetas)), "their squares are too large.")
         raise ValueError(
             f"logLik must have finite gradients {where}, from which weights are computed; got "
             f"{first_non_finite(sizes)}: {because}"

@@ -19,13 +19,7 @@ from sgmcmc.nonfinite import explained
 
 
 class Passes:
-    """Counts the observations for which a derivative of the log likelihood was computed, including repeats.
-
-    Parameters
-    ----------
-    n_data : int
-        N, the number of observations in one pass.
-    """
+    """Counts the observations for which a derivative of the log likelihood was computed, including repeats."""
 
     def __init__(self, n_data: int) -> None:
         self._n_data, self._observations = n_data, Counter[str]()
@@ -33,7 +27,6 @@ class Passes:
         self.refused: np.ndarray | None = None  # the last position at which the log posterior was not finite
 
     def count(self, derivative: str, observations: int) -> None:
-        """Count a pass over these observations, for this derivative."""
         self._observations[derivative] += observations
         if self.watch is not None:
             self.watch(self.of("first", "directed"))
@@ -51,44 +44,32 @@ FEWEST, OF_EACH, MOST = 1000, 20, 20_000  # observations that a search begins wi
 class Posterior:
     """log p(theta) + N/m times the log likelihood of m observations, and its derivatives, in float64.
 
-    Each block is computed in the float type of the model, and blocks are summed in
-    float64. The gradient near the mode, a small difference of large sums, is then as
-    precise as its terms.
-
-    Parameters
-    ----------
-    model : Model
-    shapes : mapping of str to tuple of int
-        The shapes of the parameters, which have D elements together.
-    data : Data, optional
-        The m observations; by default all N of the model.
-
-    Attributes
-    ----------
-    block : int
-        The number of observations in a small block, for second derivatives and for parts
-        of the data whose sizes are multiples of it.
-    passes : Passes
-        What was computed so far, also by the posteriors that `of` returned.
+    Each block is computed in the float type of the model, and blocks are summed in float64. The gradient near the mode,
+    a small difference of large sums, is then as precise as its terms.
     """
 
     def __init__(self, model: Model, shapes: Mapping[str, tuple[int, ...]], data: Data | None = None) -> None:
         self.model, self.elements = model.giving_rows(frozenset()), numbered(shapes)
         self.data = data or model.data
-        self.size = sum(e.size for e in self.elements.values())
-        self.block = _block(model.data.size, self.size)
-        self.passes = Passes(model.data.size)
+        self.size = sum(e.size for e in self.elements.values())  # D
+        self.block = _block(model.data.size, self.size)  # for second derivatives, and in parts of the data
+        self.passes = Passes(model.data.size)  # also of the posteriors that `of` returns
         self._factor = model.data.size / self.data.size
-        self._programs: dict[str, tuple[dict[int, Compiled], Compiled]] = {}  # for log likelihood and log prior
+        self._programs: dict[str, dict[int, Compiled]] = {}  # of the log likelihood, by the length of a block
+        self._of_priors: dict[str, Compiled] = {}
         self._passes: dict[str, FullPass] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.model, {name: e.shape for name, e in self.elements.items()}, self.data)
+        return type(self), (self.model, self._shapes, self.data)
+
+    @property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: e.shape for name, e in self.elements.items()}
 
     def of(self, data: Data) -> Posterior:
         """The same posterior, estimated from other observations, by the same programs."""
-        other = Posterior(self.model, {name: e.shape for name, e in self.elements.items()}, data)
-        other._programs, other.passes = self._programs, self.passes
+        other = Posterior(self.model, self._shapes, data)
+        other._programs, other._of_priors, other.passes = self._programs, self._of_priors, self.passes
         if data is self.data:
             other._passes = self._passes
         return other
@@ -98,7 +79,6 @@ class Posterior:
         return self.split(self._tensor(theta))
 
     def flat(self, params: Tree) -> np.ndarray:
-        """The elements of the parameters, [D]."""
         return np.concatenate([np.ravel(np.asarray(params[name], np.float64)) for name in self.elements])
 
     def split(self, theta: tf.Tensor) -> Tree:
@@ -113,10 +93,13 @@ class Posterior:
         """The parameters with some of these elements, bool [D]."""
         return [name for name, e in self.elements.items() if which[e.start : e.stop].any()]
 
+    def main_names(self, lengths: np.ndarray) -> list[str]:
+        """The parameters with the longest parts of a direction, whose elements have these lengths, [D]."""
+        return self.names(lengths > lengths.max() / 2)
+
     def value_and_gradient(self, theta: np.ndarray, title: str = "", verbose: bool = False) -> tuple[float, np.ndarray]:
-        """The log posterior and its gradient, [D]."""
         value, gradient = self._sum(_first, theta, title=title, verbose=verbose)
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+        if not is_finite(value, gradient):
             self.passes.refused = theta
         return float(value), gradient
 
@@ -125,7 +108,6 @@ class Posterior:
         return explained(self.model, self.tree(theta), self.data)
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
-        """The matrix of second derivatives, [D, D]."""
         many = self.data.size > MANY * self.block
         block = max(self.block, BLOCK // self.size // self.block * self.block) if many else self.block
         (of_data,) = self._of_data(_second, block).summed([self._tensor(theta)])
@@ -133,32 +115,22 @@ class Posterior:
         matrix = self._factor * of_data - self.prior_precision(theta)
         return (matrix + matrix.T) / 2
 
-    def prior_curvature(self, theta: np.ndarray) -> np.ndarray:
-        """Minus the diagonal of the Hessian of the log prior, [D]."""
-        return np.diag(self.prior_precision(theta))
-
     def prior_precision(self, theta: np.ndarray) -> np.ndarray:
-        """Minus the Hessian of the log prior, [D, D].
-
-        By columns, with the programs of the search; there are no observations to map over.
-        """
+        """Minus the Hessian of the log prior, [D, D], by columns with the programs of the search."""
         at, along = self._tensor(theta), self._of_prior(_directed)
         return -np.stack([along(at, self._tensor(e))[0].numpy() for e in np.eye(self.size)])
 
     def hessian_product(self, theta: np.ndarray, vector: np.ndarray) -> np.ndarray:
-        """The Hessian times a vector, [D]."""
-        (product,) = self._sum(_directed, theta, vector)
-        return product
+        return self._sum(_directed, theta, vector)[0]
 
     def squared_gradients(self, theta: np.ndarray) -> np.ndarray:
-        """The sums of squared gradients plus the prior's curvature, [D], at least 0.
+        """An approximation of minus the diagonal of the Hessian, [D], at least 0, if that is too expensive.
 
-        They approximate minus the diagonal of the Hessian, if that is too expensive.
-        The curvature of the prior is taken from the row sums of its Hessian, which are
-        its diagonal if the prior is a product over the elements.
+        The curvature of the prior is taken from the row sums of its Hessian, which are its diagonal if the prior is a
+        product over the elements.
         """
-        (prior,) = (x.numpy() for x in self._of_prior(_directed)(self._tensor(theta), self._tensor(np.ones(self.size))))
-        return self.scores(theta) + np.maximum(-prior, 0.0)
+        (prior,) = self._of_prior(_directed)(self._tensor(theta), self._tensor(np.ones(self.size)))
+        return self.scores(theta) + np.maximum(-prior.numpy(), 0.0)
 
     def log_lik_terms(self, thetas: np.ndarray, verbose: bool = False) -> np.ndarray:
         """The log likelihood of each observation at each of the positions [S, D], as [S, N]."""
@@ -216,20 +188,18 @@ class Posterior:
 
         name = derived.__name__
         if name not in self._passes:
-            programs, _ = self._shared(derived)
-            self._passes[name] = FullPass(self.data, of_data, block, programs)
+            self._passes[name] = FullPass(self.data, of_data, block, self._programs.setdefault(name, {}))
         return self._passes[name]
 
     def _of_prior(self, derived: Derived) -> Compiled:
-        return self._shared(derived)[1]
-
-    def _shared(self, derived: Derived) -> tuple[dict[int, Compiled], Compiled]:
-        """The programs for the log likelihood, by the length of a block, and for the log prior."""
-
         def of_prior(*vectors: tf.Tensor) -> list[tf.Tensor]:
             return derived(lambda theta: self.model.log_prior(self.split(theta)), *vectors)
 
-        return self._programs.setdefault(derived.__name__, ({}, Compiled(of_prior, hides=True)))
+        return self._of_priors.setdefault(derived.__name__, Compiled(of_prior, hides=True))
+
+
+def is_finite(value: float | np.ndarray, gradient: np.ndarray) -> bool:
+    return bool(np.isfinite(value) and np.isfinite(gradient).all())
 
 
 def fewest_to_locate(size: int) -> int:
@@ -243,21 +213,17 @@ def _block(n_data: int, size: int) -> int:
     return next((n for n in range(few, 2 * few) if n_data % n == 0), few)
 
 
-Derived = Callable[..., list[tf.Tensor]]
-"""(density, theta, *vectors) -> a derivative of the density, a function of theta."""
+Derived = Callable[..., list[tf.Tensor]]  # (density, theta, *vectors) -> a derivative of the density at theta
 
 
 def _first(density: Callable, theta: tf.Tensor) -> list[tf.Tensor]:
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(theta)
-        value = density(theta)
-    return _double(value, tape.gradient(value, theta, unconnected_gradients="zero"))
+    return _double(*_value_and_gradient(density, theta))
 
 
 def _second(density: Callable, theta: tf.Tensor) -> list[tf.Tensor]:
     with tf.GradientTape(watch_accessed_variables=False) as outer, not_vectorizable() as found:
         outer.watch(theta)
-        gradient = _gradient(density, theta)
+        _, gradient = _value_and_gradient(density, theta)
     if found():  # operations over which the Jacobian cannot be vectorized
         basis = tf.eye(theta.shape[0], dtype=theta.dtype)
         return tf.map_fn(lambda e: _directed(density, theta, e), basis, fn_output_signature=[tf.float64])
@@ -267,15 +233,15 @@ def _second(density: Callable, theta: tf.Tensor) -> list[tf.Tensor]:
 def _directed(density: Callable, theta: tf.Tensor, vector: tf.Tensor) -> list[tf.Tensor]:
     with tf.GradientTape(watch_accessed_variables=False) as outer:
         outer.watch(theta)
-        along = tf.reduce_sum(_gradient(density, theta) * vector)
+        along = tf.reduce_sum(_value_and_gradient(density, theta)[1] * vector)
     return _double(outer.gradient(along, theta, unconnected_gradients="zero"))
 
 
-def _gradient(density: Callable, theta: tf.Tensor) -> tf.Tensor:
+def _value_and_gradient(density: Callable, theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(theta)
         value = density(theta)
-    return tape.gradient(value, theta, unconnected_gradients="zero")
+    return value, tape.gradient(value, theta, unconnected_gradients="zero")
 
 
 def _double(*tensors: tf.Tensor) -> list[tf.Tensor]:

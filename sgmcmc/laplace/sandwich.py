@@ -1,23 +1,16 @@
 """Diagnostics of the Laplace approximation, and the sandwich covariance.
 
-The importance weights p(theta) / q(theta) of draws from the Laplace approximation q to the posterior p are equal if p
-is q. Otherwise the largest follow a generalised Pareto distribution, whose shape k measures how far p is from q: below
-0.5 they are close, above 0.7 averages with these weights are useless (Yao, Vehtari, Simpson & Gelman 2018).
+Importance weights of draws from the Laplace approximation have a generalised Pareto tail. If its shape k is below 0.5,
+the approximation is close; above 0.7, averages with these weights are useless (Yao, Vehtari, Simpson & Gelman 2018).
 
 Let J be minus the Hessian of the log posterior at the mode, and I = sum_i s_i s_i^T, where s_i are the gradients of the
 observations' terms there. The sandwich covariance is J^-1 I J^-1 (Huber 1967). In whitened coordinates J is the unit
-matrix, and the sandwich is S = I.
-
-A chain in these coordinates whose injected noise has covariance eps Q, and whose gradient noise has covariance V,
+matrix, and the sandwich is S = I. There a chain whose injected noise has covariance eps Q, and whose gradient noise V,
 
     phi' = phi + eps/2 grad + N(0, eps Q)
 
-has covariance S on a normal posterior if eps S = eps^2/4 (S + V) + eps Q. So
-
-    Q = S - eps/4 (S + V)
-
-gives any S. Mandt, Hoffman & Blei (2017, section 4) have Q = 0 and V = N/n S, the gradient noise without control
-variates: then one stepsize gives this covariance.
+has covariance S on a normal posterior if Q = S - eps/4 (S + V). Mandt, Hoffman & Blei (2017, section 4) have Q = 0 and
+V = N/n S, the gradient noise without control variates: then one stepsize gives this covariance.
 """
 
 from __future__ import annotations
@@ -41,10 +34,7 @@ DRAWS = 500
 
 
 def pareto_k(posterior: Posterior, mode: np.ndarray, white: Whitening, seed: int, verbose: bool) -> float:
-    """The shape k for a posterior that is white in the coordinates of `white`.
-
-    It takes DRAWS values of the log posterior on all data, and is NaN if one of them is NaN.
-    """
+    """The shape k, from DRAWS values of the log posterior on all data; NaN if one of them is NaN."""
     from arviz_stats.base import array_stats
 
     z = np.random.default_rng(seed).normal(size=(DRAWS, posterior.size))
@@ -85,30 +75,21 @@ HALF = 0.5  # of the precision: if the prior has more, the data do not determine
 
 
 class Sandwich(NamedTuple):
-    """The symmetric root of S, [D, D], and the root of the sandwich of theta."""
-
-    half: np.ndarray
-    root: Whitening
+    half: np.ndarray  # the symmetric root of S, [D, D]
+    root: Whitening  # of the sandwich of theta
 
     @property
     def sds(self) -> np.ndarray:
-        """The standard deviations of theta's elements, [D]."""
         return np.sqrt((self.root.root**2).sum(axis=1))
-
-    @property
-    def inverse_half(self) -> np.ndarray:
-        """The inverse of the root of S."""
-        return np.linalg.inv(self.half)
 
 
 def sandwich(posterior: Posterior, mode: np.ndarray, white: Whitening, seed: int) -> Sandwich:
-    """The sandwich at the mode, if the posterior there is white in the coordinates of `white`, [D, D]."""
-    half, values = _half(for_matrices(posterior, seed).score_products(mode, white.root))
+    half, values = _symmetric_root(for_matrices(posterior, seed).score_products(mode, white.root))
     return Sandwich(half, Whitening(white.root @ half, int((values < SMALLEST).sum())))
 
 
 def of_prior(posterior: Posterior, mode: np.ndarray, white: Whitening) -> tuple[float, np.ndarray]:
-    """The prior's largest share of the precision in a direction, and how far theta moves along that direction, [D]."""
+    """The prior's largest share of the precision in a direction, and how far theta moves along it, [D]."""
     values, vectors = np.linalg.eigh(white.root.T @ posterior.prior_precision(mode) @ white.root)
     return float(values[-1]), np.abs(white.to_theta(vectors[:, -1]))
 
@@ -119,13 +100,13 @@ def require_informed(of: str, posterior: Posterior, mode: np.ndarray, white: Whi
         least = np.abs(white.to_theta(np.linalg.eigh(target.half)[1][:, 0]))
         raise ValueError(
             f"target of {of} must be 'posterior' if the gradients of observations are 0 in a direction, mostly along "
-            f"{posterior.names(least > least.max() / 2)}: the sandwich has zero variance there."
+            f"{posterior.main_names(least)}: the sandwich has zero variance there."
         )
     share, along = of_prior(posterior, mode, white)
     if share > HALF:
         warn_user(
             f"the prior of {of} contributes {min(share, 1.0):.0%} of the precision along "
-            f"{posterior.names(along > along.max() / 2)}. The sandwich is the spread of the mode over data sets, "
+            f"{posterior.main_names(along)}. The sandwich is the spread of the mode over data sets, "
             "which a prior reduces: its intervals may be too short there."
         )
 
@@ -143,29 +124,28 @@ def tuned_to(
     """The tuning of chains in white coordinates whose covariance is the sandwich, and the root of Q, [D, D].
 
     The stepsize is the largest at which sds stay within the tolerance if Q removes the gradient noise up to the
-    fraction UNKNOWN, and corrects nothing for the length of the steps: that correction is exact only for a normal
-    posterior.
+    fraction UNKNOWN, and does not correct for the length of the steps, which is exact only for a normal posterior.
     """
     of_one = noise_of_one(posterior, terms, mode, target.root, 1.0, seed, drawn.probabilities).covariance
-    inverse = target.inverse_half
+    inverse = np.linalg.inv(target.half)
     of_one = inverse @ of_one @ inverse  # from the coordinates in which the sandwich is white to those of the chain
     alone = directions(np.eye(posterior.size), UNKNOWN * inverse @ of_one @ inverse)
-    drawn, chosen, pays = drawn.chosen(dynamics, alone, min(tolerance, MOST))
+    drawn, chosen, efficient = drawn.chosen(dynamics, alone, min(tolerance, MOST))
     wanted = target.half @ target.half
     injected = wanted - chosen.stepsize / 4 * (wanted + drawn.share() * of_one)
-    noise, _ = _half((injected + injected.T) / 2)
+    noise, _ = _symmetric_root((injected + injected.T) / 2)
     ones = np.ones(posterior.size)
-    return Tuning(chosen.stepsize, chosen.error, chosen.iterations, pays, target.sds, ones, {}), noise
+    return Tuning(chosen.stepsize, chosen.error, chosen.iterations, efficient, target.sds, ones, {}), noise
 
 
-def _half(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The symmetric root of a matrix, [D, D], and the matrix's eigenvalues, [D]."""
+def _symmetric_root(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The symmetric root of a matrix, [D, D], and its eigenvalues, [D]."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, values
 
 
 def compared(posterior: Posterior, mode: np.ndarray, seed: int, verbose: bool) -> Compared:
-    """The comparison at this mode, [D]; empty if there are too many elements for dense matrices."""
+    """The comparison at this mode; empty if there are too many elements for dense matrices."""
     if posterior.size > MOST_DENSE:
         return Compared()
     white = whitening(curvature(posterior, mode, seed), posterior.model.dtype)

@@ -1,12 +1,8 @@
 """The automatic search for the mode, in few passes over the observations.
 
-The first stage climbs on about a thousand observations. Each further stage has ten times
-as many, up to a tenth of all or a million, and needs only a few Newton steps, since the
-previous stage ended within the sampling error of its observations. The last stage uses
-all N: Newton steps with the curvature of the previous stage bring it within a fraction
-of a posterior standard deviation of the mode, and steps with its own curvature finish.
-
-Every step is checked, and where Newton steps do not help, a stage climbs.
+The first stage climbs on about a thousand observations. Each further stage has ten times as many, and needs few Newton
+steps, since the one before ended within its sampling error. The last stage has all N, and first uses the curvature of
+the one before. Where Newton steps do not help, a stage climbs.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from sgmcmc.dataset.subset import largest_subset, random_subset
 from sgmcmc.laplace.mode_diagnostics import far_from
 from sgmcmc.laplace.newton import Point, climbed, distance, newton, require_density
 from sgmcmc.laplace.posterior import Posterior, fewest_to_locate
-from sgmcmc.laplace.whitening import ROUGH, Whitening, curvature, whitening
+from sgmcmc.laplace.whitening import ROUGH, Whitening, curvature, diagonal_of, whitening
 
 GROWTH = 10  # the factor from each stage to the next
 MOST = 10**6  # observations of a stage: they give the curvature within sqrt(D) 0.1%
@@ -33,22 +29,13 @@ OF_PART, OF_ALL, OF_CLIMB = 5, 4, 20  # passes that stages are expected to make,
 
 
 class SearchResult(NamedTuple):
-    """The mode, [D], the log posterior's gradient there, and the curvature near it, [D, D] or [D]."""
-
-    theta: np.ndarray
+    theta: np.ndarray  # the mode, [D]
     gradient: np.ndarray
-    precision: np.ndarray
+    precision: np.ndarray  # near the mode, [D, D] or [D]
     first_precision: np.ndarray  # at the start of the search
 
 
 def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool) -> SearchResult:
-    """The mode, with the gradient and the curvature there.
-
-    Raises
-    ------
-    ValueError
-        If the log posterior is not finite at the start, or its curvature on the way.
-    """
     theta, sizes = start, sizes_of_stages(posterior)
     expected = sum(OF_PART * size for size in sizes[1:]) / posterior.data.size + OF_ALL
     expected = expected + OF_CLIMB * sizes[0] / posterior.data.size if sizes else float(OF_CLIMB)
@@ -67,10 +54,10 @@ def find_mode(posterior: Posterior, start: np.ndarray, seed: int, verbose: bool)
             white = whitening(precision, posterior.model.dtype)
             error = np.sqrt(posterior.data.size / size * posterior.size)
             theta = _in_part(part, theta, white, ENOUGH * error, climbs=stage == 0)
-        at = _in_all(posterior, theta, white, seed)
+        found = _in_all(posterior, theta, white, seed)
         progress.reached(expected)
         posterior.passes.watch = None
-    return SearchResult(at.theta, at.gradient, at.precision, at.first_precision if first is None else first)
+    return found if first is None else found._replace(first_precision=first)
 
 
 def sizes_of_stages(posterior: Posterior) -> list[int]:
@@ -99,9 +86,8 @@ def _in_all(posterior: Posterior, theta: np.ndarray, rough: Whitening | None, se
     if rough is None or rough.root.ndim == 1:
         require_density(posterior, theta)
         first = _with_scale(posterior, theta, curvature(posterior, theta, seed, ROUGH))
-        return _climbed_to(posterior, theta, whitening(first, posterior.model.dtype), seed)._replace(
-            first_precision=first
-        )
+        found = _climbed_to(posterior, theta, whitening(first, posterior.model.dtype), seed)
+        return found._replace(first_precision=first)
     at = newton(posterior, Point.of(posterior, theta), rough, CLOSE * np.sqrt(posterior.size), NEWTON)
     found, white = _polished(posterior, at, seed)
     if white.not_concave or distance(white, found.gradient) > far_from(found.precision):
@@ -126,7 +112,7 @@ def _climbed_to(posterior: Posterior, theta: np.ndarray, white: Whitening, seed:
 
 def _with_scale(posterior: Posterior, theta: np.ndarray, precision: np.ndarray) -> np.ndarray:
     """The curvature, with squared gradients where it is 0, so that steps have some scale there."""
-    flat = (np.diag(precision) if precision.ndim == 2 else precision) == 0
+    flat = diagonal_of(precision) == 0
     if not flat.any():
         return precision
     squares = posterior.of(random_subset(posterior.data, posterior.block, 0)).scores(theta)

@@ -1,18 +1,16 @@
 """The bias of a chain that stays on each shard of the data for m iterations.
 
-On a Gaussian posterior with its mode at 0 the chain is an autoregression. Let the matrix
-M determine how far it moves in an iteration. An iteration on shard k is
+On a Gaussian posterior with its mode at 0 the chain is an autoregression: an iteration on shard k is
 
     x <- (I - M H_k) x + M b_k + noise
 
-with H_k the curvature of the prior and of N/N_k times the shard's observations, and b_k
-their gradient at the mode, or 0 with control variates. Shard k has probability
-f_k = N_k / N, so that the mean of the H_k is the curvature H of the posterior. The noise
-is such that the chain would have covariance V = H^-1 if all shards were alike.
+with M the matrix that determines how far it moves, H_k the curvature of the prior and of N/N_k times the shard's
+observations, and b_k their gradient at the mode, or 0 with control variates. Shard k has probability f_k = N_k / N, so
+that the mean of the H_k is the curvature H of the posterior. The noise is such that the chain would have covariance
+V = H^-1 if all shards were alike.
 
-In coordinates in which M is the unit matrix, H_k is symmetric, and a stay separates into
-independent directions along its eigenvectors. The second moments W at the beginning of a
-stay solve a linear equation,
+In coordinates in which M is the unit matrix, a stay separates into independent directions along the eigenvectors of
+H_k. The second moments W at the beginning of a stay solve a linear equation,
 
     W = sum_k f_k E[x_m x_m' | stay on shard k, E[x_0 x_0'] = W],
 
@@ -42,20 +40,14 @@ class Shard(NamedTuple):
 
 
 def mobility(dynamics: Dynamics, stepsize: float, precision: np.ndarray) -> np.ndarray:
-    """How far a chain moves in an iteration per unit of the gradient, in directions with these precisions, [D].
-
-    It follows from the autocorrelation time of the dynamics, and is stepsize/2 for SGLD.
-    """
+    """How far a chain moves in an iteration per unit of the gradient, [D], by its autocorrelation times."""
     assert dynamics.stationary is not None
     time = dynamics.stationary(stepsize, precision, np.zeros_like(precision)).iterations
     return 2 / (time + 1) / precision
 
 
 def sd_ratios(shards: Sequence[Shard], root: np.ndarray, hop: int) -> np.ndarray:
-    """The standard deviations of the chain's elements over those of the posterior, [D].
-
-    All are infinite if the chain does not settle. `root` is a root of M, [D, D].
-    """
+    """The sds of the chain's elements over the posterior's, [D], for a root of M; infinite if it does not settle."""
     precision = sum(shard.share * (root.T @ shard.precision @ root) for shard in shards)
     noise, posterior = 2 * np.eye(len(root)) - precision, np.linalg.inv(precision)
     stays = [_Stay(shard, root, noise) for shard in shards]
@@ -100,19 +92,15 @@ class _Stay:
         self._noise = self._axes.T @ noise @ self._axes
 
     def decay(self, iterations: int) -> np.ndarray:
-        """The matrix that x decays by in this many iterations, [D, D]."""
         return (self._axes * (1 - self._values) ** iterations) @ self._axes.T
 
     def moments(self, mean: np.ndarray, moments: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the second moments after `places` iterations, averaged over `places`."""
         axes, values = self._axes, self._values
         # By expm1, since the directions that hardly move in a stay matter most.
-        small = np.where(np.abs(values) < 0.5, values, 0.0)
-        gone = np.where(
-            np.abs(values) < 0.5,
-            -np.expm1(places[:, None] * np.log1p(-small)),
-            1 - (1 - values) ** places[:, None],
-        )  # [places, D]
+        is_small, times = np.abs(values) < 0.5, places[:, None]
+        of_small = -np.expm1(times * np.log1p(-np.where(is_small, values, 0.0)))
+        gone = np.where(is_small, of_small, 1 - (1 - values) ** times)  # [places, D]
         left, added = 1 - gone, gone / values * self._gradient
         start, number = axes.T @ mean, len(places)
         lost = (gone.mean(axis=0)[:, None] + gone.mean(axis=0)) - gone.T @ gone / number

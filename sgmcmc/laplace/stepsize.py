@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from sgmcmc.laplace.noise import Terms, noise_of_one
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.whitening import Whitening
 
-Along = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""See `Dynamics.along`."""
+Along = Callable[[np.ndarray, np.ndarray], np.ndarray]  # see `Dynamics.along`
 
 SMALLEST, LARGEST = 1e-8, 4.0  # stepsizes relative to the fastest direction
 JUMPS = np.pi / 2  # the weight of rare, large noise for zig-zag, relative to its size; for Barker's it is 1
@@ -25,33 +24,23 @@ AIM = 0.8  # of the tolerance: the rest allows for the error of the normal appro
 
 
 class Directions(NamedTuple):
-    """The precision and the noise in D independent directions.
-
-    The directions are the columns of `vectors`, [D, D]. If the dynamics mixes them, each
-    may have the error of the worst. `slowing` is the noise on which the autocorrelation
-    depends, if it differs. `jumps` are the squared sizes of large noise, if the variance
-    depends on them too: they fall as the square of the minibatch size.
-    """
+    """The precision and the noise in D independent directions."""
 
     precision: np.ndarray
     noise: np.ndarray
-    vectors: np.ndarray
-    mixed: bool = False
-    slowing: np.ndarray | None = None
-    jumps: np.ndarray | None = None
+    vectors: np.ndarray  # the directions in its columns, [D, D]
+    mixed: bool = False  # by the dynamics, so that each may have the error of the worst
+    slowing: np.ndarray | None = None  # the noise on which the autocorrelation depends, if it differs
+    jumps: np.ndarray | None = None  # the squared sizes of large noise, if the variance depends on them too
 
     def scaled(self, factor: float) -> Directions:
-        """The directions with the noise multiplied by a factor."""
-        return self._replace(
-            noise=factor * self.noise,
-            slowing=None if self.slowing is None else factor * self.slowing,
-            jumps=None if self.jumps is None else factor**2 * self.jumps,
-        )
+        """The same with the noise multiplied by a factor, as by a smaller minibatch."""
+        slowing = None if self.slowing is None else factor * self.slowing
+        jumps = None if self.jumps is None else factor**2 * self.jumps
+        return self._replace(noise=factor * self.noise, slowing=slowing, jumps=jumps)
 
 
 class Predicted(NamedTuple):
-    """The predicted properties of a chain at a stepsize."""
-
     stepsize: float
     ratios: np.ndarray  # the sd of the chain over that of the posterior, of each direction
     iterations: float  # per independent draw, in the slowest direction
@@ -71,15 +60,13 @@ def directions(
 ) -> Directions:
     """The directions, from the matrices in the coordinates of the chain.
 
-    If the posterior is white in these, the directions are the eigenvectors of the
-    noise, and the prediction is exact. Otherwise they are those of the precision H, and
-    the noise V is replaced by the smallest c H that is at least V in all directions, so
-    that the prediction is a bound.
+    If the posterior is white in these, the directions are the eigenvectors of the noise, and the prediction is exact.
+    Otherwise they are those of the precision H, and the noise V is replaced by the smallest c H that is at least V in
+    all directions, so that the prediction is a bound.
 
-    With `along` of the dynamics the prediction is to first order in the stepsize, the
-    noise counts `heat` times, and the `kurtosis` of the elements in white coordinates
-    gives the jumps. Where the posterior is not white, every direction has the largest
-    noise of all.
+    With `along` of the dynamics the prediction is to first order in the stepsize, the noise counts `heat` times, and
+    the `kurtosis` of the elements in white coordinates gives the jumps. Where the posterior is not white, every
+    direction has the largest noise of all.
     """
     values, vectors = np.linalg.eigh(precision)
     white = values.max() < (1 + 1e-3) * values.min()
@@ -90,12 +77,11 @@ def directions(
     of_noise = np.maximum(of_noise, 0.0)
     if along is None:
         return Directions(_along(precision, axes), of_noise, axes)
-    of_elements, jumps = np.maximum(np.diag(noise), 0.0), None
+    of_elements = np.maximum(np.diag(noise), 0.0)
     own = of_elements @ axes**2
     seen = heat * along(of_noise, own)
-    if kurtosis is not None:
-        jumps = (of_elements * kurtosis) @ axes**2
     if white:
+        jumps = None if kurtosis is None else (of_elements * kurtosis) @ axes**2
         return Directions(_along(precision, axes), seen, axes, slowing=own, jumps=jumps)
     most = None if kurtosis is None else np.full_like(values, of_elements.max() * kurtosis.max())
     typical = np.full_like(values, own.mean())
@@ -108,7 +94,6 @@ def _along(matrix: np.ndarray, axes: np.ndarray) -> np.ndarray:
 
 
 def predicted(dynamics: Dynamics, where: Directions, stepsize: float) -> Predicted:
-    """The prediction for this stepsize."""
     assert dynamics.stationary is not None
     noise = where.noise if where.jumps is None else np.maximum(where.noise, JUMPS * where.jumps)
     stationary = dynamics.stationary(stepsize, where.precision, noise)
@@ -123,16 +108,13 @@ def predicted(dynamics: Dynamics, where: Directions, stepsize: float) -> Predict
 def largest(dynamics: Dynamics, where: Directions, tolerance: float) -> Predicted:
     """The prediction for the largest stepsize with an error of at most AIM * tolerance.
 
-    The error need not vanish with the stepsize, nor grow with it: few leaps of SGHMC
-    make sds too large, and large steps make them too small. If no stepsize is good
-    enough, the result is the largest whose error is at most the smallest error plus
-    half the tolerance.
+    The error need not vanish with the stepsize, nor grow with it: few leaps of SGHMC make sds too large, long steps too
+    small. If no stepsize is good enough, the largest error allowed is the smallest one plus half the tolerance.
     """
     grid = np.geomspace(SMALLEST, LARGEST, GRID) / where.precision.max()
     errors = np.array([predicted(dynamics, where, eps).error for eps in grid])
-    settling = max(
-        int(np.argmin(np.append(np.isfinite(errors), False))), 1
-    )  # up to the first stepsize at which the chain does not settle
+    # Up to the first stepsize at which the chain does not settle.
+    settling = max(int(np.argmin(np.append(np.isfinite(errors), False))), 1)
     least = errors[:settling].min()
     if not np.isfinite(least):
         raise ValueError(
@@ -155,8 +137,7 @@ FIXED = 20  # the cost of an iteration besides its gradients, in gradients; meas
 MOVED = 3  # added for each further multiple of the elements in an observation's gradient that a step moves
 STEPS = 2  # sizes tried for each doubling
 
-Sizes = Callable[[int], Directions]
-"""From the size of a minibatch to the precision and the noise of its gradients."""
+Sizes = Callable[[int], Directions]  # from the size of a minibatch
 
 
 def overhead(size: int, touched: float) -> float:
@@ -182,43 +163,41 @@ def gains(
     place of a sampler with momentum. 0 if an alternative does not keep the tolerance.
     """
 
-    def of(other: Dynamics, there: Directions) -> float:
+    def gain(other: Dynamics, there: Directions) -> float:
         found = largest(other, there, tolerance)
         cost = found.iterations * other.leaps
         return chosen.iterations * dynamics.leaps / cost if found.error <= tolerance else 0.0
 
-    preferential = of(dynamics, weighted)
-    if dynamics.momentum:
-        return {"preferential": preferential, "noMomentum": of(sgld(), where)}
-    return {"preferential": preferential, "momentum": of(sghmc(FRICTION, LEAPS), where)}
+    name, other = ("noMomentum", sgld()) if dynamics.momentum else ("momentum", sghmc(FRICTION, LEAPS))
+    return {"preferential": gain(dynamics, weighted), name: gain(other, where)}
 
 
 EFFICIENT = 1.8  # a doubled minibatch is efficient if an independent draw takes this many times fewer iterations
 
 
 class Tuning(NamedTuple):
-    """The stepsize and its predicted properties."""
-
     stepsize: float
     error: float  # the largest predicted relative error of an sd, over all directions
     iterations: float  # per independent draw, in the slowest direction
-    minibatch_size: int  # the efficient size: see `_that_pays` and `cheapest`
+    minibatch_size: int  # the efficient size: see `_efficient_size` and `cheapest`
     sds: np.ndarray  # [D]: of each element in the chain, if the posterior is normal
     ratios: np.ndarray  # [D]: these over those of the posterior
     gains: dict[str, float]  # see `gains`
 
     def as_tree(self, posterior: Posterior) -> Tree:
         """The tuning as arrays, for a checkpoint."""
-        values = {"stepsize": self.stepsize, "error": self.error, "iterations": self.iterations}
-        arrays: dict[str, Any] = {name: np.float64(value) for name, value in values.items()}
-        of_elements = {"sd": posterior.arrays(self.sds), "sdRatio": posterior.arrays(self.ratios)}
-        of_others = {"gains": {name: np.float64(gain) for name, gain in self.gains.items()}}
-        return arrays | {"minibatchSize": np.int64(self.minibatch_size)} | of_elements | of_others
+        return {
+            "stepsize": np.float64(self.stepsize),
+            "error": np.float64(self.error),
+            "iterations": np.float64(self.iterations),
+            "minibatchSize": np.int64(self.minibatch_size),
+            "sd": posterior.arrays(self.sds),
+            "sdRatio": posterior.arrays(self.ratios),
+            "gains": {name: np.float64(gain) for name, gain in self.gains.items()},
+        }
 
 
 class MinibatchSampling(NamedTuple):
-    """How minibatches are drawn."""
-
     size: int
     n_data: int
     without_replacement: bool
@@ -257,17 +236,17 @@ def tuned(
     drawn: MinibatchSampling,
     tolerance: float,
     seed: int,
-    has_own_reference: bool = False,
-    heat: float = 1.0,
+    has_own_reference: bool,
+    heat: float,
 ) -> Tuning:
     """The tuning of chains in the coordinates of `root`, where the posterior is white in those of `white`.
 
-    The noise is evaluated at draws that are wider by the tolerance, as those of the
-    chain may be. It counts `heat` times where elements do not move in proportion to it.
+    The noise counts `heat` times where elements do not move in proportion to it.
     """
+    # At draws that are wider by the tolerance, as those of the chain may be.
     noise = noise_of_one(posterior, terms, mode, white, 1 + tolerance, seed, drawn.probabilities, has_own_reference)
     # From the coordinates in which the posterior is white, with the unit matrix as precision, to those of the chain.
-    change = _solved(white.root, root.root)
+    change = np.linalg.solve(white.root, root.root if root.root.ndim == 2 else np.diag(root.root))
     in_root = change.T @ change
 
     def seen(covariance: np.ndarray, kurtosis: np.ndarray | None = None) -> Directions:
@@ -275,47 +254,31 @@ def tuned(
 
     alone = seen(noise.covariance, noise.kurtosis)
     weighted = alone if noise.weighted is None else seen(noise.weighted)
-    drawn, chosen, pays = drawn.chosen(dynamics, alone, tolerance)
+    drawn, chosen, efficient = drawn.chosen(dynamics, alone, tolerance)
     where = alone.scaled(drawn.share())
-    return Tuning(
-        chosen.stepsize,
-        chosen.error,
-        chosen.iterations,
-        pays,
-        *_of_elements(root, where, chosen),
-        gains(dynamics, chosen, where, weighted.scaled(1 / drawn.size), tolerance),
-    )
+    sds, ratios = _of_elements(root, where, chosen)
+    gained = gains(dynamics, chosen, where, weighted.scaled(1 / drawn.size), tolerance)
+    return Tuning(chosen.stepsize, chosen.error, chosen.iterations, efficient, sds, ratios, gained)
 
 
 def _efficient_size(dynamics: Dynamics, at: Sizes, chosen: Predicted, n: int, n_data: int, tolerance: float) -> int:
     """The efficient size: n, halved while doubling would not be efficient, or doubled while it is."""
-    size, iterations = n, chosen.iterations
-    while size > 1:
-        smaller = size // 2
-        there = largest(dynamics, at(smaller), tolerance).iterations
-        if there >= EFFICIENT * iterations:
-            break
-        size, iterations = smaller, there
-    while size < n_data:
-        larger = min(2 * size, n_data)
-        there = largest(dynamics, at(larger), tolerance).iterations
-        if iterations < EFFICIENT * there:
-            break
-        size, iterations = larger, there
+
+    def iterations(size: int) -> float:
+        return largest(dynamics, at(size), tolerance).iterations
+
+    size, here = n, chosen.iterations
+    while size > 1 and (smaller := iterations(size // 2)) < EFFICIENT * here:
+        size, here = size // 2, smaller
+    while size < n_data and here >= EFFICIENT * (larger := iterations(min(2 * size, n_data))):
+        size, here = min(2 * size, n_data), larger
     return size
 
 
 def _of_elements(root: Whitening, where: Directions, chosen: Predicted) -> tuple[np.ndarray, np.ndarray]:
     """The sds of theta's elements in the chain, and their ratios to the posterior's."""
     axes = root.to_theta(where.vectors.T)  # [directions, D]
-    of_posterior, of_chain = (
-        axes**2 / where.precision[:, None],
-        (axes * chosen.ratios[:, None]) ** 2 / where.precision[:, None],
-    )
+    of_posterior = axes**2 / where.precision[:, None]
+    of_chain = (axes * chosen.ratios[:, None]) ** 2 / where.precision[:, None]
     sds = np.sqrt(of_chain.sum(axis=0))
     return sds, sds / np.sqrt(of_posterior.sum(axis=0))
-
-
-def _solved(white: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """white^-1 root, both [D, D] or diagonals [D]."""
-    return np.linalg.solve(white, root if root.ndim == 2 else np.diag(root))

@@ -1,12 +1,8 @@
 """Coordinates in which the posterior is white: theta = centre + A phi.
 
-M = A A^T is near (-H)^-1.
-
-H is the Hessian of the log posterior at the centre, possibly from a subset of the
-observations. With S = diag(-H)^(-1/2) the matrix R = S (-H) S has a unit diagonal
-whatever the units of the parameters, and A = S R^(-1/2).
-
-For many elements, R is taken as the unit matrix except along some eigenvectors U, and A = S (I + U f U^T).
+A A^T is near (-H)^-1, with H the Hessian of the log posterior at the centre, possibly from a subset of the data. With
+S = diag(-H)^(-1/2) the matrix R = S (-H) S has a unit diagonal in any units of the parameters, and A = S R^(-1/2). For
+many elements, R is taken as the unit matrix except along some eigenvectors U, and A = S (I + U f U^T).
 """
 
 from __future__ import annotations
@@ -26,16 +22,10 @@ FLATTEST = 4.0  # machine epsilons: smaller eigenvalues of R count as 0
 
 
 class Whitening(NamedTuple):
-    """A, [D, D] or its diagonal [D]; or S in `root`, [D], with U, [D, K], and f, [K].
-
-    `not_concave` is the number of directions in which the posterior is flat or not
-    concave.
-    """
-
-    root: np.ndarray
-    not_concave: int = 0
-    vectors: np.ndarray | None = None
-    stretch: np.ndarray | None = None
+    root: np.ndarray  # A, [D, D] or its diagonal [D]; S with `vectors`
+    not_concave: int = 0  # the number of directions in which the posterior is flat or not concave
+    vectors: np.ndarray | None = None  # U, [D, K]
+    stretch: np.ndarray | None = None  # f, [K]
 
     def to_theta(self, phi: np.ndarray) -> np.ndarray:
         """A phi, for [..., D]."""
@@ -44,6 +34,9 @@ class Whitening(NamedTuple):
     def of_gradient(self, gradient: np.ndarray) -> np.ndarray:
         """A^T gradient, the gradient with respect to phi, for [..., D]."""
         return gradient @ self.root if self.root.ndim == 2 else self._stretched(gradient * self.root)
+
+    def newton_step(self, gradient: np.ndarray) -> np.ndarray:
+        return self.to_theta(self.of_gradient(gradient))
 
     def _stretched(self, x: np.ndarray) -> np.ndarray:
         return x if self.vectors is None else x + ((x @ self.vectors) * self.stretch) @ self.vectors.T
@@ -55,20 +48,13 @@ NOT_SMOOTH = (
 
 
 def curvature(posterior: Posterior, theta: np.ndarray, seed: int, flops: float = FLOPS) -> np.ndarray:
-    """-H at theta, [D, D].
-
-    For D > MOST_DENSE it is an estimate of the diagonal, [D], from squared gradients.
-    """
+    """-H at theta, [D, D]; for D > MOST_DENSE an estimate of its diagonal, [D], from squared gradients."""
     some = for_matrices(posterior, seed, flops)
     precision = -some.hessian(theta) if posterior.size <= MOST_DENSE else some.squared_gradients(theta)
     finite = np.isfinite(precision) if precision.ndim == 1 else np.isfinite(precision).all(axis=0)
     if not finite.all():
-        at = {
-            name: theta[e.start : e.stop][~finite[e.start : e.stop]][0]
-            for name, e in posterior.elements.items()
-            if not finite[e.start : e.stop].all()
-        }
-        named = ", ".join(f"{name!r} (at {value:.3g})" for name, value in at.items())
+        bad = {name: theta[e.start : e.stop][~finite[e.start : e.stop]] for name, e in posterior.elements.items()}
+        named = ", ".join(f"{name!r} (at {values[0]:.3g})" for name, values in bad.items() if len(values))
         raise ValueError(
             f"params must be where the log posterior has finite second derivatives; on the way to the mode those of "
             f"{named} were NaN or infinite: {some.explained(theta) or NOT_SMOOTH}"
@@ -89,12 +75,14 @@ def n_rows(d: int, flops: float) -> int:
     return int(max(1000, 10 * min(d, MOST_DENSE), flops / min(d, MOST_DENSE) ** 2))
 
 
-def whitening(precision: np.ndarray, dtype: tf.DType, diagonal: bool = False) -> Whitening:
-    """A for this curvature, [D, D] or [D], computed in `dtype`.
+def diagonal_of(precision: np.ndarray) -> np.ndarray:
+    """The diagonal, [D], of a curvature [D, D] or [D]."""
+    return np.diag(precision) if precision.ndim == 2 else precision
 
-    With `diagonal`, only its diagonal is used.
-    """
-    on_diagonal = np.diag(precision) if precision.ndim == 2 else precision
+
+def whitening(precision: np.ndarray, dtype: tf.DType, diagonal: bool = False) -> Whitening:
+    """A for this curvature, [D, D] or [D], or for its diagonal, if the posterior is computed in `dtype`."""
+    on_diagonal = diagonal_of(precision)
     largest = np.abs(on_diagonal).max() or 1.0
     scale = 1 / np.sqrt(np.maximum(np.abs(on_diagonal), 1e-12 * largest))
     if precision.ndim == 1 or diagonal:

@@ -1,13 +1,12 @@
 """Minibatches that grow with the distance from the centre (Putcha, Nemeth & Fearnhead 2023, eq. 19).
 
-If the gradients of the observations have the Lipschitz constants L_i, and p_i are their
-probabilities, the noise variance of an estimate from n observations is at most
-|theta - centre|^2 / n sum_i L_i^2 / p_i. This bound equals V_0 with
+If the gradients of the observations have the Lipschitz constants L_i, and p_i are their probabilities, the noise
+variance of an estimate from n observations is at most |theta - centre|^2 / n sum_i L_i^2 / p_i. This bound equals V_0
+with
 
     n = |theta - centre|^2 (sum_i L_i^2 / p_i) / V_0
 
-observations, rounded up to parts of a fixed size. The estimate is the mean of the
-estimates from the parts.
+observations, rounded up to parts of a fixed size. The estimate is the mean of the estimates from the parts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ CENTRE, PER_SQUARE = "centre", "per square"
 
 
 def adaptive(part: Minibatch, n_data: int) -> Minibatch:
-    """Minibatches that consist of several of these parts."""
     most = max(n_data // part.size, 1)
 
     def parts(params: Tree, constants: Tree) -> tf.Tensor:
@@ -36,7 +34,6 @@ def adaptive(part: Minibatch, n_data: int) -> Minibatch:
 
 
 def constants(mode: Mode, per_square: float, dtype: tf.DType) -> Tree:
-    """The constants of `parts`: the centre, and the size at a distance of 1 from it."""
     return {CENTRE: mode.params, PER_SQUARE: tf.constant(per_square, dtype)}
 
 

@@ -1,9 +1,8 @@
 """Minibatches that are successive parts of a random permutation, one for each epoch.
 
-An epoch has R = floor(N/n) minibatches, so it uses each observation at most once. The
-N - R n observations at the end of the permutation are left out of that epoch; the next
-epoch leaves out others. All minibatches then have n observations of weight N/n, and
-each one is a uniform sample without replacement: the estimate of the gradient is
+An epoch has R = floor(N/n) minibatches, so it uses each observation at most once. The N - R n observations at the end
+of the permutation are left out of that epoch; the next epoch leaves out others. All minibatches then have n
+observations of weight N/n, and each one is a uniform sample without replacement: the estimate of the gradient is
 unbiased. A shorter last minibatch would need another weight and another program.
 
 In a Gaussian model the error of SGLD's variance falls from h + R h to h + (R h)^2 (Shaw & Whalley 2025).

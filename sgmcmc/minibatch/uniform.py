@@ -10,8 +10,6 @@ from sgmcmc.minibatch import Minibatch, Part
 
 
 def without_replacement(n_data: int, size: int) -> Minibatch:
-    """n distinct observations, all subsets equally likely."""
-
     def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, None]:
         return stream.permutation(counters, (part * size + tf.range(size))[None], n_data), None
 
@@ -19,8 +17,6 @@ def without_replacement(n_data: int, size: int) -> Minibatch:
 
 
 def with_replacement(n_data: int, size: int) -> Minibatch:
-    """n independent observations."""
-
     def draw(stream: Stream, counters: tf.Tensor, constants: Tree, part: Part = 0) -> tuple[tf.Tensor, None]:
         return stream.integers(counters, part * size + tf.range(size), n_data), None
 

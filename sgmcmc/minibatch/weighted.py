@@ -1,14 +1,10 @@
-"""Minibatches drawn with replacement with probabilities p_i.
+"""Minibatches drawn with replacement with probabilities p_i, and weights 1/(n p_i).
 
-An observation has the weight 1/(n p_i).
+The estimate of a sum over the data is unbiased for all p_i > 0. Its noise is smallest if they are in proportion to the
+sizes of the terms (Putcha, Nemeth & Fearnhead 2023, eq. 11 and 12).
 
-The estimate of a sum over the data is unbiased for all p_i > 0. Its noise is smallest
-if they are in proportion to the sizes of the terms (Putcha, Nemeth & Fearnhead 2023,
-eq. 11 and 12).
-
-A draw costs O(1) with an alias table (Walker 1977): it chooses one of N equally likely
-bins. Bin i gives observation i with probability `kept`, and otherwise another
-observation, its alias.
+A draw costs O(1) with an alias table (Walker 1977): it chooses one of N equally likely bins. Bin i gives observation i
+with probability `kept`, and otherwise another observation, its alias.
 """
 
 from __future__ import annotations
@@ -28,10 +24,7 @@ NEVER, LIFTED = 1e-4, 0.1  # of the mean importance: observations below the firs
 def weighted(
     n_data: int, size: int, dtype: tf.DType, probabilities: np.ndarray | None = None, floor: float = 0.0
 ) -> Minibatch:
-    """Minibatches with these probabilities, [N], or in proportion to the importance.
-
-    In the second case the share `floor` of the draws is uniform.
-    """
+    """Minibatches with these probabilities, [N], or in proportion to the importance but for a uniform share `floor`."""
 
     def prepare(importance: np.ndarray | None) -> Tree:
         p = probabilities
@@ -72,10 +65,7 @@ def _lifted(importance: np.ndarray) -> np.ndarray:
 
 
 def probabilities_of(constants: Tree) -> np.ndarray | None:
-    """The probabilities of the observations, [N], from the constants of minibatches.
-
-    None if all are equal.
-    """
+    """The probabilities of the observations, [N], from the constants of minibatches; None if all are equal."""
     inverse = constants.get("inverse")
     return None if inverse is None else 1 / inverse.numpy().astype(np.float64)
 
@@ -83,10 +73,9 @@ def probabilities_of(constants: Tree) -> np.ndarray | None:
 def alias_table(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The alias table: the probability of a bin's own observation, and its alias, [N].
 
-    Heavy observations fill the bins of light ones in turn. If the excess of a heavy one
-    is used up, the next heavy one fills the rest of its bin. Which one fills which bin
-    follows from the cumulative sums of the missing and of the excess probabilities
-    (Hübschle-Schneider & Sanders 2022).
+    Heavy observations fill the bins of light ones in turn. If the excess of a heavy one is used up, the next heavy one
+    fills the rest of its bin. Which one fills which bin follows from the cumulative sums of the missing and of the
+    excess probabilities (Hübschle-Schneider & Sanders 2022).
     """
     scaled = p * (len(p) / p.sum())
     kept, alias = np.minimum(scaled, 1.0), np.arange(len(p), dtype=np.int32)

@@ -1,9 +1,8 @@
 """Minibatches of a chain that stays on one shard of the data for some iterations, and then hops to another.
 
-A stay is on shard k with probability N_k / N, so that each observation is equally
-likely, and n observations of the shard have the weight N/n. Over many hops the estimate
-of a sum over all data is unbiased; within a stay it estimates the shard's sum times
-N / N_k.
+A stay is on shard k with probability N_k / N, so that each observation is equally likely, and n observations of the
+shard have the weight N/n. Over many hops the estimate of a sum over all data is unbiased; within a stay it estimates
+the shard's sum times N / N_k.
 """
 
 from __future__ import annotations

@@ -47,15 +47,12 @@ def call(function: Job, parcel: Parcel, item: Any, parent: int) -> Any:
 
 
 def call_again(function: Job, parcel: Parcel, item: Any, parent: int) -> Any:
-    """As `call`, for a parcel that comes with many items: it is opened once, and its compiled programs are kept."""
+    """As `call`, for a parcel that comes with many items: it is opened once, so its compiled programs are kept."""
     return call(function, _Again(*parcel), item, parent)
 
 
 class _Again(Parcel):
-    """A parcel that is opened once in each thread."""
-
     def opened(self) -> Any:
-        """The contents of the parcel."""
         things, most = (_kept.with_files, KEPT_WITH_FILES) if self.files else (_kept.things, KEPT)
         key = (self.contents, *self.files)
         if key not in things:
@@ -88,8 +85,6 @@ class Future(Protocol):
 
 
 class Executor(Protocol):
-    """An executor of jobs."""
-
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
         """Have a worker call the function."""
 
@@ -111,12 +106,10 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the files."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def each(self, function: Job, thing: Any, items: Sequence[Any]) -> Iterator[Any]:
-        """``function(thing, item)`` of each item, in order."""
         with self.begun(function, thing, items) as futures:
             for future in futures:
                 yield future.result()
@@ -146,7 +139,6 @@ def tell(executor: Executor, function: Callable[..., Any], *arguments: Any) -> N
 
 
 def workers_of(executor: Executor | None) -> AbstractContextManager[Workers | None]:
-    """The workers of an executor, or None without one."""
     return nullcontext() if executor is None else Workers(executor)
 
 

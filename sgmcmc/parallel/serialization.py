@@ -23,14 +23,8 @@ from sgmcmc.core.errors import reason
 
 
 def place(array: np.memmap) -> int | None:
-    """The byte of its file at which the array begins.
-
-    None if it has no file, private changes, or a file that is no longer the one at its path.
-    """
-    if array.filename is None or array.mode == "c":
-        return None
-    base = map_of(array)
-    if base is None:
+    """The byte of its file at which the array begins; None with private changes or without a file that still exists."""
+    if array.filename is None or array.mode == "c" or (base := map_of(array)) is None:
         return None
     begin = np.frombuffer(base, np.uint8).ctypes.data
     if not _is_file_at(Path(str(array.filename)), begin):
@@ -42,7 +36,6 @@ def place(array: np.memmap) -> int | None:
 
 
 def map_of(array: np.ndarray) -> mmap.mmap | None:
-    """The map that the array is a view of, if it is one."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -56,7 +49,6 @@ def extent(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> t
 
 
 def opened(file: str, dtype: str, at: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-    """A read-only memory map of a part of a file that begins at this byte."""
     low, high = extent(shape, strides, np.dtype(dtype).itemsize)
     words = np.memmap(file, np.uint8, "r", at + low, (high - low,))
     return np.ndarray(shape, dtype, words, -low, strides).view(np.memmap)
@@ -85,7 +77,6 @@ class _Pickler(cloudpickle.Pickler):
     """Pickles functions by value, and arrays on disk and compiled functions by how they were made."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """How an object is pickled; NotImplemented leaves it to pickle."""
         if isinstance(obj, tf.types.experimental.PolymorphicFunction):
             options = {name: getattr(obj, f"_{name}") for name in ("autograph", "jit_compile", "reduce_retracing")}
             return _compiled, (obj.python_function, obj.input_signature, options)
@@ -100,7 +91,6 @@ class _Pickler(cloudpickle.Pickler):
 
 
 def pickled(thing: Any, buffer_callback: BufferCallback | None) -> bytes:
-    """The pickle of an object."""
     buffer = io.BytesIO()
     _Pickler(buffer, protocol=5, buffer_callback=buffer_callback).dump(thing)
     return buffer.getvalue()
@@ -164,13 +154,7 @@ def _parts(thing: Any) -> Iterable[tuple[str, Any]]:
 
 
 def require_picklable(thing: Any) -> None:
-    """Refuse an object that a parcel cannot hold.
-
-    Raises
-    ------
-    TypeError
-        The message is the name of what cannot be pickled, and why.
-    """
+    """Refuse an object that a parcel cannot hold, with the name of what cannot be pickled, and why."""
     try:
         pickled(thing, lambda buffer: False)
     except Exception as error:
@@ -178,7 +162,6 @@ def require_picklable(thing: Any) -> None:
 
 
 def unpicklable(thing: Any, error: Exception) -> TypeError:
-    """The error of `pickled`, with the name of what cannot be pickled."""
     return TypeError(f"{' of '.join(reversed(_culprit(thing)[-2:])) or type(thing).__name__} ({reason(error)})")
 
 
@@ -197,14 +180,9 @@ class Parcel(NamedTuple):
 
     @classmethod
     def of(cls, thing: Any, folder: Path | None, written: Written | None = None) -> Parcel:
-        """Pack an object; files are written to `folder`, if given, which the workers must be able to read.
+        """Pack an object, with files in `folder`, if given, which workers must be able to read.
 
         `written` holds the arrays that are already in the folder, and is extended.
-
-        Raises
-        ------
-        TypeError
-            If something that it holds cannot be pickled.
         """
         files: list[str] = []
         known: Written = {} if written is None else written
@@ -229,21 +207,11 @@ class Parcel(NamedTuple):
             raise unpicklable(thing, error) from error
 
     def opened(self) -> Any:
-        """The object; its large arrays are read from the files when they are used.
-
-        Raises
-        ------
-        RuntimeError
-            If another Python or another version of a library packed it.
-        FileNotFoundError
-            If a file cannot be seen from this machine.
-        """
-        if self.made_with != (here := _versions()):
-            differing = [
-                f"{name} {here[name]}, not {self.made_with[name]}"
-                for name in here
-                if here[name] != self.made_with[name]
-            ]
+        """The object; its large arrays are read from the files when they are used."""
+        differing = [
+            f"{x} {here}, not {there}" for x, here in _versions().items() if (there := self.made_with[x]) != here
+        ]
+        if differing:
             raise RuntimeError(
                 f"a worker of executor must have the versions of the process that uses it; got {'; '.join(differing)}."
             )

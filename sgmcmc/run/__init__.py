@@ -18,35 +18,16 @@ TUNING = "tuning"  # the key of the tuning among the constants that are computed
 
 @dataclass(frozen=True)
 class Prepared:
-    """One or several chains about to begin; runs and sessions start from them.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    constants : Tree
-        The constants of the kernel, such as what the gradient estimator computed at
-        the mode.
-    state : State
-        The state before the first iteration.
-    data : Data
-    n_chains : int or None
-        None for a single chain whose draws have no chain axis.
-    mode : Mode or None
-        The mode, if there was a search.
-    tuning : Tree
-        The result of stepsize="auto"; else empty.
-    size : int or None
-        The size of the minibatches, if it was found.
-    """
+    """One or several chains about to begin; runs and sessions start from them."""
 
     kernel: Kernel
-    constants: Tree
+    constants: Tree  # of the kernel, such as what the estimator computed at the mode
     state: State
     data: Data
-    n_chains: int | None = None
+    n_chains: int | None = None  # None for a single chain whose draws have no chain axis
     mode: Mode | None = None
-    tuning: Tree = field(default_factory=dict)
-    size: int | None = None
+    tuning: Tree = field(default_factory=dict)  # the result of stepsize="auto"
+    size: int | None = None  # of the minibatches, if it was found
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -64,36 +45,20 @@ class Prepared:
 
     @property
     def chains(self) -> int:
-        """The number of chains."""
         return self.n_chains or 1
 
 
 @dataclass(frozen=True)
 class CurvatureUse:
-    """What the curvature at the mode is used for.
+    """What the curvature at the mode is used for."""
 
-    Parameters
-    ----------
-    preconditioner : {"dense", "diagonal", "lowRank"}, numpy.ndarray or None
-        An array is the root A of the preconditioner, [D, D] or its diagonal [D];
-        nothing is then computed.
-    tolerance : float or None
-        The largest relative error of a standard deviation that the stepsize may cause;
-        None if the stepsize is given.
-    weighs : bool
-        Whether minibatches need the importance of the observations.
-    targets_sandwich : bool
-        Whether the covariance of the chain is to be the sandwich, not the posterior's.
-    """
-
-    preconditioner: str | np.ndarray | None = None
-    tolerance: float | None = None
-    weighs: bool = False
-    targets_sandwich: bool = False
+    preconditioner: str | np.ndarray | None = None  # a name, or a root A of the matrix, [D, D] or [D]
+    tolerance: float | None = None  # of sds, for stepsize="auto"; else None
+    weighs: bool = False  # whether minibatches need the importance of the observations
+    targets_sandwich: bool = False  # whether the chain has the sandwich covariance, not the posterior's
 
     @property
     def needs_mode(self) -> bool:
-        """Whether the mode is needed."""
         return isinstance(self.preconditioner, str) or self.tolerance is not None or self.weighs
 
     @property
@@ -117,10 +82,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Records the last of every `thin` iterations after the first `burn_in`.
-
-    Nothing if `thin` is None.
-    """
+    """Which iterations are recorded: the last of every `thin` after the first `burn_in`; none if `thin` is None."""
 
     n_iterations: int
     thin: int | None = 1
@@ -128,8 +90,12 @@ class Plan:
 
     @property
     def n_rows(self) -> int:
-        """How many rows are recorded in all."""
         return self.rows_by(self.n_iterations)
+
+    def recorded(self, n_rows: int) -> range:
+        """The iterations after which the first `n_rows` rows are recorded."""
+        assert self.thin is not None
+        return range(self.burn_in + self.thin, self.burn_in + (n_rows + 1) * self.thin, self.thin)
 
     def stretch(self, begin: int, end: int, capacity: int) -> Stretch:
         """The stretch from `begin` to at most `end`, with at most `capacity` rows."""
@@ -142,15 +108,12 @@ class Plan:
         return Stretch(begin, end, due, self.rows_by(end) - before, self.thin)
 
     def rows_by(self, iteration: int) -> int:
-        """How many rows are recorded in the first `iteration` iterations."""
+        """The number of rows recorded in the first `iteration` iterations."""
         return 0 if self.thin is None else max(iteration - self.burn_in, 0) // self.thin
 
 
 class Pace:
-    """The length of stretches: short ones keep Ctrl-C responsive, long ones cost less.
-
-    The draws are the same.
-    """
+    """The length of stretches: short ones keep Ctrl-C responsive, long ones cost less. It cannot change the draws."""
 
     def __init__(self, longest: int, shortest: int = 1) -> None:
         self.length, self._longest, self._shortest = shortest, longest, shortest

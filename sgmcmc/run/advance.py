@@ -35,16 +35,12 @@ class Storage(Protocol):
         """Store the first `count` rows, [>= count, C, ...], by group and name."""
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
-        """Take note of the state after this iteration.
-
-        All rows before it have been appended.
-        """
+        """Take note of the state after this iteration, to which all rows have been appended."""
 
     def commit(self) -> None:
         """Make sure that the appended rows cannot be lost."""
 
-    def close(self) -> None:
-        """End the run."""
+    def close(self) -> None: ...
 
     def result(self) -> Tree:
         """The stored rows, {group: {name: [C, stored, ...]}}."""
@@ -53,11 +49,8 @@ class Storage(Protocol):
 class Watcher(Protocol):
     """Receives the progress of a run."""
 
-    def __enter__(self) -> Any:
-        """Begin."""
-
-    def __exit__(self, *_: Any) -> None:
-        """End."""
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *_: Any) -> None: ...
 
     def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
         """Take note of the iterations done; a KeyboardInterrupt from here ends the run."""
@@ -78,13 +71,7 @@ def stretches(
     done: int = 0,
     failure: Failure | None = divergence,
 ) -> Iterator[StretchResult]:
-    """Follow the plan from the state with these leaves, after `done` iterations.
-
-    Raises
-    ------
-    DivergenceError
-        From `failure`, after the iterations before the divergence have been yielded; if it is None, chains go on.
-    """
+    """Follow the plan after `done` iterations; without `failure` chains that diverge go on."""
     while done < plan.n_iterations:
         started = time.perf_counter()
         stretch = plan.stretch(done, min(done + pace.length, loop.call_end(done)), loop.capacity)
@@ -109,15 +96,7 @@ def run(
     done: int = 0,
     failure: Failure = divergence,
 ) -> list[tf.Tensor]:
-    """Follow the plan, and return the leaves of the last state.
-
-    A KeyboardInterrupt reaches the caller; `storage` then has every completed stretch.
-
-    Raises
-    ------
-    DivergenceError
-        From `failure`; the rows before the divergence are in `storage`.
-    """
+    """Follow the plan, and return the leaves of the last state; `storage` has the rows before any error."""
     try:
         for stretch, outcome in stretches(loop, leaves, plan, Pace(loop.feed.length, loop.shortest), done, failure):
             if stretch.n_rows:

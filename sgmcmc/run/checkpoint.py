@@ -72,21 +72,7 @@ def _graph(traced: Any) -> str | None:
 
 
 def require_same(name: str, here: dict[str, Any], there: dict[str, Any], then: str) -> None:
-    """Refuse to continue with settings `here` a chain with settings `there`.
-
-    `then` says when they were set.
-
-    Raises
-    ------
-    ValueError
-        If a setting differs; the message names the first.
-
-    Warns
-    -----
-    UserWarning
-        For each function that has another graph, or whose values differ by more than
-        rounding.
-    """
+    """Refuse to continue with settings `here` a chain with settings `there`; warn if only rounding or graphs differ."""
     here, there = json.loads(json.dumps(here)), json.loads(json.dumps(there))
     for key in {**here, **there}:
         if not _alike(here.get(key), there.get(key), OTHER):
@@ -143,21 +129,11 @@ class Checkpoint(NamedTuple):
     leaves: list[np.ndarray]  # of the state and of the accumulators, in the order of the loop
 
     def encode(self) -> bytes:
-        """The bytes.
-
-        Their number depends only on the shapes and types of the leaves.
-        """
+        """The bytes, whose number depends only on the shapes and types of the leaves."""
         return _packed([np.array([self.iteration, self.stored], np.int64), *self.leaves])
 
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
-        """The inverse of `encode`.
-
-        Raises
-        ------
-        ValueError
-            If these are not the bytes of a checkpoint.
-        """
         try:
             progress, *leaves = _unpacked(data)
             iteration, stored = progress.tolist()
@@ -166,13 +142,7 @@ class Checkpoint(NamedTuple):
         return cls(iteration, stored, leaves)
 
     def tensors(self, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """The leaves as tensors, which must have the shapes and types of `like`.
-
-        Raises
-        ------
-        ValueError
-            If a shape or a type differs.
-        """
+        """The leaves as tensors, which must have the shapes and types of `like`."""
         expected = [(tuple(leaf.shape), leaf.dtype.as_numpy_dtype) for leaf in like]
         found = [(leaf.shape, leaf.dtype.type) for leaf in self.leaves]
         if found != expected:
@@ -189,12 +159,10 @@ class Beginning(NamedTuple):
 
     @classmethod
     def of(cls, settings: dict[str, Any], prepared: Prepared) -> Beginning:
-        """The beginning of these chains."""
         found = {key: prepared.constants[key] for key in FOUND} | {TUNING: prepared.tuning}
         return cls(settings, found, prepared.mode)
 
     def encode(self) -> bytes:
-        """The beginning as bytes."""
         mode = {"params": self.mode.params, "gradient": self.mode.gradient} if self.mode else {}
         tree = {"found": self.found, "mode": mode}
         leaves = with_paths(tree)
@@ -204,14 +172,7 @@ class Beginning(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Beginning:
-        """The inverse of `encode`.
-
-        Raises
-        ------
-        ValueError
-            If these are not the bytes of a beginning, or if another version of the
-            package wrote them.
-        """
+        """The inverse of `encode`; a ValueError if another version of the package wrote the bytes."""
         try:
             text, *arrays = _unpacked(data)
             header = json.loads(text.tobytes())

@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 
 
 def count_gathered_rows(model: Model, start: Mapping[str, np.ndarray], verbose: bool) -> Tree:
-    """How often each row is gathered, {name: [rows]}, of parameters that move by rows, in one pass over all data.
-
-    The gathered rows must depend only on the data, for example through indices in the dataset.
-    """
+    """How often each row of these parameters is gathered, {name: [rows]}, which may depend only on the data."""
     names, data = sorted(model.by_rows), model.data
     if not names:
         return {}
@@ -111,7 +108,7 @@ def from_curvature(sampler: ProductSampler, mode: Mode, estimator: Tree, verbose
 
 
 def _from_low_rank(sampler: ProductSampler, posterior: Posterior, mode: Mode, seed: int) -> Tree:
-    """The same for many elements, without dense matrices."""
+    """The same without dense matrices."""
     use, model, at, there = sampler.curvature, sampler.model, posterior.flat(mode.params), mode.precision
     assert isinstance(there, LowRankCurvature)
     white = there.whitening

@@ -50,16 +50,7 @@ def choose(data: Data) -> Fetch:
 
 
 class Feed:
-    """The blocks of one chain, or of several side by side.
-
-    Parameters
-    ----------
-    prepared : Prepared
-    fetch : Fetch, optional
-    length : int, optional
-        Iterations in a block. By default a block takes about 16 MB, 4 MB with data on disk, or half the size of the
-        state if that is larger, since each call of the loop copies the state.
-    """
+    """The blocks of one chain, or of several side by side."""
 
     def __init__(self, prepared: Prepared, fetch: Fetch | None = None, length: int | None = None) -> None:
         kernel, constants, data = prepared.kernel, prepared.constants, prepared.data
@@ -79,10 +70,7 @@ class Feed:
         self._thread: ThreadPoolExecutor | None = None
 
     def block(self, number: int) -> list[tf.Tensor]:
-        """The draws, the indices and the packed observations at them, in order of their names.
-
-        They are valid until the next call. Errors in the thread are raised here.
-        """
+        """The draws, indices and packed observations of a block, by name; valid until the next call."""
         if self._current is None or self._current[0] != number:
             self._current = None  # from here on its buffers may be overwritten, even if the next line fails
             self._current = (number, self._made(number) if self.fetch is Fetch.AHEAD else self._make(number))

@@ -112,10 +112,7 @@ def sample(parcel: Parcel, chains: range, folder: str, parent: int) -> RunResult
 
 
 class Report:
-    """The progress of a job, in a folder where the waiting process reads it and can ask the job to end.
-
-    A worker on another machine may not see the folder; its job then runs to the end.
-    """
+    """The progress of a job, in a file that the waiting process reads, and beside which it can ask the job to end."""
 
     def __init__(self, folder: Path, chains: range) -> None:
         self._folder, self._file = folder, folder / f"progress-{chains.start}"
@@ -124,11 +121,9 @@ class Report:
     def __enter__(self) -> Report:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Leave the file."""
+    def __exit__(self, *_: object) -> None: ...
 
     def is_stopped(self) -> bool:
-        """Whether the job should end."""
         return self._is_seen and ((self._folder / STOP).exists() or not self._folder.exists())
 
     def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
@@ -144,8 +139,6 @@ SHOW_SECONDS = 5.0
 
 
 class Outcome(NamedTuple):
-    """The outcome of the jobs of a run."""
-
     parts: list[RunResult]  # of those that returned something, in the order of their chains
     failures: dict[range, BaseException]  # of those that raised an exception
     interrupted: bool
@@ -153,7 +146,6 @@ class Outcome(NamedTuple):
 
     @property
     def groups(self) -> list[range]:
-        """The chains of each part."""
         return [range(part.chains[0], part.chains[-1] + 1) for part in self.parts]
 
     @property
@@ -172,27 +164,14 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Jobs:
-    """The executor that runs the chains, and their groups.
-
-    Parameters
-    ----------
-    executor : Executor or None
-        None runs one job after the other in this process.
-    groups : sequence of range
-        The numbers of the chains of each job.
-    earlier : Sampled or None
-        The result of all chains so far, in memory, before they go on.
-    """
+    """The executor that runs the chains, and their groups."""
 
     executor: Executor | None
     groups: Sequence[range]
     earlier: RunResult | None = None
 
     def execute(self, run: Run, progress: Watcher, show: Callable[[], None] | None = None) -> Outcome:
-        """Run all chains until they are done, one fails or Ctrl-C is pressed.
-
-        `show` is called now and then, and at the end.
-        """
+        """Run all chains until they are done, one fails or Ctrl-C is pressed, and call `show` now and then."""
         started = time.perf_counter()
         parts: list[RunResult] = []
         failures: dict[range, BaseException] = {}
@@ -289,13 +268,7 @@ def _reached(folder: Path, n_jobs: int) -> tuple[int, np.ndarray | None]:
 
 
 def by_jobs(run: Run, jobs: Jobs, prepared: Prepared, progress: Watcher) -> RunResult:
-    """All chains of a run whose beginning is known; `prepared` are those of the first job.
-
-    Raises
-    ------
-    Exception
-        That of the first job that failed; its attribute `partial` has the draws of all jobs that have some.
-    """
+    """All chains of a run whose beginning is known; `prepared` are those of the first job."""
     sent, path = replace(run, jobs=None), run.path
     if path is None:
         with progress:

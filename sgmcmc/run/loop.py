@@ -27,10 +27,7 @@ SMALL_LEAF = 1024  # elements of all chains: writing an array takes 0.2 us, as l
 
 
 class Packing:
-    """The small leaves [C, ...] of a row side by side, in one array for each type.
-
-    XLA takes as long to write one of them as to write all.
-    """
+    """The small leaves [C, ...] of a row in one array per type: XLA takes as long to write one of them as all."""
 
     def __init__(self, specs: list[tf.TensorSpec]) -> None:
         small: dict[tf.DType, list[int]] = {}
@@ -76,22 +73,7 @@ class Outcome(NamedTuple):
 
 
 class Loop:
-    """Iterations of one kernel, compiled on first use.
-
-    Between calls the state and the recorder's accumulators are one flat list of leaves,
-    which TensorFlow passes much faster than a structure.
-
-    Parameters
-    ----------
-    prepared : Prepared
-        Its state has the structure, shapes and types that all others share.
-    recorder : Recorder
-        What to keep of the states.
-    fetch : Fetch, optional
-        Who fetches the observations; by default the fastest.
-    block_length : int, optional
-        Iterations in a block of supplies.
-    """
+    """Iterations of one kernel, compiled on first use, on a flat list of leaves: states and accumulators."""
 
     def __init__(
         self, prepared: Prepared, recorder: Recorder, fetch: Fetch | None = None, block_length: int | None = None
@@ -118,17 +100,11 @@ class Loop:
 
     @property
     def shortest(self) -> int:
-        """The fewest iterations worth a call.
-
-        A whole block if the state is large, since each call copies it.
-        """
+        """The fewest iterations worth a call: a whole block if the state, which each call copies, is large."""
         return self.feed.length if self.feed.state_bytes > LARGE_STATE else 1
 
     def flatten(self, state: State, accumulated: list[tf.Tensor] | None = None) -> list[tf.Tensor]:
-        """The leaves of a state and of the accumulators.
-
-        For a single chain the parameters have no chain axis.
-        """
+        """The leaves of a state and of the accumulators; parameters of a single chain have no chain axis."""
         leaves = [*tf.nest.flatten(state), *(accumulated or tf.nest.flatten(self._example[1]))]
         return self._with_axis_changed(leaves, lambda theta: theta[0])
 
@@ -252,7 +228,7 @@ class Loop:
 
 
 class BlockOfInputs(NamedTuple):
-    """The inputs of one iteration, sliced from a block when they are used."""
+    """`IterationInputs` sliced from a block when they are used."""
 
     k: tf.Tensor  # the place of the iteration in the block
     iteration: tf.Tensor
@@ -262,15 +238,12 @@ class BlockOfInputs(NamedTuple):
     table: list[tf.Tensor]  # all observations, if the state determines which are fetched
 
     def indices(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
-        """See `Supplied`."""
         return self._cut(self.block.indices[name], leap)
 
     def draws(self, name: str, leap: int | tf.Tensor = 0) -> tf.Tensor:
-        """See `Supplied`."""
         return self._cut(self.block.draws[name], leap)
 
     def data(self, name: str, leap: int | tf.Tensor = 0) -> Tree:
-        """See `Supplied`."""
         block = self.rows[name]
         if on_gpu():
             return self.layout.unpack(self._cut(block, leap))
@@ -285,7 +258,6 @@ class BlockOfInputs(NamedTuple):
         return {name: x[None] for name, x in data.items()} if n_batches == 1 else data
 
     def fetch(self, indices: tf.Tensor) -> Tree:
-        """See `Supplied`."""
         (table,) = self.table
         return self.layout.unpack(tf.gather(table, indices))
 

@@ -54,15 +54,7 @@ def find_mode(
     seed: int,
     verbose: bool,
 ) -> Mode:
-    """The last point of the search from `start`, and the exact gradient there.
-
-    A search with a stepsize is a chain whose dynamics has no noise.
-
-    Raises
-    ------
-    ModeSearchError
-        If it reaches NaN or infinity.
-    """
+    """The last point of the search from `start`, and the exact gradient there."""
     show = verbose and search.verbose
     params = {name: tf.constant(theta, model.dtype) for name, theta in start.items()}
     posterior = _posterior(model, params)
@@ -103,10 +95,7 @@ def _climb(model: Model, minibatch: Minibatch, search: ModeSearch, start: Tree, 
 def full_gradient(
     model: Model, params: Tree, verbose: bool, posterior: Posterior | None = None
 ) -> tuple[tf.Tensor, Tree]:
-    """The exact log posterior and its gradient at params, by one pass over all data in blocks.
-
-    `posterior` is that of the model, if there is one; its programs are reused.
-    """
+    """The exact log posterior and its gradient at params; the programs of `posterior`, if given, are reused."""
     posterior = posterior or _posterior(model, params)
     value, gradient = posterior.value_and_gradient(posterior.flat(params), "Full pass", verbose)
     return tf.constant(value, model.dtype), posterior.tree(gradient)

@@ -20,7 +20,7 @@ from sgmcmc.core.progress import Progress, unheard_warnings
 from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.trees import Tree
 from sgmcmc.draws import temperature
-from sgmcmc.draws.draws import Draws, iterations_of
+from sgmcmc.draws.draws import Draws
 from sgmcmc.draws.loading import OF_CHAINS
 from sgmcmc.parallel.executors import workers_of
 from sgmcmc.run import TUNING, Plan, Prepared, advance
@@ -70,13 +70,12 @@ def _positions(draws: Draws, transforms: Transforms) -> Draws:
 
 @dataclass
 class RunCache:
-    """What a sampler keeps from one run to the next."""
+    """What a sampler keeps from one run to the next, which then need not trace or prepare anything."""
 
     prepared: Prepared | None = None
     loops: list[tuple[Keep, Loop]] = field(default_factory=list)  # that of the last run, if it is not in use
 
     def chains(self, sampler: Sampler, verbose: bool) -> Prepared:
-        """The chains of the sampler about to begin, prepared once."""
         if self.prepared is None:
             self.prepared = sampler.prepare(verbose)
         return self.prepared
@@ -90,57 +89,31 @@ class RunCache:
         return loop if kept == keep else None
 
     def give_back(self, keep: Keep, loop: Loop) -> None:
-        """Keep the loop for the next run, in place of others."""
         self.loops[:] = [(keep, loop)]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One call of a sampler.
-
-    Parameters
-    ----------
-    sampler : Sampler
-    n_iterations : int
-        The total number, including those before the checkpoints.
-    keep : Keep
-    verbose : bool
-    path : Path or None
-        The path of a Zarr store; None keeps the draws in memory.
-    beginning : Beginning or None
-        What was computed before the first iteration, if it is known.
-    checkpoints : mapping of int to Checkpoint
-        Where chains resume, by the number of the first of them; empty for a new run.
-    cache : RunCache
-        What earlier runs of the sampler left. A new run with the same `keep` need not trace or prepare anything.
-    largest : int or None
-        For one of several parts of a store, the number of chains in the largest.
-    jobs : Jobs or None
-        How the chains run elsewhere; None runs them here.
-    stopping_rule : StoppingRule or None
-        The stopping rule; `n_iterations` is then the number made so far. None ends the run after `n_iterations`.
-    """
+    """One call of a sampler."""
 
     sampler: Sampler
-    n_iterations: int
+    n_iterations: int  # including those before the checkpoints; with a stopping rule those made so far
     keep: Keep
     verbose: bool
-    path: Path | None = None
-    beginning: Beginning | None = None
-    checkpoints: Mapping[int, Checkpoint] = field(default_factory=dict)
+    path: Path | None = None  # of a Zarr store; None keeps the draws in memory
+    beginning: Beginning | None = None  # if what precedes the first iteration is known
+    checkpoints: Mapping[int, Checkpoint] = field(default_factory=dict)  # by the number of the first of their chains
     cache: RunCache = field(default_factory=RunCache)
-    largest: int | None = None
-    jobs: Jobs | None = None
+    largest: int | None = None  # for a part of a store: the number of chains in the largest
+    jobs: Jobs | None = None  # None runs the chains in this process
     stopping_rule: StoppingRule | None = None
 
     @property
     def plan(self) -> Plan:
-        """Which iterations run, and which are recorded."""
         return Plan(self.n_iterations, self.keep.thin, self.keep.burn_in)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The user's choices, under their names in R and as JSON."""
         known = dict(self.sampler.settings) | self.sampler.facts | self.keep.settings | {"nIters": self.n_iterations}
         known |= self.stopping_rule.settings if self.stopping_rule else {}
         return known | ({"fingerprint": self._fingerprint} if self.sampler.is_part else {})
@@ -153,23 +126,14 @@ class Run:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What identifies the store of this run, as JSON.
-
-        Without `n_iterations`, since it may be continued.
-        """
+        """What identifies the store of this run; not `n_iterations`, since it may be continued."""
         if self.beginning is not None and self.beginning.settings:
             common = {key: value for key, value in self.beginning.settings.items() if key not in OF_CHAINS}
             return common | {key: self.sampler.settings[key] for key in OF_CHAINS if key in self.sampler.settings}
         return self.sampler.identity | self.keep.identity(self.sampler.probes)
 
     def draws(self) -> Draws:
-        """Run, and return the draws; after Ctrl-C those made so far, with a warning.
-
-        Raises
-        ------
-        DivergenceError
-            With the draws before the divergence.
-        """
+        """Run, and return the draws; after Ctrl-C those made so far, with a warning."""
         began = time.monotonic()
         run, prepared = self._begun()
         timings = {"modeSearch": time.monotonic() - began} if self.sampler.searches else {}
@@ -201,19 +165,12 @@ class Run:
         return draws
 
     def execute(self, prepared: Prepared, progress: Watcher) -> RunResult:
-        """Make the iterations, here or by jobs, until they are done, diverge or are interrupted.
-
-        Raises
-        ------
-        Exception
-            That of the first job that failed; its attribute `partial` has the draws of all jobs that have some.
-        """
+        """Make the iterations, here or by jobs, until they are done, diverge or are interrupted."""
         return (
             self.execute_here(prepared, progress) if self.jobs is None else by_jobs(self, self.jobs, prepared, progress)
         )
 
     def execute_here(self, prepared: Prepared, progress: Watcher) -> RunResult:
-        """Make the iterations of these chains in this process."""
         started = time.perf_counter()
         loop = self.loop(prepared)
         leaves = loop.flatten(prepared.state)
@@ -274,21 +231,19 @@ class Run:
         return {name: recorded[name].shape[1] for name in temperature.STATISTICS if name in recorded}
 
     def _averages(self, result: RunResult, draws: Draws) -> temperature.Averages:
-        """The averages over the second half of the chain."""
         if self.keep.stores:
             return temperature.of_second_half(draws)
         averages = result.accumulated.averages
         return batch_means.of_second_half(averages) if averages else {}
 
     def to_draws(self, prepared: Prepared, result: RunResult, timings: dict[str, float]) -> Draws:
-        """The draws that the user gets, with these rows."""
         settings, diverged = self.settings | prepared.settings, result.diverged
         if result.chains != list(self.sampler.chains):
             settings |= settings_of_chains(len(result.chains), result.chains, self.sampler.starts)
         return Draws(
             result.rows,
             nChains=None if self.sampler.n_chains is None else len(result.chains),
-            iterations=iterations_of(settings, result.stored if self.keep.stores else 0),
+            iterations=self.plan.recorded(result.stored if self.keep.stores else 0),
             settings=settings,
             reduced=self._reduced(result.accumulated),
             timings=timings,
@@ -297,7 +252,6 @@ class Run:
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """Where these chains resume; None if they are new."""
         return self.checkpoints.get(self.sampler.first_chain)
 
     @property

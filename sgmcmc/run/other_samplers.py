@@ -28,24 +28,17 @@ from sgmcmc.simplex.scale import Scale
 
 @dataclass(frozen=True, kw_only=True)
 class TransitionSampler(Sampler):
-    """A sampler that runs a user's transition.
-
-    Parameters
-    ----------
-    transition : Transition
-    """
+    """A sampler that runs a user's transition."""
 
     transition: Transition
 
     @property
     def n_stats(self) -> int:
-        """How many numbers are recorded with each draw of a chain."""
         start = {name: tf.constant(theta) for name, theta in self.start.items()}
         own = self.transition.stats(self.first_memory(start)) if self.transition.stats else {}
         return super().n_stats + sum(int(tf.size(x)) for x in own.values())
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """Chains about to begin: nothing has to be worked out."""
         kernel = build_transition(self.transition, self.minibatch, self.iterations)
         given = self.constants({"minibatch": self.minibatch.prepare(None)})
         state = kernel.init(given, self.chain_starts({name: tf.constant(x) for name, x in self.start.items()}))
@@ -88,17 +81,7 @@ PROBE_ROWS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class SimplexSampler(Sampler):
-    """A sampler on the simplex.
-
-    Parameters
-    ----------
-    counts : Counts
-    rule : Rule
-    alpha : mapping of str to numpy.ndarray
-        The prior's parameters, in the shape of each parameter.
-    scale : Scale
-        The scale of the parameters.
-    """
+    """A sampler on the simplex."""
 
     counts: Counts
     rule: Rule
@@ -106,7 +89,6 @@ class SimplexSampler(Sampler):
     scale: Scale
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """Chains about to begin: nothing has to be worked out."""
         alpha = {name: tf.constant(x) for name, x in self.alpha.items()}
         choices = Simplex(self.counts, self.rule, self.minibatch, alpha, self._n_counts(), self.iterations, self.scale)
         kernel = build_simplex(choices)
@@ -142,7 +124,6 @@ class SimplexSampler(Sampler):
 
     @cached_property
     def functions(self) -> dict[str, Any]:
-        """The user's function as JSON: its values at some points, and its graph."""
         some = spaced_rows(self.data, self.minibatch.size if self.counts.takes_seed else PROBE_ROWS)
         seed = (tf.constant([1, 2]),) if self.counts.takes_seed else ()
         counts = [self.counts.of(point, some, *seed) for point in self.probes[:2]]

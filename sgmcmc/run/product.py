@@ -48,32 +48,17 @@ QUANTILE = 0.95
 
 
 class Sizing(NamedTuple):
-    """What determines the minibatch sizes, before the mode is known.
+    """What determines the sizes of minibatches, before the mode is known."""
 
-    Parameters
-    ----------
-    pilot : Minibatch
-        The minibatches of the pilot chain, of a fixed size.
-    threshold : float or None
-        The bound on the variance of the noise; None if a pilot chain sets it.
-    lipschitz : numpy.ndarray or None
-        The Lipschitz constants of the observations' gradients, [N], if there is a
-        threshold.
-    """
-
-    pilot: Minibatch
-    threshold: float | None = None
-    lipschitz: np.ndarray | None = None
+    pilot: Minibatch  # of the pilot chain, of a fixed size
+    threshold: float | None = None  # the bound on the variance of the noise; None if a pilot chain sets it
+    lipschitz: np.ndarray | None = None  # of the observations' gradients, [N], if there is a threshold
 
 
 def observations_per_square(sampler: ProductSampler, sizing: Sizing, found: Tree, mode: Mode, verbose: bool) -> float:
-    """The size of a minibatch at a distance of 1 from the mode; it is proportional to the squared distance.
-
-    A pilot chain sets the threshold to the bound on its noise at the 95% quantile of
-    its squared distances. The constants of the bound then cancel: at that distance the
-    minibatch has the size of the pilot's. The pilot is one chain from the mode, whatever
-    chains the sampler has.
-    """
+    """The size of a minibatch at distance 1 from the mode; it is proportional to the squared distance."""
+    # The threshold is the bound on the noise of a pilot chain at the 95% quantile of its squared distances. The
+    # constants of the bound then cancel: at that distance the minibatch has the size of the pilot's.
     if sizing.threshold is not None:
         assert sizing.lipschitz is not None
         return per_square_distance(sizing.lipschitz, probabilities_of(found["minibatch"]), sizing.threshold)
@@ -102,54 +87,29 @@ PROBE_ROWS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class ProductSampler(Sampler):
-    """A sampler that is a product of choices.
-
-    Parameters
-    ----------
-    model : Model
-    gradient : Gradient
-    dynamics : mapping of str to Dynamics
-        One for each parameter.
-    search : ModeSearch, AutomaticSearch or None
-        How to find the mode, if the gradient estimator or the curvature needs it; the search begins at `start`.
-    curvature : CurvatureUse
-        What the curvature there is used for.
-    sizing : Sizing or None
-        How the size of the minibatches adapts, if it is not fixed.
-    minibatch_of_size : callable or None
-        The minibatches of a given size, if the size is to be found.
-    touched : float
-        The elements of the parameters on which the log likelihood of one observation depends.
-    gibbs : GibbsStep or None
-        The user's own step after each iteration.
-    user_gradient : bool
-        Whether the estimator is the user's own.
-    """
+    """A sampler that is a product of choices."""
 
     model: Model
     gradient: Gradient
     dynamics: Mapping[str, Dynamics]
-    search: ModeSearch | AutomaticSearch | None = None
+    search: ModeSearch | AutomaticSearch | None = None  # for the mode, if estimator or curvature need it
     curvature: CurvatureUse = field(default_factory=CurvatureUse)
-    sizing: Sizing | None = None
-    minibatch_of_size: Callable[[int], Minibatch] | None = None
-    touched: float = np.inf
-    gibbs: GibbsStep | None = None
+    sizing: Sizing | None = None  # if the size of the minibatches adapts
+    minibatch_of_size: Callable[[int], Minibatch] | None = None  # if the size is to be found
+    touched: float = np.inf  # elements of the parameters on which the log likelihood of one observation depends
+    gibbs: GibbsStep | None = None  # the user's own step after each iteration
     user_gradient: bool = False
 
     @property
     def leaps(self) -> int:
-        """The number of gradients in one iteration."""
         return next(iter(self.dynamics.values())).leaps
 
     @property
     def searches(self) -> bool:
-        """Whether a search for the mode comes before the chains."""
         return self.search is not None
 
     @property
     def wants_mode(self) -> bool:
-        """Whether the gradient estimator uses the mode."""
         return self.gradient.wants_mode
 
     @property
@@ -163,19 +123,14 @@ class ProductSampler(Sampler):
         }
 
     def explained(self, near: Sequence[Tree]) -> str:
-        """Why the log posterior is not finite at one of these positions."""
         return explained_nearby(self.model, near)
 
     @property
     def n_stats(self) -> int:
-        """How many numbers are recorded with each draw of a chain."""
         return iterations.count(self.iterations, self.dynamics, adaptive=self.minibatch.parts is not None)
 
     def find(self, verbose: bool, workers: Workers | None = None) -> tuple[Tree, Mode | None]:
-        """What is computed before the first iteration, and the mode if needed, at or around which chains then begin.
-
-        Workers make the passes over large data.
-        """
+        """What is computed before the first iteration, and the mode if needed; workers make the full passes."""
         if workers is not None:
             return replace(self, model=self.model.over(by_workers(self.model.data, workers))).find(verbose)
         mode = None
@@ -215,7 +170,6 @@ class ProductSampler(Sampler):
         return super().loop(prepared, recorder, keep)
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """Chains about to begin, given the constants that were computed before and the mode."""
         tuned, minibatch = found.get(TUNING, {}), self.minibatch
         if self.minibatch_of_size is not None:
             minibatch = self.minibatch_of_size(int(tuned["minibatchSize"]))
@@ -248,7 +202,6 @@ class ProductSampler(Sampler):
 
     @cached_property
     def functions(self) -> dict[str, Any]:
-        """The functions of the user as JSON: their values at the probes and their graphs."""
         log_lik = over_spaced_rows(self.data, PROBE_ROWS, _log_liks, (self.model, self.probes))
         log_prior = [self.model.log_prior(point) for point in self.probes]
         params = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in self.probes[0].items()}
@@ -311,4 +264,4 @@ def first_memory(model: Model, minibatch: Minibatch, gradient: Gradient, params:
     """The memory of the estimator of a chain that begins at `params`, with rows of zeros from its tables."""
     rows = {name: tf.zeros([minibatch.size, width], model.dtype) for name, width in gradient.tables.items()}
     memory = gradient.init(params, constants)
-    return memory | rows
+    return memory | rows if rows else memory

@@ -46,10 +46,7 @@ def extended(averages: dict[str, Any], row: Tree) -> dict[str, Any]:
 
 
 def of_second_half(averages: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The averages of the second half of the full stretches, {name: [stretches, size]}.
-
-    Empty if there are fewer than FEWEST.
-    """
+    """The averages of the second half of the full stretches, {name: [stretches, size]}; {} if they are few."""
     length = int(averages["length"])
     whole = int(averages["count"]) // length
     if whole - whole // 2 < FEWEST:
@@ -90,46 +87,23 @@ class Accumulated(NamedTuple):
 
 @dataclass(frozen=True)
 class Keep:
-    """What to keep of a chain.
+    """What to keep of a chain."""
 
-    Parameters
-    ----------
-    draw : mapping of str to tf.TensorSpec
-        The specs of one draw of one chain: its parameters, or what `collect` returns.
-    thin : int, default 1
-        The last of every `thin` iterations is kept.
-    burn_in : int, default 0
-        Iterations at the start that are not kept.
-    collect : callable, optional
-        What to store in place of the parameters.
-    reducers : mapping of str to Reducer, optional
-        The reducers of the draws; with them, nothing is stored without `collect` or
-        `gradients`.
-    gradients : bool, default False
-        Whether to store the estimated gradients too.
-    transforms : Transforms
-        How the parameters follow from positions.
-    """
-
-    draw: Mapping[str, tf.TensorSpec]
+    draw: Mapping[str, tf.TensorSpec]  # of one chain: its parameters, or what `collect` returns
     thin: int = 1
     burn_in: int = 0
     collect: Collect | None = None
-    reducers: Mapping[str, Reducer] = field(default_factory=dict)
+    reducers: Mapping[str, Reducer] = field(default_factory=dict)  # if any, rows only of `collect` or gradients
     gradients: bool = False
-    transforms: Transforms = field(default_factory=Transforms)
+    transforms: Transforms = field(default_factory=Transforms)  # from positions to parameters
 
     @property
     def stores(self) -> bool:
-        """Whether rows are stored, or draws only reduced."""
         return self.collect is not None or not self.reducers or self.gradients
 
     @property
     def settings(self) -> dict[str, Any]:
-        """These settings by users' names, as JSON.
-
-        Functions are represented by the shapes of their results.
-        """
+        """These settings by users' names; functions are represented by the shapes of their results."""
         return {
             "thin": self.thin,
             "burnIn": self.burn_in,
@@ -139,10 +113,7 @@ class Keep:
         }
 
     def identity(self, probes: list[Tree]) -> dict[str, Any]:
-        """The identity of what a run keeps, as JSON.
-
-        Functions are represented by their values at these positions.
-        """
+        """What identifies them; functions are represented by their values at these positions."""
         probes = [self.transforms.forward(point) for point in probes]
         position = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in probes[0].items()}
         observed = [self.collect(point) if self.collect else point for point in probes]
@@ -167,15 +138,11 @@ class Keep:
         return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self.draw.items()}
 
     def _observed(self, position: Tree) -> Tree:
-        """What is kept of a position of one chain."""
         params = self.transforms.forward(position)
         return self.collect(params) if self.collect else params
 
     def recorder(self, kernel: Kernel, n_chains: int, watched: Mapping[str, int] | None = None) -> Recorder:
-        """The recorder for the states of this kernel.
-
-        `watched` are statistics, {name: size}, whose averages accumulate with the reducers.
-        """
+        """The recorder for this kernel, which also averages the `watched` statistics, {name: size}."""
         observe = over_chains(self._observed, n_chains) if self.collect or self.transforms else dict
 
         def statistics_of(constants: Tree, state: State, inputs: IterationInputs) -> Tree:

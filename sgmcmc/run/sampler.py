@@ -44,53 +44,22 @@ def settings_of_chains(
 
 @dataclass(frozen=True, kw_only=True)
 class Sampler(ABC):
-    """The choices that make a sampler, and where its chains begin; nothing has been computed yet.
+    """The choices that make a sampler, and where its chains begin; nothing has been computed yet."""
 
-    Parameters
-    ----------
-    name : str
-        For messages.
-    data : Data
-        The observations.
-    dtype : tf.DType
-        The float type of parameters and draws.
-    minibatch : Minibatch
-    stepsize : mapping of str to float or Schedule
-        One for each parameter; NaN if it is to be found.
-    start : mapping of str to numpy.ndarray
-        Where the chain begins.
-    seed : int
-    n_chains : int or None
-        None for a single chain whose draws have no chain axis.
-    first_chain : int
-        The number of the first of them.
-    is_part : bool
-        Whether these are some of the chains of a run; their draws then identify the run.
-    starts : float, mapping of str to numpy.ndarray, or None
-        Where the chains begin if not all at `start` or at the mode: at normal points around it with this standard
-        deviation, or at these positions, {name: [C, ...]}.
-    shared_minibatch : bool
-        Whether all chains use the same observations.
-    settings : mapping of str to Any
-        All of this in the user's terms, as JSON.
-    transforms : Transforms
-        How draws follow from positions.
-    """
-
-    name: str
+    name: str  # for messages
     data: Data
     dtype: tf.DType
     minibatch: Minibatch
-    stepsize: Mapping[str, float | Schedule]
+    stepsize: Mapping[str, float | Schedule]  # NaN if it is to be found
     start: Mapping[str, np.ndarray]
     seed: int
-    n_chains: int | None = None
+    n_chains: int | None = None  # None for a single chain whose draws have no chain axis
     first_chain: int = 0
-    is_part: bool = False
-    starts: float | Mapping[str, np.ndarray] | None = None
+    is_part: bool = False  # whether these are some of the chains of a run, which their draws then identify
+    starts: float | Mapping[str, np.ndarray] | None = None  # an sd around `start` or the mode, or {name: [C, ...]}
     shared_minibatch: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    transforms: Transforms = field(default_factory=Transforms)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # all of this in the user's terms, as JSON
+    transforms: Transforms = field(default_factory=Transforms)  # from positions to draws
 
     def find(self, verbose: bool, workers: Workers | None = None) -> tuple[Tree, Mode | None]:
         """What is computed before the first iteration, whichever chains run, and the mode."""
@@ -101,7 +70,6 @@ class Sampler(ABC):
         """Chains about to begin, from the result of `find`; `monitored` ones can estimate the gradient at a draw."""
 
     def prepare(self, verbose: bool, monitored: bool = False, workers: Workers | None = None) -> Prepared:
-        """Find and prepare in one call."""
         return self.prepared(*self.find(verbose, workers), monitored)
 
     def loop(self, prepared: Prepared, recorder: Recorder, keep: Keep | None = None) -> Loop:
@@ -110,7 +78,7 @@ class Sampler(ABC):
 
     @property
     def n_stats(self) -> int:
-        """How many numbers are recorded with each draw of a chain."""
+        """The number of statistics recorded with each draw of a chain."""
         return 1 + (len(self.start) if self.schedules else 0)
 
     @property
@@ -120,17 +88,15 @@ class Sampler(ABC):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each parameter."""
         return {name: theta.shape for name, theta in self.start.items()}
 
     @property
     def schedules(self) -> dict[str, Schedule]:
-        """The stepsizes that change."""
         return {name: eps for name, eps in self.stepsize.items() if callable(eps)}
 
     @property
     def chains(self) -> range:
-        """The numbers of the chains, from which their random numbers follow."""
+        """The numbers of the chains, on which their random numbers depend."""
         return range(self.first_chain, self.first_chain + (self.n_chains or 1))
 
     @property
@@ -140,7 +106,6 @@ class Sampler(ABC):
 
     @property
     def iterations(self) -> Iterations:
-        """What the parts of a kernel know about an iteration."""
         return Iterations(self.shapes, self.dtype, self.schedules, len(self.chains), self.shared_minibatch, self.leaps)
 
     def constants(self, found: Tree, stepsize: Mapping[str, float | Schedule] | None = None) -> Tree:
@@ -149,7 +114,6 @@ class Sampler(ABC):
 
     @property
     def searches(self) -> bool:
-        """Whether a search for the mode comes before the chains."""
         return False
 
     @property
@@ -164,7 +128,6 @@ class Sampler(ABC):
 
     @property
     def draw(self) -> dict[str, tf.TensorSpec]:
-        """The specs of a draw of one chain."""
         return {name: tf.TensorSpec(theta.shape, theta.dtype) for name, theta in self.as_draw(self.start).items()}
 
     def as_draw(self, position: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -197,10 +160,7 @@ class Sampler(ABC):
     def failure(
         self, iteration: int, chain: int, parameter: str, of_density: bool, near: Sequence[Tree]
     ) -> DivergenceError:
-        """The error for a state of the c-th chain here in which a parameter, or the density alone, is not finite.
-
-        `near` are its positions before and after.
-        """
+        """The error for a state of chain number `chain` here, at positions `near`, that is not finite."""
         return DivergenceError(iteration, self.chains[chain], parameter, of_density, self.explained(near))
 
     def explained(self, near: Sequence[Tree]) -> str:
@@ -222,7 +182,6 @@ class Sampler(ABC):
         )
 
     def with_seed(self, seed: int) -> Self:
-        """The same sampler with another seed."""
         return replace(self, seed=seed, settings=dict(self.settings) | {"seed": seed})
 
     @property

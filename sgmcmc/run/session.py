@@ -20,17 +20,7 @@ from sgmcmc.run.loop import Loop
 
 
 class SessionParams:
-    """The constrained parameters of a session.
-
-    It remembers what it has shown, since the inverse of a transform does not return the
-    same bits.
-
-    Parameters
-    ----------
-    transforms : Transforms
-    n_chains : int or None
-        None for a single chain, whose parameters have no chain axis.
-    """
+    """The constrained parameters of a session; what it has shown is kept, since an inverse loses bits."""
 
     def __init__(self, transforms: Transforms, n_chains: int | None) -> None:
         self._transforms, self._names, self._single = transforms, sorted(transforms.each), n_chains is None
@@ -42,18 +32,11 @@ class SessionParams:
         self._shown: Tree = {}
 
     def of_positions(self, positions: Tree) -> Tree:
-        """The parameters at these positions."""
         self._shown = self._applied(self._forward, positions)
         return positions | self._shown
 
     def positions(self, params: Tree, before: Tree) -> Tree:
-        """The positions of these parameters; those unchanged since they were shown keep the positions `before`.
-
-        Raises
-        ------
-        ValueError
-            If a parameter that was assigned is not in its support.
-        """
+        """The positions of these parameters; those unchanged since they were shown keep the positions `before`."""
         changed = {name: self._of_chains(params[name].numpy() != self._shown[name].numpy()) for name in self._names}
         if not any(of_chains.any() for of_chains in changed.values()):
             return params | {name: before[name] for name in self._names}
@@ -134,19 +117,10 @@ class Session:
 
     @property
     def iteration(self) -> int:
-        """The number of iterations so far."""
         return self._at[1]
 
     def step(self, n_steps: int = 1) -> None:
-        """Run `n_steps` iterations; after an error the session is unchanged.
-
-        Raises
-        ------
-        DivergenceError
-            If the state becomes NaN or infinite.
-        RuntimeError
-            If another thread uses a session of this sampler, or in a forked process.
-        """
+        """Run `n_steps` iterations; after an error the session is unchanged."""
         with self._loop.alone:
             leaves, done = self._current(), self.iteration
             plan = Plan(done + n_steps, thin=None)
@@ -172,7 +146,6 @@ class Session:
         return leaves
 
     def params(self) -> dict[str, np.ndarray]:
-        """The current position, {name: [...]}."""
         with self._loop.alone:
             self._write()
             return {name: variable.numpy() for name, variable in self.variables.items()}
@@ -197,13 +170,7 @@ def saved(session: Session, prepared: Prepared, settings: dict[str, Any]) -> byt
 
 
 def restored(data: bytes, path: str) -> tuple[Checkpoint, Beginning]:
-    """The inverse of `saved`.
-
-    Raises
-    ------
-    ValueError
-        If the file at `path` has other contents, or is damaged.
-    """
+    """The inverse of `saved`, for the file at `path`."""
     digest, contents = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
     try:
         if hashlib.sha256(contents).digest() != digest:
@@ -215,5 +182,4 @@ def restored(data: bytes, path: str) -> tuple[Checkpoint, Beginning]:
 
 
 def not_a_session(path: str, error: ValueError) -> ValueError:
-    """The error for a file that is not a session."""
     return ValueError(f"path of restoreSess must be a file that saveSess wrote; got {path!r} ({error}).")

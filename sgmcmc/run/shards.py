@@ -45,10 +45,7 @@ TOLERANCE = 0.05  # of an sd, if the run has none
 
 
 def with_shards(sampler: ProductSampler, mode: Mode, preconditioner: Tree, tuning: Tree) -> Tree:
-    """The tuning, if there is one, with the standard deviations of a chain that hops between shards.
-
-    It warns if one of them differs from that of the posterior by more than the tolerance.
-    """
+    """The tuning with the sds of a chain that hops between shards, after a warning if they are far off."""
     data, posterior = sampler.model.data, Posterior(sampler.model, sampler.shapes)
     assert data.shards is not None
     hop, shards = data.shards.hop, _at_mode(sampler, posterior, mode)
@@ -118,17 +115,7 @@ LONGEST = 64  # iterations of a job; more if their observations are few
 
 
 class RemoteLoop(Loop):
-    """The loop of chains whose iterations are made by the workers of remote shards.
-
-    Parameters
-    ----------
-    prepared : Prepared
-        Its data are `Remotes`.
-    recorder : Recorder
-    sampler : ProductSampler
-    keep : Keep, optional
-        What the workers record; nothing without one.
-    """
+    """The loop of chains whose iterations are made by the workers of remote shards."""
 
     def __init__(
         self, prepared: Prepared, recorder: Recorder, sampler: ProductSampler, keep: Keep | None = None
@@ -157,7 +144,6 @@ class RemoteLoop(Loop):
         ]
 
     def advance(self, leaves: list[tf.Tensor], stretch: Stretch) -> Outcome:
-        """Make the iterations of a stretch, which must not cross `call_end`, and record its rows."""
         where = self._where(stretch.begin // self._hop)
         arrays = [leaf.numpy() for leaf in self._with_axis_changed(list(leaves), lambda theta: theta[None])]
         futures: dict[int, Future] = {}
@@ -191,8 +177,6 @@ class RemoteLoop(Loop):
 
 
 class ChainStretch(NamedTuple):
-    """The iterations of one chain in a job."""
-
     leaves: list[np.ndarray]
     keys: np.ndarray  # of its random numbers, [purposes, 1, 2]
     stretch: Stretch
@@ -210,7 +194,6 @@ class ShardJob:
 
     @cached_property
     def loop(self) -> Loop:
-        """The loop of a single chain."""
         prepared = self.sampler.prepared(self.found, self.mode)
         recorder = NOTHING if self.keep is None else self.keep.recorder(prepared.kernel, 1)
         return Loop(prepared, recorder, Fetch.WHEN_NEEDED, self.length)

@@ -36,38 +36,23 @@ MARGIN, LARGEST = 1.1, 2.0  # on what the last look estimates; from one length t
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """What makes a run long enough: `wanted` effective draws of every element, with R-hat below RHAT.
+    """Run until there are `wanted` effective draws of every element, and R-hat is below RHAT."""
 
-    Parameters
-    ----------
-    wanted : float
-        Effective draws of all chains together.
-    of_means : bool
-        Whether these are draws for the mean, sd^2 / mcse^2; otherwise for the bulk or the tails, whichever are fewer.
-    max_iterations : int or None
-        By default PATIENCE times as many as predicted, or MOST.
-    max_seconds : float or None
-    thins : bool
-        Whether `thin` follows from the prediction.
-    """
-
-    wanted: float
-    of_means: bool = False
-    max_iterations: int | None = None
+    wanted: float  # effective draws of all chains together
+    of_means: bool = False  # draws for the mean, sd^2 / mcse^2; otherwise for bulk or tails, whichever are fewer
+    max_iterations: int | None = None  # by default PATIENCE times as many as predicted, or MOST
     max_seconds: float | None = None
-    thins: bool = False
+    thins: bool = False  # whether `thin` follows from the prediction
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The rule as users gave it."""
         return {"mcse": self.wanted**-0.5} if self.of_means else {"ess": self.wanted}
 
     def thin(self, tuning: Tree) -> int:
-        """The iterations from one stored draw to the next, if they are not given."""
+        """The predicted `thin`."""
         return max(1, int(float(tuning["iterations"]) / PER_DRAW)) if tuning else 1
 
     def lengths(self, tuning: Tree, n_chains: int, thin: int, burn_in: int) -> Lengths:
-        """The lengths that a run may have."""
         if tuning:
             needed = float(tuning["iterations"]) * self.wanted / n_chains
             patient = PATIENCE * max(1.0, AGREED / self.wanted) * needed
@@ -93,7 +78,6 @@ class Lengths:
     most: int
 
     def begin(self) -> int:
-        """The first length."""
         return self._at(self.first)
 
     def after(self, length: int, factor: float) -> int:
@@ -106,7 +90,7 @@ class Lengths:
 
 
 class StoppedRun(NamedTuple):
-    """The last of the runs, the draws of all together, and what ended it before it was long enough, if anything."""
+    """The last of the runs, the draws of all together, and what ended it too early, if anything."""
 
     run: Run
     result: RunResult
@@ -115,7 +99,6 @@ class StoppedRun(NamedTuple):
     budget: str = ""
 
     def warn(self) -> None:
-        """Warn if the run is not long rule."""
         run, found, rule = self.run, self.found, self.run.stopping_rule
         if not self.budget or found is None or rule is None:
             return
@@ -144,10 +127,9 @@ class ProgressInDraws:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the progress, which further runs go on with."""
+        """Leave the bar, with which the next run goes on."""
 
     def reached(self, done: int, log_density: np.ndarray | None = None) -> None:
-        """Show the progress after `done` iterations."""
         self._progress.reached(round(self._wanted * min(done / self.expected, 1.0)), log_density)
         if done and not self.late and time.monotonic() > self._deadline:
             self.late = True
@@ -155,10 +137,7 @@ class ProgressInDraws:
 
 
 def run_until_stopped(run: Run, prepared: Prepared, began: float) -> StoppedRun:
-    """Make runs of growing lengths, until one is long enough or the budget is used up.
-
-    `began` is when the call began, by `time.monotonic`.
-    """
+    """Make runs of growing lengths, until one is long enough or the budget is used up."""
     rule = run.stopping_rule
     assert rule is not None
     lengths = rule.lengths(prepared.tuning, len(run.sampler.chains), run.keep.thin, run.keep.burn_in)

@@ -1,7 +1,7 @@
 """The rule of a simplex sampler: how theta > 0 moves, given estimated category counts.
 
-The probabilities are omega = theta / sum(theta) over the last axis. With z_i the counts of
-observation i, their posterior is Dirichlet(alpha + sum_i z_i).
+The probabilities are omega = theta / sum(theta) over the last axis. With z_i the counts of observation i, their
+posterior is Dirichlet(alpha + sum_i z_i).
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ class Numbers(NamedTuple):
     elements: tf.Tensor  # int32 [m], each with its own random numbers
 
     def log_gamma(self, shape: tf.Tensor) -> tf.Tensor:
-        """Logarithms of Gamma(shape, 1) draws, [C, ...] with m elements a chain."""
+        """[C, ...] with m elements a chain, as of `poisson`."""
         return self._of(self.stream.log_gamma, shape)
 
     def poisson(self, mean: tf.Tensor) -> tf.Tensor:
-        """Poisson draws, [C, ...] with m elements a chain."""
         return self._of(self.stream.poisson, mean)
 
     def normal(self, dtype: tf.DType) -> tf.Tensor:
@@ -41,15 +40,10 @@ class Numbers(NamedTuple):
 class Rule(NamedTuple):
     """A Markov kernel of theta, element by element.
 
-    Parameters
-    ----------
-    step : callable
-        ``step(numbers, theta, alpha, counts, expected, h) -> log theta'``, all [C, m] or broadcast to it. The counts
-        are those of a minibatch times N/n. `expected` is their sum times omega, or 0 for the Gamma distribution. The
-        result is a logarithm because theta may be too small for a float.
-    total : callable
-        ``total(alpha, n_counts)``: the initial sum of theta over the last axis, close to its stationary mean, for
-        this many counts of each row in all observations.
+    ``step(numbers, theta, alpha, counts, expected, h) -> log theta'``, all [C, m] or broadcast to it. The counts are
+    those of a minibatch times N/n. `expected` is their sum times omega, or 0 for the Gamma distribution. The result is
+    a logarithm because theta may be too small for a float. ``total(alpha, n_counts)`` is the initial sum of theta over
+    the last axis, close to its stationary mean, for this many counts of each row in all observations.
     """
 
     step: Callable[[Numbers, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]

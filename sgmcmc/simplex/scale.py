@@ -9,21 +9,12 @@ import tensorflow as tf
 
 
 class Scale(NamedTuple):
-    """The parameters as a function of theta.
+    """The parameters as a function of theta."""
 
-    Parameters
-    ----------
-    normalised : bool
-        Whether they are probabilities omega, with the Dirichlet distribution, or theta, with the Gamma's.
-    log : bool
-        Whether they are logarithms of these.
-    """
-
-    normalised: bool
-    log: bool
+    normalised: bool  # probabilities omega, with the Dirichlet distribution, or theta, with the Gamma's
+    log: bool  # logarithms of these
 
     def natural(self, params: tf.Tensor) -> tf.Tensor:
-        """Omega or theta."""
         return tf.exp(params) if self.log else params
 
     def theta(self, params: tf.Tensor, log_total: tf.Tensor | None) -> tf.Tensor:
@@ -33,7 +24,6 @@ class Scale(NamedTuple):
         return tf.exp(params + log_total[..., None]) if self.log else params * tf.exp(log_total[..., None])
 
     def of_log(self, log_params: tf.Tensor) -> tf.Tensor:
-        """The parameters with these logarithms."""
         return log_params if self.log else tf.exp(log_params)
 
     def log_density(self, shape: tf.Tensor, params: tf.Tensor) -> tf.Tensor:

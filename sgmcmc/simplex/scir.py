@@ -3,9 +3,8 @@
     a = alpha + (N/n) sum_{i in S} z_i,   J ~ Poisson(theta e^-h / (1 - e^-h)),
     theta' ~ (1 - e^-h) Gamma(a + J, 1)
 
-is the exact kernel over a time h of d theta = (a - theta) dt + sqrt(2 theta) dW. Its
-stationary distribution is Gamma(a, 1). Without minibatch noise there is no error, for any
-stepsize.
+is the exact kernel over a time h of d theta = (a - theta) dt + sqrt(2 theta) dW. Its stationary distribution is
+Gamma(a, 1). Without minibatch noise there is no error, for any stepsize.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     theta_j' = |theta_j + h (alpha_j - theta_j + (N/n) sum_{i in S} (z_ij - omega_j z_i.)) + sqrt(2 h theta_j) N(0, 1)|
 
-with z_i. = sum_j z_ij. This is an Euler step of size eps = 2 h in the paper's notation. Its
-error is largest near the boundary of the simplex, where omega_j is small. Without the term
-with omega, the target of theta is the Gamma distribution.
+with z_i. = sum_j z_ij. This is an Euler step of size eps = 2 h in the paper's notation. Its error is largest near the
+boundary of the simplex, where omega_j is small. Without the term with omega, the target of theta is the Gamma
+distribution.
 """
 
 from __future__ import annotations

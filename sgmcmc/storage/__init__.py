@@ -15,15 +15,11 @@ RESERVED = ("chain", "draw", "parameter", "", ".", "..", "zarr.json")
 
 
 def dimension_names(group: str, name: str, rank: int, names: Collection[str]) -> tuple[str, ...]:
-    """The dimensions of a variable: chain, draw, and numbered ones, as in ArviZ.
-
-    The third dimension of statistics is "parameter". No dimension has the name of a
-    variable.
-    """
+    """The dimensions of a variable, as in ArviZ, but with other names than those of variables."""
     own = ["parameter"] if group == "sample_stats" else [f"{name}_dim_{k}" for k in range(rank - 2)]
-    for k, dimension in enumerate(own):
+    for k in range(len(own)):
         while own[k] in names:
-            own[k] = dimension = dimension + "_"
+            own[k] += "_"
     return ("chain", "draw", *own[: rank - 2])
 
 
@@ -33,7 +29,6 @@ def reserved_names(names: Collection[str]) -> list[str]:
 
 
 def path_of_part(path: Path, chains: range) -> Path:
-    """The path of the store of these chains, in a store of all chains."""
     return path / "parts" / f"{chains.start}-{chains.stop - 1}.zarr"
 
 

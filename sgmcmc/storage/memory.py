@@ -9,25 +9,13 @@ from sgmcmc.core.trees import Tree
 
 
 class Memory:
-    """Arrays for `n_rows` rows, filled block by block.
-
-    Parameters
-    ----------
-    n_rows : int
-    specs : {group: {name: tf.TensorSpec [C, ...]}}
-        The arrays of one row.
-    leaves : list of tf.Tensor
-        The leaves of the state before the first row.
-    """
+    """Arrays for `n_rows` rows with these specs, {group: {name: [C, ...]}}, and the leaves of the state after them."""
 
     def __init__(self, n_rows: int, specs: Tree, leaves: list[tf.Tensor]) -> None:
-        self._arrays = {
-            group: {
-                name: np.empty((spec.shape[0], n_rows, *spec.shape[1:]), spec.dtype.as_numpy_dtype)
-                for name, spec in members.items()
-            }
-            for group, members in specs.items()
-        }
+        def empty(spec: tf.TensorSpec) -> np.ndarray:
+            return np.empty((spec.shape[0], n_rows, *spec.shape[1:]), spec.dtype.as_numpy_dtype)
+
+        self._arrays = {group: {name: empty(spec) for name, spec in of.items()} for group, of in specs.items()}
         self._by_row = [array.swapaxes(0, 1) for array in tf.nest.flatten(self._arrays)]
         self.stored, self.leaves = 0, leaves
 
@@ -38,18 +26,13 @@ class Memory:
         self.stored += count
 
     def reached(self, iteration: int, leaves: list[tf.Tensor]) -> None:
-        """Record the state."""
         self.leaves = leaves
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        pass
 
     def commit(self) -> None:
-        """Do nothing: all rows are stored already."""
+        pass
 
     def result(self) -> Tree:
-        """The rows stored so far, {group: {name: [C, stored, ...]}}."""
-        return {
-            group: {name: array[:, : self.stored] for name, array in members.items()}
-            for group, members in self._arrays.items()
-        }
+        return tf.nest.map_structure(lambda array: array[:, : self.stored], self._arrays)

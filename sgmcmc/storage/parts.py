@@ -21,10 +21,7 @@ from sgmcmc.storage.zarr import create, replace_root
 
 
 def create_whole(path: Path, specs: Tree, beginning: bytes, settings: dict[str, Any], groups: Sequence[range]) -> None:
-    """Create the store of all chains, for parts that their jobs create.
-
-    `specs` are those of one row of the first group.
-    """
+    """Create the store of all chains, for parts that their jobs create; `specs` are those of the first group."""
     n_chains = sum(len(chains) for chains in groups)
     whole = tf.nest.map_structure(lambda spec: tf.TensorSpec([n_chains, *spec.shape[1:]], spec.dtype), specs)
 
@@ -58,8 +55,8 @@ def show_parts(path: Path) -> None:
 
     metadata, groups = WholeStore(path).metadata, parts_of(path)
     assert groups is not None
-    arrays = [name for name, of in metadata["consolidated_metadata"]["metadata"].items() if of["node_type"] == "array"]
-    arrays = [name for name in arrays if not name.startswith("checkpoint/")]
+    described = metadata["consolidated_metadata"]["metadata"].items()
+    arrays = [name for name, of in described if of["node_type"] == "array" and not name.startswith("checkpoint/")]
     if not all((path / name / "c" / "0").is_symlink() for name in arrays):
         return  # Zarr would read missing chunks as NaN, and a copy that followed the links does not grow
     parts = [path_of_part(path, chains) for chains in groups]

@@ -1,15 +1,8 @@
 """Reading a store of draws on disk: its manifest, and which draws are complete.
 
-The manifest is in the metadata of the root, the one file that shows draws to readers,
-and is replaced with it. A chunk also contains a checksum, but that shows only that it
-is as it was written, not where and when. If it was moved, or put back from a backup,
-its checksum is not the one in the manifest.
-
-Missing or damaged files, or those of another place, run or time, are errors.
-
-For Zarr, a chunk without a file has the fill value everywhere. So draws that were
-deleted or moved would appear as NaN, 0 or False. Importing this module needs Zarr and
-xarray.
+The manifest is in the metadata of the root, the one file that shows draws to readers. A chunk contains a checksum too,
+which shows that it is as it was written, but not where and when. For Zarr, a chunk without a file has the fill value
+everywhere, so lost draws would appear as NaN, 0 or False: here they are errors. Importing this needs Zarr and xarray.
 """
 
 from __future__ import annotations
@@ -39,15 +32,10 @@ def checksum(values: np.ndarray) -> bytes:
 
 @dataclass
 class Manifest:
-    """How many draws a store has, and the checksums.
+    """How many draws a store has, and by array the checksums of its chunks, joined in their order.
 
-    Parameters
-    ----------
-    n_draws : int
-    checksums : {path of an array: bytes}
-        The checksums of its chunks, joined in their order. That of the last chunk, if
-        it is incomplete, is of these draws only: the file may have more already, which
-        are not shown yet.
+    That of the last chunk, if it is incomplete, is of these draws only: the file may have more already, which are not
+    shown yet.
     """
 
     n_draws: int
@@ -55,12 +43,10 @@ class Manifest:
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> Manifest:
-        """The manifest in the attributes of the root."""
         checksums = {array: bytes.fromhex(each) for array, each in attributes["checksums"].items()}
         return cls(int(attributes["draws"]), checksums)
 
     def attributes(self) -> dict[str, Any]:
-        """The inverse of `of`."""
         return {"draws": self.n_draws, "checksums": {array: each.hex() for array, each in self.checksums.items()}}
 
     def checksum(self, array: str, number: int) -> bytes:
@@ -73,33 +59,20 @@ class Manifest:
         self.checksums[array] = self.checksums.get(array, b"")[: CHECKSUM_BYTES * number] + last
 
     def follow(self, state: np.ndarray) -> None:
-        """Record this state after the last one.
-
-        It is written after the draws before it have been shown. So the state is the last
-        one of the manifest or, after a kill, the one before.
-        """
+        """Record this state, which is written after the draws: after a kill, the one before may still be there."""
         self.checksums[STATE] = self.checksums[STATE][-CHECKSUM_BYTES:] + checksum(state)
 
 
 FORMAT = 2
+NOT_DRAWS = {"checkpoint"}
 ROOT = "zarr.json"
 """The metadata of all arrays, and the manifest: what readers see."""
-
 NAME = "checkpoint/name/c/0"
-"""A file with bytes that are unique to the store.
-
-The run that writes the store holds a lock on it.
-"""
-
-NOT_DRAWS = {"checkpoint"}
+"""A file with bytes that are unique to the store; the run that writes it holds a lock on it."""
 
 
 class WholeStore(LocalStore):
-    """A store on disk, with the draws that are shown when it is opened.
-
-    Every chunk that is read must exist, be as it was written, and be the one of the
-    manifest.
-    """
+    """A store on disk, with the draws that are shown when it is opened; chunks must be those of the manifest."""
 
     def __init__(self, root: Path | str, *, read_only: bool = True) -> None:
         super().__init__(root, read_only=read_only)
@@ -108,38 +81,23 @@ class WholeStore(LocalStore):
             self.metadata = json.loads((self.root / ROOT).read_bytes())
         except FileNotFoundError as error:
             raise _missing(self.root, self.root / ROOT) from error
-        _require_format(self.metadata.get("attributes", {}))
+        found = self.metadata.get("attributes", {}).get("format")
+        if found != FORMAT:
+            raise ValueError(f"it has format {found!r}; this version reads format {FORMAT}")
         self.manifest = Manifest.of(self.metadata["attributes"])
         if self._name[-CHECKSUM_BYTES:] != self.manifest.checksum("checkpoint/name", 0):
             raise _another(self.root / NAME)
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
-        """The bytes of a file; None if it does not exist and is not a chunk."""
         return self._checked(key, await super().get(key, prototype, byte_range))
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
-        """See `get`."""
         return self._checked(key, super().get_sync(key, prototype=prototype, byte_range=byte_range))
 
     def require_chunks(self, array: str, shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> None:
-        """Refuse an array if a chunk is missing, incomplete or not that of the manifest.
+        """Refuse an array if a chunk, which divides only the axis of the draws, is missing, incomplete or another one.
 
-        The contents of chunks are not read, so they may still be damaged; and the last
-        one, if it is not full, may still be another one.
-
-        Parameters
-        ----------
-        array : str
-            The name of the array, with its group.
-        shape, chunks : sequence of int
-            The shapes of the array and of a chunk; chunks divide only the axis of the
-            draws.
-        itemsize : int
-
-        Raises
-        ------
-        OSError
-            The message names the file.
+        Contents are not read, so they may be damaged; and the last chunk, if it is not full, may be another one.
         """
         size = math.prod(chunks) * itemsize + CHECKSUM_BYTES
         full = self.manifest.n_draws // chunks[1]
@@ -170,7 +128,6 @@ class WholeStore(LocalStore):
         return contents
 
     def _belongs(self, key: str, contents: Any, found: bytes) -> bool:
-        """Whether a chunk with this checksum is the one of the manifest."""
         group, name, _, *place = key.split("/")
         array = f"{group}/{name}"
         if group in NOT_DRAWS:
@@ -209,7 +166,6 @@ def _another(file: Path) -> OSError:
 
 
 def last_bytes(file: Path) -> bytes:
-    """The checksum at the end of a chunk."""
     with file.open("rb") as opened:
         opened.seek(-CHECKSUM_BYTES, os.SEEK_END)
         return opened.read()
@@ -222,15 +178,6 @@ def parts_of(path: Path) -> list[range] | None:
 
 
 def open_draws(path: Path) -> xr.DataTree:
-    """The draws in a store, read from disk on use.
-
-    Raises
-    ------
-    OSError
-        If something is missing, or of another store or time.
-    ValueError
-        If it has another format.
-    """
     # An absolute path, so that a change of the working directory does not matter.
     store = WholeStore(path.absolute())
     tree = xr.open_datatree(store, engine="zarr", consolidated=True)
@@ -240,9 +187,3 @@ def open_draws(path: Path) -> xr.DataTree:
                 raise ValueError(f"{group}/{name} has {array.shape[1]} draws, not {store.manifest.n_draws}")
             store.require_chunks(f"{group}/{name}", array.shape, array.encoding["chunks"], array.dtype.itemsize)
     return tree
-
-
-def _require_format(attributes: Mapping[Any, Any]) -> None:
-    """Refuse a store of another version, or without metadata."""
-    if attributes.get("format") != FORMAT:
-        raise ValueError(f"it has format {attributes.get('format')!r}; this version reads format {FORMAT}")

@@ -1,11 +1,9 @@
 """Rows kept on disk, in a Zarr store that xarray and ArviZ can read while the run goes on.
 
-The store has ArviZ's layout: groups `posterior` and `sample_stats` (and `gradients`) of
-arrays (chain, draw, ...). Readers use the consolidated metadata of the root. This one
-file is replaced atomically, after all draws that it describes have been written. So
-readers always see a complete store, even if the writer is killed. It also holds the
-manifest. The state of the checkpoint is written last, so it never belongs to draws that
-are not shown.
+The store has ArviZ's layout: groups of arrays (chain, draw, ...). Readers use the consolidated metadata of the root, a
+file that also holds the manifest. It is replaced atomically, after all draws that it describes have been written, so
+readers see a complete store even if the writer is killed. The state of the checkpoint is written last, so it never
+belongs to draws that are not shown.
 """
 
 from __future__ import annotations
@@ -44,25 +42,13 @@ Encode = Callable[[int, int, list[tf.Tensor]], bytes]
 
 
 class ZarrStore:
-    """Rows that a thread appends to a store.
-
-    At most the last two chunks of them are in memory.
-
-    Parameters
-    ----------
-    path : Path
-        The path of an existing store, see `create`.
-    specs : {group: {name: tf.TensorSpec [C, ...]}}
-        The arrays of one row.
-    stored : int
-        How many rows of the store to keep; later rows are cut off.
-    leaves : list of tf.Tensor
-        The leaves of the state after these rows.
-    encode : callable
-        The function that encodes a checkpoint.
-    """
+    """Rows that a thread appends to an existing store, with at most the last two chunks of them in memory."""
 
     def __init__(self, path: Path, specs: Tree, stored: int, leaves: list[tf.Tensor], encode: Encode) -> None:
+        """Cut off the rows after the first `stored`; `leaves` are those of the state after them.
+
+        The specs are those of a row, {group: {name: [C, ...]}}.
+        """
         _hush()
         self.path, self._lock = path, _exclusive(path)
         try:
@@ -80,10 +66,11 @@ class ZarrStore:
         for leftover in path.rglob("*.partial"):  # files that Zarr was writing when a run was killed
             if leftover.is_file():
                 leftover.unlink()
-        self._specs = [
-            (group, name, members[name]) for group, members in sorted(specs.items()) for name in sorted(members)
-        ]  # in the order of the rows
         self._all_specs = specs  # in the order of the user's names
+        # In the order of the rows, by group and name.
+        self._specs = {
+            f"{group}/{name}": specs[group][name] for group in sorted(specs) for name in sorted(specs[group])
+        }
         try:
             shown = self._opened(path, stored)
             chunks: tuple[int, ...] = self._arrays[0].chunks if self._arrays else (1, _chunk_rows(specs))
@@ -93,7 +80,7 @@ class ZarrStore:
             self._read(shown, stored)
             self._metadata, self._manifest = shown.metadata, self._begun(shown, stored)
         except Exception as error:
-            raise ValueError(f"storage must be an intact store; got {str(path)!r} ({reason(error)}).") from error
+            raise _not_intact(path, reason(error)) from error
         self._show(stored)  # after a divergence or a kill, readers may have seen rows that are cut off here
         self._resize(stored)  # deletes their chunks, which readers no longer see
 
@@ -105,48 +92,40 @@ class ZarrStore:
 
         shown = WholeStore(path)
         self._root = zarr.open_group(path, mode="r+", use_consolidated=False)
-        for name in (
-            *{group for group, *_ in self._specs},
-            "checkpoint",
-            *(f"checkpoint/{name}" for name in CHECKPOINT),
-        ):
-            self._root[name]  # raises if its metadata cannot be read
+        for part in (*self._all_specs, "checkpoint", *(f"checkpoint/{name}" for name in CHECKPOINT)):
+            self._root[part]  # raises if its metadata cannot be read
         self._arrays: list[Any] = []
-        for group, name, spec in self._specs:
+        for name, spec in self._specs.items():
             # Chunks that have only the fill value are written too: a chunk without a file counts as missing.
-            array = self._root[f"{group}/{name}"].with_config({"write_empty_chunks": True})
-            shape, chunks = list(array.shape), list(array.chunks)
-            n_rows, chunk = shape.pop(1), chunks.pop(1)
-            if (
-                not (shape == list(spec.shape) and shape[1:] == chunks[1:] and shape[0] <= chunks[0])
-                or array.dtype != spec.dtype.as_numpy_dtype
-            ):
-                raise ValueError(f"{group}/{name} has arrays {array.dtype} {shape} in chunks of {chunks}")
-            if min(n_rows, shown.manifest.n_draws) < stored:
-                raise ValueError(f"{group}/{name} has {min(n_rows, shown.manifest.n_draws)} draws of {stored}")
-            shown.require_chunks(f"{group}/{name}", (shape[0], stored, *shape[1:]), array.chunks, spec.dtype.size)
+            array = self._root[name].with_config({"write_empty_chunks": True})
+            (n_chains, n_rows, *shape), (room, chunk, *rest) = array.shape, array.chunks
+            same_shape = [n_chains, *shape] == list(spec.shape) and shape == rest and n_chains <= room
+            if not same_shape or array.dtype != spec.dtype.as_numpy_dtype:
+                raise ValueError(f"{name} has arrays {array.dtype} {[n_chains, *shape]} in chunks of {[room, *rest]}")
+            if (n_draws := min(n_rows, shown.manifest.n_draws)) < stored:
+                raise ValueError(f"{name} has {n_draws} draws of {stored}")
+            shown.require_chunks(name, (n_chains, stored, *shape), array.chunks, spec.dtype.size)
             self._arrays.append(array)
-            if (chunks[0], chunk) != self._arrays[0].chunks[:2]:
-                raise ValueError(f"{group}/{name} has chunks of {chunks[0]} chains and {chunk} draws")
+            if (room, chunk) != self._arrays[0].chunks[:2]:
+                raise ValueError(f"{name} has chunks of {room} chains and {chunk} draws")
         return shown
 
     def _read(self, shown: WholeStore, stored: int) -> None:
-        """Read the rows of the last, incomplete chunk into the buffers."""
         if stored == self._written:
             return
         import zarr
 
         root = zarr.open_group(shown, mode="r", use_consolidated=False)
-        for (group, name, spec), buffer in zip(self._specs, self._buffers, strict=True):
-            buffer[: spec.shape[0], : stored - self._written] = root[f"{group}/{name}"][:, self._written : stored]
+        for (name, spec), buffer in zip(self._specs.items(), self._buffers, strict=True):
+            buffer[: spec.shape[0], : stored - self._written] = root[name][:, self._written : stored]
 
     def _begun(self, shown: WholeStore, stored: int) -> Manifest:
         """The manifest of the first `stored` rows, and of the state after them."""
         from sgmcmc.storage.store import STATE, Manifest, last_bytes
 
         manifest = Manifest(stored, shown.manifest.checksums | {STATE: last_bytes(shown.root / STATE / "c" / "0")})
-        for (group, name, _), buffer in zip(self._specs, self._buffers, strict=True):
-            manifest.end(f"{group}/{name}", buffer[:, : stored - self._written], self._written // self._chunk)
+        for name, buffer in zip(self._specs, self._buffers, strict=True):
+            manifest.end(name, buffer[:, : stored - self._written], self._written // self._chunk)
         return manifest
 
     def append(self, rows: list[np.ndarray], count: int) -> None:
@@ -169,15 +148,11 @@ class ZarrStore:
             self._begin_commit()
 
     def commit(self) -> None:
-        """Write all rows and a checkpoint of the last finite state.
-
-        Then show them to readers.
-        """
+        """Write all rows and a checkpoint of the last finite state, and show them to readers."""
         self._begin_commit()
         self._writing.result()
 
     def close(self) -> None:
-        """End the thread, and release the lock."""
         try:
             self._writer.shutdown()
         finally:
@@ -189,48 +164,42 @@ class ZarrStore:
         self._committed, self._at = self.stored, time.monotonic()
 
     def _meanwhile(self, task: Callable[..., None], *arguments: Any) -> None:
-        """Run the task in the thread after the previous one.
-
-        Errors of that one are raised here.
-        """
+        """Run the task in the thread after the previous one, whose errors are raised here."""
         self._writing.result()
         self._writing = self._writer.submit(task, *arguments)
 
     def _write(self, rows: list[np.ndarray], begin: int, end: int) -> None:
         self._resize(end)
-        for (group, name, _), array, values in zip(self._specs, self._arrays, rows, strict=True):
+        for name, array, values in zip(self._specs, self._arrays, rows, strict=True):
             array[:, begin:end] = values[: array.shape[0], : end - begin]
-            self._manifest.end(f"{group}/{name}", values[:, : end - begin], begin // self._chunk)
+            self._manifest.end(name, values[:, : end - begin], begin // self._chunk)
 
     def _commit(
         self, rows: list[np.ndarray], begin: int, end: int, point: tuple[int, int] | None, leaves: list[tf.Tensor]
     ) -> None:
         if end > begin:
             self._write(rows, begin, end)
-        state = None if point is None else np.frombuffer(self._encode(*point, leaves), np.uint8)
-        if state is not None:
-            self._manifest.follow(state)
+        if point is None:
+            return self._show(end)
+        state = np.frombuffer(self._encode(*point, leaves), np.uint8)
+        self._manifest.follow(state)
         self._show(end)
-        if state is not None:
-            self._root["checkpoint/state"][:] = state
+        self._root["checkpoint/state"][:] = state
 
     def _show(self, n_rows: int) -> None:
         """Show this many rows to readers, all of which have been written."""
         self._manifest.n_draws = n_rows
-        for group, name, _ in self._specs:
-            self._metadata["consolidated_metadata"]["metadata"][f"{group}/{name}"]["shape"][1] = n_rows
+        for name in self._specs:
+            self._metadata["consolidated_metadata"]["metadata"][name]["shape"][1] = n_rows
         self._metadata["attributes"].update(self._manifest.attributes())
         replace_root(self.path, self._metadata)
 
     def _new_buffers(self) -> list[np.ndarray]:
         """Buffers for the rows of a chunk, which may have room for more chains, filled as by Zarr."""
-        return [
-            np.full((self._n_chains, self._chunk, *spec.shape[1:]), _fill(spec), spec.dtype.as_numpy_dtype)
-            for *_, spec in self._specs
-        ]
+        room = (self._n_chains, self._chunk)
+        return [np.full((*room, *s.shape[1:]), _fill(s), s.dtype.as_numpy_dtype) for s in self._specs.values()]
 
     def result(self) -> Tree:
-        """The rows that readers see, {group: {name: [C, stored, ...]}}, read on use."""
         return read_rows(self.path, self._all_specs)
 
     def _resize(self, n_rows: int) -> None:
@@ -240,17 +209,20 @@ class ZarrStore:
 
 
 def _exclusive(path: Path) -> int:
-    """The lock on a store."""
     from sgmcmc.storage.store import NAME
 
     try:
         return locked(path / NAME)
     except FileNotFoundError as error:
-        raise ValueError(f"storage must be an intact store; got {str(path)!r} ({error}).") from error
+        raise _not_intact(path, error) from error
     except BlockingIOError as error:
         raise ValueError(
             f"storage must be a store that no other run is writing; got {str(path)!r}, which another run is writing."
         ) from error
+
+
+def _not_intact(path: Path, because: Any) -> ValueError:
+    return ValueError(f"storage must be an intact store; got {str(path)!r} ({because}).")
 
 
 def create(
@@ -262,23 +234,10 @@ def create(
     attributes: Mapping[str, Any] | None = None,
     finish: Callable[[Path], None] | None = None,
 ) -> None:
-    """Create a store without rows; it appears when it is complete.
+    """Create a store without rows, of these specs of a row; it appears when it is complete.
 
-    Parameters
-    ----------
-    path : Path
-    specs : {group: {name: tf.TensorSpec [C, ...]}}
-        The arrays of one row.
-    checkpoint : mapping of str to bytes
-        The first state, if this store is to have rows, and the beginning.
-    settings : dict
-        The settings of the run.
-    n_chains : int, optional
-        The number of chains in a chunk, C or more; by default C.
-    attributes : mapping, optional
-        Further attributes of the root.
-    finish : callable, optional
-        Called with the path of the store before it appears.
+    The checkpoint has the beginning and, if this store is to have rows, the first state. A chunk has room for
+    `n_chains`, by default as many as the specs. `finish` is called with the path of the store before it appears.
     """
     _hush()
     building = path.with_name(f".{path.name}.{os.getpid()}")
@@ -324,20 +283,13 @@ def _create(
             )
     root.create_group("checkpoint")
     for name, values in arrays.items():
-        array = root.create_array(
-            name,
-            shape=values.shape,
-            chunks=values.shape,
-            dtype=values.dtype,
-            compressors=Crc32cCodec(),
-            dimension_names=(f"byte_of_{name.rpartition('/')[2]}",),
-        )
-        array[:] = values
+        like = {"shape": values.shape, "chunks": values.shape, "dtype": values.dtype}
+        dimensions = (f"byte_of_{name.rpartition('/')[2]}",)
+        root.create_array(name, **like, compressors=Crc32cCodec(), dimension_names=dimensions)[:] = values
     zarr.consolidate_metadata(path)
 
 
 def read_checkpoint(path: Path, *names: str) -> list[bytes]:
-    """The state of the last commit, or the beginning, as bytes."""
     import zarr
 
     from sgmcmc.storage.store import WholeStore
@@ -356,13 +308,9 @@ def read_rows(path: Path, specs: Tree) -> Tree:
 
 def _chunk_rows(specs: Tree, n_chains: int | None = None) -> int:
     """The number of rows of a chunk of `n_chains` chains, by default those of `specs`."""
-    sizes = [
-        s.shape.num_elements() // s.shape[0] * (n_chains or s.shape[0]) * s.dtype.size
-        for members in specs.values()
-        for s in members.values()
-    ]
-    row_bytes = max(sizes, default=1)
-    return int(np.clip(CHUNK_BYTES // row_bytes, 1, CHUNK_ROWS))
+    all_specs = [spec for members in specs.values() for spec in members.values()]
+    sizes = [s.shape.num_elements() // s.shape[0] * (n_chains or s.shape[0]) * s.dtype.size for s in all_specs]
+    return int(np.clip(CHUNK_BYTES // max(sizes, default=1), 1, CHUNK_ROWS))
 
 
 def _fill(spec: tf.TensorSpec) -> float:
@@ -370,7 +318,6 @@ def _fill(spec: tf.TensorSpec) -> float:
 
 
 def replace_root(path: Path, metadata: dict[str, Any]) -> None:
-    """Replace the metadata of the root, at once."""
     from sgmcmc.storage.store import ROOT
 
     written = path / f"{ROOT}.partial"
@@ -379,8 +326,5 @@ def replace_root(path: Path, metadata: dict[str, Any]) -> None:
 
 
 def _hush() -> None:
-    """Silence the warning that consolidated metadata are not in Zarr's specification.
-
-    This applies to the whole process, since threads share warning filters.
-    """
+    """Silence a warning of Zarr in the whole process, since threads share warning filters."""
     warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import Each
+from sgmcmc.arguments import Each, refused
 from sgmcmc.arguments.gradient import saga, svrg
 from sgmcmc.arguments.minibatch import adaptive
 from sgmcmc.arguments.signatures import PUBLIC, RUN_DEFAULTS
@@ -32,11 +32,11 @@ def setup_of(of: str, sampler: Any) -> Callable:
     setup = setups.get(name)
     if setup is None or PUBLIC[name] is not sampler:
         names = ", ".join(sorted(name for name, setup in setups.items() if setup))
-        raise ValueError(f"sampler of {of} must be one of the functions {names}; got {described(sampler)}.")
+        raise refused(of, "sampler", f"be one of the functions {names}", described(sampler))
     return setup
 
 
-UNKNOWN = 1e-6  # for the set-up, where the candidates depend on its result
+UNKNOWN = 1e-6  # for the set-up, if the candidates' stepsizes depend on its result
 AROUND = 10.0 ** np.arange(-2, 2.01, 0.5)
 SHORT = "its noise depends on the history of the chain, which short chains do not represent"
 OF_CHAINS = ("nChains", "starts", "sharedMinibatch")
@@ -45,23 +45,32 @@ OF_RUNS = ("nIters", *RUN_DEFAULTS)
 
 def require_known(of: str, setup: Callable, sampler: str, arguments: Mapping[str, Any], length: str) -> None:
     """Reject arguments that do not set up a sampler; `length` names the argument that sets the run length."""
-    known = [p for p in signature(setup).parameters if p not in ("logLik", "dataset", "params", "stepsize")]
     for argument, value in arguments.items():
-        if argument in OF_RUNS or argument in OF_CHAINS:
-            why = "each candidate is a chain" if argument in OF_CHAINS else f"{length} sets how long candidates run"
-            raise ValueError(f"{argument} of {of} must be left out, since {why}; got {described(value)}.")
+        if argument in OF_CHAINS:
+            raise refused(of, argument, "be left out, since each candidate is a chain", described(value))
+        if argument in OF_RUNS:
+            why = f"since {length} sets how long candidates run"
+            raise refused(of, argument, f"be left out, {why}", described(value))
         if isinstance(value, saga | svrg | adaptive):
-            raise ValueError(f"{argument} of {of} must not be {type(value).__name__}, since {SHORT}; got {value!r}.")
+            raise refused(of, argument, f"not be {type(value).__name__}, since {SHORT}", repr(value))
         if argument == "transition":
-            raise ValueError(f"transition of {of} must be None, since candidates are judged by gradients; got one.")
-        if argument not in known:
-            raise TypeError(f"{of}() got an unexpected keyword argument {argument!r}, which {sampler} does not have")
+            raise refused(of, argument, "be None, since candidates are judged by gradients", "one")
+        if argument not in signature(setup).parameters:
+            raise unknown(of, argument, sampler)
 
 
-def require_no_memory(of: str, made: ProductSampler) -> None:
-    """Reject an estimator whose noise depends on the history of the chain."""
+def unknown(of: str, argument: str, sampler: str) -> TypeError:
+    return TypeError(f"{of}() got an unexpected keyword argument {argument!r}, which {sampler} does not have")
+
+
+def set_up(
+    of: str, setup: Callable, given: Sequence[Any], stepsizes: list[Any] | None, arguments: Mapping[str, Any]
+) -> ProductSampler:
+    """The sampler of candidates with these stepsizes; they are known later if they depend on the sampler."""
+    made = setup(*given, UNKNOWN if stepsizes is None else stepsizes[0], **arguments)._sampler
     if made.gradient.has_history:
-        raise ValueError(f"gradient of {of} must have no memory, since {SHORT}; got a custom estimator with a memory.")
+        raise refused(of, "gradient", f"have no memory, since {SHORT}", "a custom estimator with a memory")
+    return made
 
 
 def listed(of: str, argument: str, value: Any) -> list[Any]:
@@ -70,33 +79,27 @@ def listed(of: str, argument: str, value: Any) -> list[Any]:
         return [value]
     values = [x.item() if isinstance(x, np.generic) else x for x in value]
     if not values:
-        raise ValueError(f"{argument} of {of} must have at least one value to try; got {value!r}.")
+        raise refused(of, argument, "have at least one value to try", repr(value))
     return values
 
 
 def listed_stepsizes(of: str, stepsize: Any) -> list[Any]:
-    """The stepsizes to try, as given."""
     values = listed(of, "stepsize", stepsize)
     for eps in values:
         if any(callable(x) or isinstance(x, str) for x in (eps.values() if isinstance(eps, Mapping) else [eps])):
-            raise ValueError(
-                f"stepsize of {of} must be a list of numbers, or of dicts with a number for each parameter; "
-                f"got {eps!r}."
+            raise refused(
+                of, "stepsize", "be a list of numbers, or of dicts with a number for each parameter", repr(eps)
             )
     return values
 
 
 def of_each(of: str, sampler: ProductSampler, stepsize: Any) -> dict[str, Any]:
-    """The stepsize for each parameter, checked."""
     by_gibbs = frozenset() if sampler.gibbs is None else sampler.gibbs.moves
     return Each(of, tuple(sampler.start), sampler.dtype, by_gibbs).stepsizes(stepsize)
 
 
 def around_rule(sampler: ProductSampler) -> list[float]:
-    """Stepsizes around the initial one that the guide recommends.
-
-    It assumes a posterior variance of 1/N in the narrowest direction, or of 1 with a preconditioner.
-    """
+    """Stepsizes around the guide's, for a variance of 1/N in the narrowest direction, or of 1 with a preconditioner."""
     n_data, n = sampler.data.size, sampler.minibatch.size
     momentum = any(one.momentum for one in sampler.dynamics.values())
     if sampler.wants_mode:
@@ -116,12 +119,9 @@ def with_stepsizes(
     state: State | None = None,
     monitored: bool = False,
 ) -> tuple[ProductSampler, Prepared]:
-    """Chains with these stepsizes, from `state` or from the sampler's starts, and their sampler.
-
-    They share their minibatches, which is faster and favours none of them.
-    """
+    """Chains with these stepsizes, from `state` or from the sampler's starts, and their sampler."""
     first = sampler.first_chain
-    common = replace(sampler, starts=None, shared_minibatch=True)
+    common = replace(sampler, starts=None, shared_minibatch=True)  # which is faster and favours no candidate
     chains = common.of_chains(range(first, first + len(stepsizes)))
     prepared = chains.prepared(beginning.found, beginning.mode, monitored)
     of_each = tf.constant([[eps[name] for eps in stepsizes] for name in sorted(chains.start)], chains.dtype)  # [P, C]
@@ -132,8 +132,6 @@ def with_stepsizes(
 
 
 class CandidateRun(NamedTuple):
-    """The outcome of `followed`."""
-
     state: State
     accumulated: Any
     rows: Tree  # [K, C, ...]

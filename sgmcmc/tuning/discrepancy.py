@@ -22,11 +22,9 @@ from sgmcmc.run.product import ProductSampler
 
 
 def gradients_at(sampler: ProductSampler, found: Tree, positions: Tree, size: int, seed: int) -> np.ndarray:
-    """The estimated gradients at {name: [K, C, ...]}, [K, C, D].
+    """The estimated gradients at {name: [K, C, ...]}, [K, C, D], by control variates if the sampler uses them.
 
-    At each of the K positions, all C chains use the same `size` observations, so that
-    the noise is nearly the same for all chains. The estimate uses control variates if
-    the sampler does.
+    At each position, all chains use the same `size` observations, so that the noise is nearly the same for them.
     """
     data, names = sampler.data, sorted(positions)
     model = sampler.model.giving_rows(frozenset())
@@ -44,11 +42,11 @@ def gradients_at(sampler: ProductSampler, found: Tree, positions: Tree, size: in
         gradient = over_chains(of_chain, n_chains)(dict(zip(names, at, strict=True)))
         return [tf.reshape(gradient[name], [n_chains, -1]) for name in names]
 
-    drawn = Compiled(lambda counters: [minibatch.draw(stream, counters, {})[0]])
-    program, words, result = Compiled(estimated, hides=True), aligned_zeros(size, data.layout.width), []
+    draw = Compiled(lambda counters: [minibatch.draw(stream, counters, {})[0]])
+    program, result = Compiled(estimated, hides=True), []
     for k in range(n_positions):
         if size < data.size or k == 0:
-            (indices,) = drawn(tf.constant([k], tf.uint32))
+            (indices,) = draw(tf.constant([k], tf.uint32))
             words = aligned_zeros(size, data.layout.width)
             data.take(indices.numpy()[0, 0].astype(np.int64), words)
         parts = program(shared_tensor(words), *(tf.constant(positions[name][k]) for name in names))
@@ -57,19 +55,17 @@ def gradients_at(sampler: ProductSampler, found: Tree, positions: Tree, size: in
 
 
 def flattened(positions: Tree) -> np.ndarray:
-    """The positions {name: [K, C, ...]} as [K, C, D], in the order of the gradients."""
+    """{name: [K, C, ...]} as [K, C, D], in the order of the gradients."""
     arrays = [positions[name] for name in sorted(positions)]
     return np.concatenate([x.reshape(*x.shape[:2], -1) for x in arrays], axis=2).astype(np.float64)
 
 
 def widths(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Rough posterior standard deviations, [D], from positions and gradients [K, D].
+    """Rough posterior standard deviations, [D], from positions and gradients [K, D]: medians over the chains.
 
-    For a normal posterior, the covariance of position and gradient divided by the
-    variance of the position is -1 over the variance of the posterior, even for a chain
-    that has not converged or is too hot. The result is the median over the chains. In
-    coordinates where most covariances are positive, it is the median of the chains' own
-    standard deviations.
+    For a normal posterior, the covariance of position and gradient divided by the variance of the position is -1 over
+    the variance of the posterior, even for a chain that has not converged or is too hot. In coordinates where most
+    covariances are positive, the chains' own standard deviations are used.
     """
     spreads, curved = [], []
     for x, s in chains:
@@ -85,17 +81,11 @@ def widths(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def discrepancies(chains: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[float]:
-    """The kernel Stein discrepancy of each chain.
-
-    Infinite for a chain with NaN or infinite numbers.
-
-    Coordinates are divided by the standard deviation of the posterior times the root of
-    D, the same for all chains, so that typical distances between draws are about 1.
-    """
+    """The kernel Stein discrepancy of each chain; infinite for one with NaN or infinite numbers."""
     finite = [(x, s) for x, s in chains if np.isfinite(x).all() and np.isfinite(s).all()]
     if not finite:
         return [np.inf] * len(chains)
     with np.errstate(over="ignore", invalid="ignore"):
-        width = widths(finite) * finite[0][0].shape[1] ** 0.5
+        width = widths(finite) * finite[0][0].shape[1] ** 0.5  # so that typical distances between draws are about 1
         values = [discrepancy(x / width, s * width) for x, s in chains]
     return [value if np.isfinite(value) else np.inf for value in values]

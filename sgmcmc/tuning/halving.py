@@ -1,16 +1,15 @@
 """Successive halving: run many settings briefly, and the best of them for longer.
 
-In each rung all remaining candidates get the same number of gradients. The best 1/eta
-of them continue from their states with eta times as many. This follows MAMBA (Coullon,
-South & Nemeth 2023), except that MAMBA counts seconds. Here gradients of single
-observations are counted, so that the same seed gives the same choice. Half of the
-gradients move a chain; the other half judge it.
+In each rung all remaining candidates get the same number of gradients, half to move a chain and half to judge it. The
+best 1/eta continue with eta times as many. This follows MAMBA (Coullon, South & Nemeth 2023), except that MAMBA counts
+seconds: counts of gradients make the choice reproducible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,6 @@ import tensorflow as tf
 from sgmcmc.core import random
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.random import Purpose
-from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import block_size
 from sgmcmc.kernel import State
 from sgmcmc.kernel.iterations import FOUND
@@ -44,27 +42,26 @@ class Group(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """The number of gradients of single observations in an iteration."""
+        """The gradients of single observations in an iteration."""
         return self.sampler.minibatch.size * self.sampler.leaps
 
 
 class Remaining(NamedTuple):
-    """The remaining candidates of a group, and their states."""
-
     members: list[int]
     state: State | None = None  # None before the first rung
 
 
-Chain = tuple[np.ndarray, np.ndarray]
-"""Positions of a candidate and gradients there, [K, D] each."""
+Chain = tuple[np.ndarray, np.ndarray]  # positions of a candidate and gradients there, [K, D] each
 
 
 class Rung(NamedTuple):
-    """The resources of each candidate in a rung."""
-
-    gradients: int  # to move it
+    gradients: int  # to move a candidate
     positions: int  # at which it is judged
     size: int  # observations used at each position
+
+    def cost(self, group: Group) -> int:
+        """The gradients of single observations for a candidate, which makes whole iterations."""
+        return self.gradients // group.cost * group.cost + self.positions * self.size
 
 
 def sizes_of_rungs(n_candidates: int, eta: int) -> list[int]:
@@ -77,14 +74,12 @@ def sizes_of_rungs(n_candidates: int, eta: int) -> list[int]:
 
 def rungs_of(groups: Sequence[Group], n_gradients: int, eta: int) -> list[Rung]:
     """The rungs, given the total number of gradients of all candidates."""
-    sizes = sizes_of_rungs(sum(len(group.stepsizes) for group in groups), eta)
-    unit = n_gradients / sum(size * eta**r for r, size in enumerate(sizes))
-    rungs, largest = [], min(groups[0].sampler.data.size, block_size(groups[0].sampler.data))
-    for r in range(len(sizes)):
+    weights, data, rungs = _weights(groups, eta), groups[0].sampler.data, []
+    unit, largest = n_gradients / sum(weights), min(data.size, block_size(data))
+    for r in range(len(weights)):
         gradients = int(unit * eta**r / 2)
-        wanted = int(
-            np.clip(gradients // largest, POSITIONS, MOST_POSITIONS)
-        )  # more, if each position is judged on all data
+        # More positions than usual, if each position is judged on all data.
+        wanted = int(np.clip(gradients // largest, POSITIONS, MOST_POSITIONS))
         positions = min(wanted, *(gradients // group.cost // 2 for group in groups))
         rungs.append(Rung(gradients, positions, int(np.clip(gradients // max(positions, 1), 1, largest))))
     return rungs
@@ -92,9 +87,13 @@ def rungs_of(groups: Sequence[Group], n_gradients: int, eta: int) -> list[Rung]:
 
 def fewest_gradients(groups: Sequence[Group], eta: int) -> int:
     """The smallest number of gradients with enough positions in the first rung."""
+    return 4 * FEWEST_POSITIONS * max(group.cost for group in groups) * sum(_weights(groups, eta))
+
+
+def _weights(groups: Sequence[Group], eta: int) -> list[int]:
+    """The gradients of all candidates of each rung, relative to those of one candidate in the first."""
     sizes = sizes_of_rungs(sum(len(group.stepsizes) for group in groups), eta)
-    dearest = max(group.cost for group in groups)
-    return 4 * FEWEST_POSITIONS * dearest * sum(size * eta**r for r, size in enumerate(sizes))
+    return [size * eta**r for r, size in enumerate(sizes)]
 
 
 def search(
@@ -104,51 +103,37 @@ def search(
     seed: int,
     verbose: bool,
     workers: Workers | None = None,
-    per_job: int | None = None,
+    per_job: int | None = None,  # candidates in a job of a worker
 ) -> list[Scored]:
-    """The judgement of every candidate in every rung.
-
-    Candidates are numbered consecutively over the groups. Each job of a worker runs
-    `per_job` of them.
-    """
+    """The judgement of every candidate in every rung. Candidates are numbered consecutively over the groups."""
     prepared = groups[0].sampler.prepare(verbose, workers=workers)  # searches for the mode once, if needed
     beginnings = _beginnings(groups, prepared)
     left = [Remaining(list(range(len(group.stepsizes)))) for group in groups]
-    firsts = np.cumsum([0, *(len(group.stepsizes) for group in groups)])
-    sizes = sizes_of_rungs(int(firsts[-1]), eta)
-    judged: list[Scored] = []
-    done = 0
+    *firsts, n_candidates = accumulate((len(group.stepsizes) for group in groups), initial=0)
+    sizes = sizes_of_rungs(n_candidates, eta)
+    judged, done = list[Scored](), 0
     with Progress(n_gradients, f"Tuning {groups[0].sampler.name}", "gradient", verbose) as progress:
         for number, rung in enumerate(rungs_of(groups, n_gradients, eta), 1):
             seed = random.child_seed(seed, Purpose.RUNG)
-            numbers: list[int] = []
-            spent: list[int] = []
-            chains: list[Chain] = []
-            pieces = [piece for g in range(len(groups)) for piece in _pieces(g, left[g], per_job)]
             given = Given(groups, beginnings, rung, seed)
+            pieces = [piece for g, remaining in enumerate(left) for piece in _pieces(g, remaining, per_job)]
             states: list[list[State]] = [[] for _ in groups]
+            chains: dict[int, Chain] = {}  # by the number of the candidate
+            costs: dict[int, int] = {}
             for piece, (state, of_piece) in zip(pieces, each(workers, after_rung, given, pieces), strict=True):
-                group = groups[piece.group]
                 states[piece.group].append(state)
-                chains += of_piece
-                numbers += [int(firsts[piece.group]) + member for member in piece.members]
-                spent += [rung.gradients // group.cost * group.cost + rung.positions * rung.size] * len(of_piece)
-                done += spent[-1] * len(of_piece)
+                numbers = [firsts[piece.group] + member for member in piece.members]
+                chains |= zip(numbers, of_piece, strict=True)
+                costs |= dict.fromkeys(numbers, rung.cost(groups[piece.group]))
+                done += sum(costs[k] for k in numbers)
                 progress.reached(min(done, n_gradients))
-            left = [
-                Remaining(one.members, tf.nest.map_structure(lambda *x: tf.concat(x, 0), *after) if after else None)
-                for one, after in zip(left, states, strict=True)
-            ]
-            values = discrepancies(chains)
-            best = sizes[number] if number < len(sizes) else 1
-            order = sorted(range(len(values)), key=lambda k: values[k])[:best]
-            kept = {numbers[k] for k in order if np.isfinite(values[k])}
-            judged += [
-                Scored(k, number, cost, value, k in kept) for k, cost, value in zip(numbers, spent, values, strict=True)
-            ]
+            ksd = dict(zip(chains, discrepancies(list(chains.values())), strict=True))
+            n_best = sizes[number] if number < len(sizes) else 1
+            kept = {k for k in sorted(ksd, key=ksd.__getitem__)[:n_best] if np.isfinite(ksd[k])}
+            judged += [Scored(k, number, costs[k], value, k in kept) for k, value in ksd.items()]
             if not kept:
                 break
-            left = [_kept(remaining, kept, int(first)) for remaining, first in zip(left, firsts, strict=False)]
+            left = [_kept(*of_group, kept) for of_group in zip(left, states, firsts, strict=True)]
     return judged
 
 
@@ -165,9 +150,11 @@ def _beginnings(groups: Sequence[Group], prepared: Prepared) -> list[Beginning]:
     ]
 
 
-def _kept(remaining: Remaining, kept: set[int], first: int) -> Remaining:
+def _kept(remaining: Remaining, states: list[State], first: int, kept: set[int]) -> Remaining:
     places = [place for place, member in enumerate(remaining.members) if first + member in kept]
-    state = None if not places else tf.nest.map_structure(lambda x: tf.gather(x, places), remaining.state)
+    if not places:
+        return Remaining([])
+    state = tf.nest.map_structure(lambda *parts: tf.gather(tf.concat(parts, 0), places), *states)
     return Remaining([remaining.members[place] for place in places], state)
 
 
@@ -184,42 +171,33 @@ class Piece(NamedTuple):
     """Candidates of a group that run in one program."""
 
     group: int
-    first: int  # the place of the first among the remaining candidates; it determines their random numbers
+    first: int  # its place among the remaining candidates, which determines the random numbers
     members: list[int]
     state: State | None
 
 
 def _pieces(group: int, remaining: Remaining, per_job: int | None) -> list[Piece]:
-    """The remaining candidates of a group, `per_job` at a time."""
-    n, pieces = per_job or len(remaining.members), []
-    for first in range(0, len(remaining.members), n):
-        members, state = remaining.members[first : first + n], remaining.state
-        if state is not None:
-            state = tf.nest.map_structure(lambda x, k=first: x[k : k + n], state)
-        pieces.append(Piece(group, first, members, state))
-    return pieces
+    members, state = remaining
+    n = per_job or max(len(members), 1)
+
+    def part(first: int) -> State | None:
+        return None if state is None else tf.nest.map_structure(lambda x: x[first : first + n], state)
+
+    return [Piece(group, first, members[first : first + n], part(first)) for first in range(0, len(members), n)]
 
 
 def after_rung(given: Given, piece: Piece) -> tuple[State, list[Chain]]:
-    """The state of these candidates after a rung, and the positions and gradients of each.
-
-    Positions are NaN if a candidate diverged.
-    """
-    group, beginning = given.groups[piece.group], given.beginnings[piece.group]
+    """The state of these candidates after a rung, and the positions, NaN if it diverged, and gradients of each."""
+    rung, group, beginning = given.rung, given.groups[piece.group], given.beginnings[piece.group]
     stepsizes = [group.stepsizes[member] for member in piece.members]
-    one = replace(group.sampler, first_chain=piece.first, seed=given.seed)
-    sampler, prepared = with_stepsizes(one, stepsizes, beginning, piece.state)
-    state, positions, finite = _run(prepared, given.rung.gradients // group.cost, given.rung.positions)
-    x, s = flattened(positions), gradients_at(sampler, beginning.found, positions, given.rung.size, given.seed)
-    x[:, ~finite] = np.nan
-    return state, [(x[:, c], s[:, c]) for c in range(len(stepsizes))]
-
-
-def _run(prepared: Prepared, n_iterations: int, n_positions: int) -> tuple[State, Tree, np.ndarray]:
-    """The last state, positions in the second half {name: [K, C, ...]}, and which chains were always finite, [C]."""
-    kernel = prepared.kernel
-    thin = n_iterations // 2 // n_positions
-    plan = Plan(n_iterations, thin, n_iterations - thin * n_positions)
-    recorder = Recorder(lambda constants, state, inputs: {"posterior": kernel.params(state)})
+    common = replace(group.sampler, first_chain=piece.first, seed=given.seed)
+    sampler, prepared = with_stepsizes(common, stepsizes, beginning, piece.state)
+    n_iterations = rung.gradients // group.cost
+    thin = n_iterations // 2 // rung.positions
+    plan = Plan(n_iterations, thin, n_iterations - thin * rung.positions)
+    recorder = Recorder(lambda constants, state, inputs: {"posterior": prepared.kernel.params(state)})
     ran = run_candidates(prepared, recorder, plan)
-    return ran.state, ran.rows["posterior"], ran.finite
+    positions = ran.rows["posterior"]
+    x, s = flattened(positions), gradients_at(sampler, beginning.found, positions, rung.size, given.seed)
+    x[:, ~ran.finite] = np.nan
+    return ran.state, [(x[:, c], s[:, c]) for c in range(len(stepsizes))]

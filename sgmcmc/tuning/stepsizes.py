@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import AUTO
+from sgmcmc.arguments import AUTO, refused
 from sgmcmc.arguments.common import Stepsize
 from sgmcmc.core import random
 from sgmcmc.core.errors import require_count
@@ -21,7 +21,7 @@ from sgmcmc.dataset.arrays import described
 from sgmcmc.draws.arviz import require_arviz
 from sgmcmc.draws.summary import table
 from sgmcmc.model import LogLik
-from sgmcmc.tuning.candidates import setup_of
+from sgmcmc.tuning.candidates import setup_of, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FALSE_ALARMS = 0.01
 MOMENTS = ("mean", "sd")
+KEPT_ELSEWHERE = ("reduce", "storage", "resume")
 
 
 def changes(at_stepsize: Draws, at_half: Draws) -> pd.DataFrame:
@@ -38,11 +39,12 @@ def changes(at_stepsize: Draws, at_half: Draws) -> pd.DataFrame:
     import pandas as pd
 
     one, half = (table(draws, None, diagnosed=True) for draws in (at_stepsize, at_half))
-    columns = {moment: one[moment] for moment in MOMENTS} | {f"{moment}_half": half[moment] for moment in MOMENTS}
+    columns: dict[str, Any] = {}
     for moment in MOMENTS:
         error = np.hypot(one[f"mcse_{moment}"], half[f"mcse_{moment}"])
+        columns |= {moment: one[moment], f"{moment}_half": half[moment]}
         columns[f"{moment}_change"] = (half[moment] - one[moment]) / error
-    result = pd.DataFrame(columns)[["mean", "mean_half", "mean_change", "sd", "sd_half", "sd_change"]]
+    result = pd.DataFrame(columns)
     found = result[[f"{moment}_change" for moment in MOMENTS]].abs().fillna(0.0)  # 0 for elements that do not move
     label, column = found.stack().idxmax()
     size, moment = float(found.loc[label, column]), column.removesuffix("_change")
@@ -55,9 +57,6 @@ def changes(at_stepsize: Draws, at_half: Draws) -> pd.DataFrame:
         "seed": at_stepsize.seed,
     }
     return result
-
-
-KEPT_ELSEWHERE = ("reduce", "storage", "resume")
 
 
 def checkStepsize(
@@ -148,23 +147,7 @@ def checkStepsize(
     """
     require_arviz("checkStepsize")
     setup_of("checkStepsize", sampler)
-    name = sampler.__name__
-    for argument, value in arguments.items():
-        if argument in KEPT_ELSEWHERE:
-            raise ValueError(
-                f"{argument} of checkStepsize must be left out, since checkStepsize holds the draws of both runs in "
-                f"memory; got {described(value)}."
-            )
-        if argument not in signature(sampler).parameters:
-            raise TypeError(
-                f"checkStepsize() got an unexpected keyword argument {argument!r}, which {name} does not have"
-            )
-    schedules = stepsize.values() if isinstance(stepsize, Mapping) else [stepsize]
-    if any(explores(eps) for eps in schedules):
-        raise ValueError(
-            "stepsize of checkStepsize must have explorationFraction=0, since draws made during exploration are not "
-            f"from the posterior; got {stepsize!r}."
-        )
+    _require_comparable(sampler, stepsize, arguments)
     n = require_count("nIters", "checkStepsize", nIters, 2)
     skip = n // 2 if burnIn is None else require_count("burnIn", "checkStepsize", burnIn, 0)
     thin = require_count("thin", "checkStepsize", arguments.pop("thin", 1), 1)
@@ -173,17 +156,26 @@ def checkStepsize(
     given |= {"nIters": 2 * n, "burnIn": 2 * skip, "thin": 2 * thin}
     given["seed"] = random.child_seed(at_stepsize.seed, Purpose.HALF)
     if isinstance(stepsize, str):  # the first run found it, relative to its preconditioner
-        found: dict[str, float] = at_stepsize.settings["stepsize"]
-        half: Stepsize = _halved(found)
+        stepsize = at_stepsize.settings["stepsize"]
         if isinstance(given.setdefault("preconditioner", AUTO), str):
             given["preconditioner"] = at_stepsize.settings["preconditioner"]
-    else:
-        half = _halved(stepsize)
     names = at_stepsize.settings["parameters"]
     if given.get("collect") is None and set(names) <= set(at_stepsize) and not _is_centre(given):
         # The second run begins at the last draw of the first.
         params = {name: at_stepsize[name][-1 if at_stepsize.nChains is None else (0, -1)] for name in names}
-    return changes(at_stepsize, sampler(logLik, dataset, params, half, **given))
+    return changes(at_stepsize, sampler(logLik, dataset, params, _halved(stepsize), **given))
+
+
+def _require_comparable(sampler: Callable, stepsize: Any, arguments: Mapping[str, Any]) -> None:
+    for argument, value in arguments.items():
+        if argument in KEPT_ELSEWHERE:
+            must = "be left out, since checkStepsize holds the draws of both runs in memory"
+            raise refused("checkStepsize", argument, must, described(value))
+        if argument not in signature(sampler).parameters:
+            raise unknown("checkStepsize", argument, sampler.__name__)
+    if any(explores(eps) for eps in (stepsize.values() if isinstance(stepsize, Mapping) else [stepsize])):
+        must = "have explorationFraction=0, since draws made during exploration are not from the posterior"
+        raise refused("checkStepsize", "stepsize", must, repr(stepsize))
 
 
 def _is_centre(arguments: Mapping[str, Any]) -> bool:
@@ -192,23 +184,16 @@ def _is_centre(arguments: Mapping[str, Any]) -> bool:
     return callable(gradient) or getattr(gradient, "nItersOpt", None) == 0 or arguments.get("nItersOpt") == 0
 
 
-def _halved(stepsize: float | Schedule | Mapping[str, float | Schedule]) -> Stepsize:
+def _halved(stepsize: Any) -> Any:
     """Half the stepsize; schedules also change half as fast."""
     if isinstance(stepsize, Mapping):
-        return {name: _half(eps) for name, eps in stepsize.items()}
-    return _half(stepsize)
-
-
-def _half(stepsize: float | Schedule) -> float | Schedule:
+        return {name: _halved(eps) for name, eps in stepsize.items()}
     return _Halved(stepsize) if callable(stepsize) else stepsize / 2
 
 
 @dataclass(frozen=True)
 class _Halved:
-    """A schedule at half the stepsize, and half as fast."""
-
     schedule: Schedule
 
     def __call__(self, iteration: tf.Tensor) -> tf.Tensor:
-        """The stepsize of an iteration, counted from 0."""
         return self.schedule(iteration / 2) / 2

@@ -5,20 +5,20 @@ For exact draws of theta and momentum u, and any point c that does not depend on
     kinetic:         E |u|^2 / (p eps) = 1
     configurational: -E <theta - c, grad log p(theta)> / p = 1
 
-with p the number of elements of a parameter; the second follows from integration by
-parts. Here c is the chain's position in the middle of its iterations. The gradient at a
-draw is estimated from a separate minibatch, so that its noise averages out.
+with p the number of elements of a parameter; the second follows from integration by parts. Here c is the chain's
+position in the middle of its iterations. A separate minibatch estimates the gradient, so that its noise averages out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import FRACTION, require_number
+from sgmcmc.arguments import FRACTION, refused, require_number
 from sgmcmc.arguments.common import PerParameter
 from sgmcmc.core import random
 from sgmcmc.core.errors import require_count, require_flag, warn_user
@@ -36,13 +36,12 @@ from sgmcmc.run.product import ProductSampler
 from sgmcmc.run.recorder import Recorder
 from sgmcmc.tuning.candidates import (
     AROUND,
-    UNKNOWN,
     around_rule,
     listed_stepsizes,
     of_each,
     require_known,
-    require_no_memory,
     run_candidates,
+    set_up,
     setup_of,
     with_stepsizes,
 )
@@ -88,10 +87,11 @@ def temperatures(
         row, params = sums["row"], kernel.params(state)
         centre = {name: tf.where(row == 0, theta, sums["centre"][name]) for name, theta in params.items()}
         gradient = kernel.gradient(constants, state, inputs)
-        products = {name: (centre[name] - theta) * gradient[name] for name, theta in params.items()}
+        products = [(centre[name] - params[name]) * gradient[name] for name in names]
+        means = [tf.reduce_mean(tf.reshape(x, [x.shape[0], -1]), axis=1) for x in products]
         now = {
             "kinetic": kernel.stats(constants, state, inputs.iteration + tf.constant(1, tf.uint32))[KINETIC],
-            "configurational": tf.stack([_mean_of_each(products[name]) for name in names], axis=1),
+            "configurational": tf.stack(means, axis=1),
         }
         batch = tf.one_hot(tf.where(row == 0, -1, (row - 1) // per_batch), BATCHES, dtype=tf.float64)
         added = {key: sums[key] + batch[:, None, None] * tf.cast(x, tf.float64) for key, x in now.items()}
@@ -111,11 +111,6 @@ def temperatures(
         }
         for c, finite in enumerate(ran.finite)
     ]
-
-
-def _mean_of_each(x: tf.Tensor) -> tf.Tensor:
-    """[C, ...] to [C]."""
-    return tf.reduce_mean(tf.reshape(x, [x.shape[0], -1]), axis=1)
 
 
 FEWEST = 4 * (BATCHES + 1)  # iterations, so that each batch of the second half has a draw
@@ -251,44 +246,44 @@ def checkTemperature(
     length = require_count("nIters", "checkTemperature", nIters, FEWEST, ", so that there are enough draws to average")
     show = require_flag("verbose", "checkTemperature", verbose)
     tried = None if stepsize is None else listed_stepsizes("checkTemperature", stepsize)
-    made = setup(logLik, dataset, params, UNKNOWN if tried is None else tried[0], seed=seed, **arguments)._sampler
-    require_no_memory("checkTemperature", made)
+    made = set_up("checkTemperature", setup, (logLik, dataset, params), tried, {**arguments, "seed": seed})
     _require_momentum(sampler.__name__, made)
     search = _Search(made, Beginning({}, *made.find(show)), allowed, length, show)
-    found = search.found() if tried is None else search.among(tried)
+    found = search.around() if tried is None else search.among(tried)
     if found is None:
         warn_user(
             "no stepsize that checkTemperature tried gives the right temperatures: all may be too large, or the chains "
             "may not yet have moved from `params` to where the posterior has its mass."
         )
-    return search.table(found)
+    import pandas as pd
+
+    table = pd.DataFrame(search.rows)
+    table.attrs = {"stepsize": found, "seed": made.seed}
+    return table
 
 
 def _require_momentum(name: str, made: ProductSampler) -> None:
     for parameter, dynamics in made.dynamics.items():
         recorded = of_dynamics(dynamics, made.start[parameter].shape, made.dtype)
         if TIME in recorded:
-            raise ValueError(f"sampler of checkTemperature must have draws of equal weight; got {name}.")
+            raise refused("checkTemperature", "sampler", "have draws of equal weight", name)
         if KINETIC not in recorded:
-            raise ValueError(
-                "sampler of checkTemperature must have a momentum and record its kinetic temperature, as sghmc, sgnht, "
-                f"ccadl, baoab and badodab do; got {name}."
-            )
+            must = "have a momentum and record its kinetic temperature, as sghmc, sgnht, ccadl, baoab and badodab do"
+            raise refused("checkTemperature", "sampler", must, name)
 
 
+@dataclass
 class _Search:
-    """The stepsizes tried so far, and their temperatures."""
+    sampler: ProductSampler
+    beginning: Beginning
+    tolerance: float
+    n_iterations: int
+    show: bool
+    rows: list[dict[str, Any]] = field(default_factory=list)  # of the table, for the stepsizes tried so far
 
-    def __init__(
-        self, sampler: ProductSampler, beginning: Beginning, tolerance: float, n_iterations: int, show: bool
-    ) -> None:
-        self._sampler, self._beginning, self._tolerance = sampler, beginning, tolerance
-        self._n_iterations, self._show = n_iterations, show
-        self._rows: list[dict[str, Any]] = []
-
-    def found(self) -> float | None:
-        """The largest right stepsize, if the user gives none to try."""
-        tried = around_rule(self._sampler)
+    def around(self) -> float | None:
+        """The largest right stepsize around the guide's, or further from it if all or none of these are right."""
+        tried = around_rule(self.sampler)
         found = self.among(tried)
         too_large = found is None
         for _ in range(FURTHER):
@@ -300,40 +295,26 @@ class _Search:
 
     def among(self, stepsizes: Sequence[Any]) -> Any:
         """The largest of these that is right, apart from chance; None if there is none."""
-        each = [of_each("checkTemperature", self._sampler, eps) for eps in stepsizes]
+        each = [of_each("checkTemperature", self.sampler, eps) for eps in stepsizes]
         order = sorted(range(len(each)), key=lambda k: sum(np.log(list(each[k].values()))))
-        seed = random.child_seed(self._sampler.seed + len(self._rows), Purpose.PILOT)
-        title = f"Temperatures of {self._sampler.name}, {len(each)} stepsizes"
-        with Progress(self._n_iterations, title, "iteration", self._show) as progress:
-            of_chains = temperatures(
-                self._sampler.with_seed(seed),
-                self._beginning,
-                [each[k] for k in order],
-                self._n_iterations,
-                1 if self._sampler.leaps > 1 else 2,
-                progress.reached,
-            )
+        sampler = self.sampler.with_seed(random.child_seed(self.sampler.seed + len(self.rows), Purpose.PILOT))
+        ascending, thin = [each[k] for k in order], 1 if sampler.leaps > 1 else 2
+        title = f"Temperatures of {sampler.name}, {len(each)} stepsizes"
+        with Progress(self.n_iterations, title, "iteration", self.show) as progress:
+            of_chains = temperatures(sampler, self.beginning, ascending, self.n_iterations, thin, progress.reached)
         right = []
         for k, of_chain in zip(order, of_chains, strict=True):
             rows = [self._row(stepsizes[k], name, one) for name, one in of_chain.items()]
-            self._rows += rows
+            self.rows += rows
             right.append(all(row["right"] for row in rows))
         last = _last_right(right)
         return None if last is None else stepsizes[order[last]]
 
-    def table(self, found: Any) -> pd.DataFrame:
-        """The table described in `checkTemperature`."""
-        import pandas as pd
-
-        result = pd.DataFrame(self._rows)
-        result.attrs = {"stepsize": found, "seed": self._sampler.seed}
-        return result
-
     def _row(self, stepsize: Any, name: str, found: Temperatures) -> dict[str, Any]:
-        expected = self._sampler.dynamics[name].temperature
+        expected = self.sampler.dynamics[name].temperature
         kinetic, error = found.kinetic / expected, found.kinetic_error / expected
-        hot = found.configurational - 1 > max(self._tolerance, CLEARLY * found.configurational_error)
-        wrong = not np.isfinite(kinetic) or abs(kinetic - 1) > max(self._tolerance, CLEARLY * error)
+        hot = found.configurational - 1 > max(self.tolerance, CLEARLY * found.configurational_error)
+        wrong = not np.isfinite(kinetic) or abs(kinetic - 1) > max(self.tolerance, CLEARLY * error)
         return {
             "stepsize": stepsize,
             "parameter": name,
@@ -346,8 +327,10 @@ class _Search:
 
 
 def _last_right(right: Sequence[bool]) -> int | None:
-    """The index of the last right one in ascending order: the smallest boundary with the fewest exceptions."""
-    # Errors grow with the stepsize, so a wrong one below right ones, or a right one above wrong ones, is chance.
+    """The index of the last right one in ascending order: the smallest boundary with the fewest exceptions.
+
+    Errors grow with the stepsize, so a wrong one below right ones, or a right one above wrong ones, is chance.
+    """
     exceptions = [right[:k].count(False) + right[k:].count(True) for k in range(len(right) + 1)]
     boundary = exceptions.index(min(exceptions))
     return boundary - 1 if boundary else None

@@ -6,22 +6,14 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sgmcmc.arguments import refused
 from sgmcmc.arguments.common import PerParameter
 from sgmcmc.arguments.destination import checked_executor, require_portable
 from sgmcmc.core.errors import require_count, require_flag
 from sgmcmc.dataset.arrays import described
 from sgmcmc.model import LogLik
 from sgmcmc.parallel.executors import Executor, workers_of
-from sgmcmc.tuning.candidates import (
-    UNKNOWN,
-    around_rule,
-    listed,
-    listed_stepsizes,
-    of_each,
-    require_known,
-    require_no_memory,
-    setup_of,
-)
+from sgmcmc.tuning.candidates import around_rule, listed, listed_stepsizes, of_each, require_known, set_up, setup_of
 from sgmcmc.tuning.halving import Group, fewest_gradients, search
 from sgmcmc.tuning.tuned import Tuned, best
 
@@ -144,22 +136,17 @@ def tune(
     require_known("tune", setup, sampler.__name__, arguments, "nGradients")
     eta, show = require_count("eta", "tune", eta, at_least=2), require_flag("verbose", "tune", verbose)
     combinations, steps = _combinations(arguments), None if stepsize is None else listed_stepsizes("tune", stepsize)
-    groups: list[Group] = []
-    candidates: list[dict[str, Any]] = []
+    groups, candidates = list[Group](), list[dict[str, Any]]()
+    data: Any = dataset
     for combination in combinations:
-        given = {**arguments, **combination}
-        made = setup(logLik, dataset, params, UNKNOWN if steps is None else steps[0], seed=seed, **given)
-        group = made._sampler
-        require_no_memory("tune", group)
-        seed = group.seed
-        dataset = group.data  # one copy for all groups
+        given = {**arguments, **combination, "seed": seed}
+        group = set_up("tune", setup, (logLik, data, params), steps, given)
+        seed, data = group.seed, group.data  # one copy of the data for all groups
         tried = around_rule(group) if steps is None else steps
         groups.append(Group(group, [of_each("tune", group, eps) for eps in tried]))
         candidates += [{"stepsize": eps, **combination} for eps in tried]
     assert seed is not None
-    per_job = checked_executor("tune", executor, chainsPerJob, max(len(group.stepsizes) for group in groups))
-    if executor is not None:
-        require_portable("tune", groups)
+    per_job = _per_job(executor, chainsPerJob, groups)
     with workers_of(executor) as workers:
         judged = search(groups, _budget(nGradients, groups, eta), eta, seed, show, workers, per_job)
     if best(judged) is None:
@@ -174,9 +161,18 @@ def tune(
 
 
 def _combinations(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All combinations of the given settings, some of which are lists."""
     given = {argument: listed("tune", argument, arguments[argument]) for argument in TRIED if argument in arguments}
     return [dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())]
+
+
+def _per_job(executor: Executor | None, per_job: int | None, groups: list[Group]) -> int | None:
+    if executor is None:
+        if per_job is not None:
+            raise refused("tune", "chainsPerJob", "come with executor", f"{per_job!r} without one")
+        return None
+    checked = checked_executor("tune", executor, per_job, max(len(group.stepsizes) for group in groups))
+    require_portable("tune", groups)
+    return checked
 
 
 def _budget(n_gradients: Any, groups: list[Group], eta: int) -> int:

@@ -26,10 +26,7 @@ class Scored(NamedTuple):
 
 
 def best(judged: Sequence[Scored]) -> int | None:
-    """The best candidate of the last rung; None if all diverged.
-
-    It has the smallest discrepancy of those that never diverged and got furthest.
-    """
+    """The candidate with the smallest discrepancy of those that never diverged and got furthest; None if all did."""
     lost = {row.candidate for row in judged if not np.isfinite(row.ksd)}
     passed = [row for row in judged if row.candidate not in lost]
     return min(passed, key=lambda row: (-row.rung, row.ksd)).candidate if passed else None

@@ -1,4 +1,7 @@
-"""stepsize="auto", optStepsize="auto" and preconditioners: what users get, what is kept, what is refused."""
+"""stepsize="auto", optStepsize="auto" and preconditioners: what users get, what is kept, what is refused.
+
+It uses the inside of the package: it compares the predictions with their formulas.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""out.check(): the numbers of the table, the verdict, and the distance from normal."""
+"""out.check(): the numbers of the table, the verdict, and the distance from normal.
+
+It uses the inside of the package: it needs the threshold of the verdict.
+"""
 
 from __future__ import annotations
 

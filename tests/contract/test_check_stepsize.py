@@ -2,6 +2,8 @@
 
 The posteriors are those of D means with N observations each, normal with variance v = 1/N and independent. With the
 gradients of all data SGLD has the variance v / (1 - eps / 4v).
+
+It uses the inside of the package: it tests the halving of any schedule.
 """
 
 from __future__ import annotations

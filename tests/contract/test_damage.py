@@ -1,4 +1,7 @@
-"""Draws, stores and sessions of which something is missing, damaged or another's: an error that names it."""
+"""Draws, stores and sessions of which something is missing, damaged or another's: an error that names it.
+
+It uses the inside of the package: it damages stores and checkpoints at chosen places.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""getDataset: small files in the original formats, from a server on this computer; nothing comes from the internet."""
+"""getDataset: small files in the original formats, from a server on this computer; nothing comes from the internet.
+
+It uses the inside of the package: it replaces the readers, so that nothing is downloaded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Chains in the workers of an executor: the draws are those of the same chains here, and no draw is lost."""
+"""Chains in the workers of an executor: the draws are those of the same chains here, and no draw is lost.
+
+It uses the inside of the package: it tests how chains are grouped, and what is sent to workers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What goes wrong midway: divergence, interruption, models that XLA cannot compile."""
+"""What goes wrong midway: divergence, interruption, models that XLA cannot compile.
+
+It uses the inside of the package: it replaces compiled programs and storage by faulty ones.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 And the thread that makes them ahead is never in the way: of errors, of Ctrl-C, of the end of a process, of a fork.
 Simpler cases of both are in test_sources.py.
+
+It uses the inside of the package: it chooses who fetches the observations and when, and the lengths of blocks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Parquet and Arrow files as a dataset on disk: the draws of one in memory, converted once, or not at all."""
+"""Parquet and Arrow files as a dataset on disk: the draws of one in memory, converted once, or not at all.
+
+It uses the inside of the package: it needs the size of the batches that are read.
+"""
 
 from __future__ import annotations
 

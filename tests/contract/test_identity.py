@@ -1,4 +1,7 @@
-"""A run goes on only with the functions that it was begun with, on any machine; what cannot be told apart is known."""
+"""A run goes on only with the functions that it was begun with, on any machine; what cannot be told apart is known.
+
+It uses the inside of the package: it compares fingerprints of functions without runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is kept of a run: collect, reduce, gradients, with thinning and several chains; and shared minibatches."""
+"""What is kept of a run: collect, reduce, gradients, with thinning and several chains; and shared minibatches.
+
+It uses the inside of the package: it tests memory limits without a run that needs them.
+"""
 
 from __future__ import annotations
 

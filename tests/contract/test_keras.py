@@ -1,4 +1,7 @@
-"""Networks of Keras: the same as written by hand, and refused where they are not functions of their weights."""
+"""Networks of Keras: the same as written by hand, and refused where they are not functions of their weights.
+
+It uses the inside of the package: it counts compilations.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Models with loops, or with shapes that depend on values, give the draws of the same models without them."""
+"""Models with loops, or with shapes that depend on values, give the draws of the same models without them.
+
+It uses the inside of the package: it evaluates the model at chosen points, as kernels do.
+"""
 
 from __future__ import annotations
 

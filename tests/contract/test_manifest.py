@@ -1,4 +1,7 @@
-"""Chunks that are as they were written, but in another place or at another time: an error that names the file."""
+"""Chunks that are as they were written, but in another place or at another time: an error that names the file.
+
+It uses the inside of the package: it interrupts a run between two writes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""minibatchSize="auto": the size with which an independent draw costs least."""
+"""minibatchSize="auto": the size with which an independent draw costs least.
+
+It uses the inside of the package: it needs the cost that the choice assumes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Log likelihoods whose terms are not those of single observations, and Setups that several threads use."""
+"""Log likelihoods whose terms are not those of single observations, and Setups that several threads use.
+
+It uses the inside of the package: it looks at what a sampler keeps between runs.
+"""
 
 from __future__ import annotations
 

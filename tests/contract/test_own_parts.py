@@ -1,4 +1,7 @@
-"""Estimators of the gradient and minibatches of a user's own, through the public face."""
+"""Estimators of the gradient and minibatches of a user's own, through the public face.
+
+It uses the inside of the package: it compares a user's scheme with the package's.
+"""
 
 import itertools
 

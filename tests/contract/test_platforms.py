@@ -1,4 +1,7 @@
-"""Nothing in the package needs Linux, as far as it can be told on Linux."""
+"""Nothing in the package needs Linux, as far as it can be told on Linux.
+
+It uses the inside of the package: it imitates other platforms.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is shown on the way to the draws: a bar, or lines in a log; nothing that fails on the way out loses a draw."""
+"""What is shown on the way to the draws: a bar, or lines in a log; nothing that fails on the way out loses a draw.
+
+It uses the inside of the package: it replaces the clock, and a terminal.
+"""
 
 from __future__ import annotations
 

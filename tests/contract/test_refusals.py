@@ -1,4 +1,7 @@
-"""Combinations of arguments that are errors: each row of the tables, by a call that asks for it."""
+"""Combinations of arguments that are errors: each row of the tables, by a call that asks for it.
+
+It uses the inside of the package: it reads the tables, of which each row is a test.
+"""
 
 from __future__ import annotations
 

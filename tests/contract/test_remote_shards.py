@@ -1,4 +1,7 @@
-"""Shards with executors of their own: the same chains as if all were here, though no observation is."""
+"""Shards with executors of their own: the same chains as if all were here, though no observation is.
+
+It uses the inside of the package: it looks at what a worker keeps open, and at the jobs of a chain.
+"""
 
 from __future__ import annotations
 

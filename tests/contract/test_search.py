@@ -1,4 +1,7 @@
-"""The search for the mode: how few passes it makes, where it falls back, and what it says where there is no mode."""
+"""The search for the mode: how few passes it makes, where it falls back, and what it says where there is no mode.
+
+It uses the inside of the package: it counts the passes of the search, and makes it fail at a chosen point.
+"""
 
 from __future__ import annotations
 

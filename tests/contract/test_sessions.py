@@ -1,4 +1,7 @@
-"""Sessions that are saved in one process and go on in another, step for step the same."""
+"""Sessions that are saved in one process and go on in another, step for step the same.
+
+It uses the inside of the package: it makes the search for the mode fail.
+"""
 
 from __future__ import annotations
 

@@ -158,6 +158,23 @@ def test_indices_out_of_range_are_found(function: Any) -> None:
         sgmcmc.scirSetup(function, {"z": rare}, **LABELLED)
 
 
+@pytest.mark.parametrize("in_shards", [False, True])
+@pytest.mark.parametrize("function", [gathered, without_seed(gathered)], ids=["with a seed", "without"])
+def test_on_disk_they_are_found_when_they_are_read(tmp_path: Path, function: Any, in_shards: bool) -> None:
+    rare = LABELS.copy()
+    rare[7] = 3
+    np.save(tmp_path / "rare.npy", rare)
+    on_disk = {"z": np.load(tmp_path / "rare.npy", mmap_mode="r")}
+    dataset = sgmcmc.shards([on_disk, {"z": LABELS}]) if in_shards else on_disk
+
+    def run() -> None:
+        sampler = sgmcmc.scirSetup(function, dataset, **LABELLED)
+        sgmcmc.sgmcmcStep(sampler, sgmcmc.initSess(sampler, verbose=False), nSteps=200)
+
+    with pytest.raises(ValueError, match=r"from 0 to 2 for an axis of 3; got 3, which is in dataset\['z'\]"):
+        run()
+
+
 def test_observations_without_a_category_give_a_warning(recwarn: pytest.WarningsRecorder) -> None:
     """Categories from 1 on, as in R: `tf.one_hot` leaves out the last."""
     sgmcmc.scirSetup(without_seed(one_hot), {"z": LABELS}, **LABELLED)

@@ -1,4 +1,7 @@
-"""The density at 0 of a prior, which sgzigzag with inclusion finds by integration."""
+"""The density at 0 of a prior, which sgzigzag with inclusion finds by integration.
+
+It uses the inside of the package: it compares the integrals over the atom with quadrature.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where the data are, who fetches them and in what blocks cannot change a bit of a chain; and what may go wrong."""
+"""Where the data are, who fetches them and in what blocks cannot change a bit of a chain; and what may go wrong.
+
+It uses the inside of the package: it chooses who fetches the observations.
+"""
 
 from __future__ import annotations
 

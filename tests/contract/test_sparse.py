@@ -3,6 +3,8 @@
 The oracle is the same model written with a one-hot product, which has a dense gradient and moves every row. Minibatches
 hold the same group several times, so gradients must be summed over repeats and noise added once. The law of rows is the
 matter of tests/statistical/test_gathered_rows.py.
+
+It uses the inside of the package: it steps the loop at iterations beyond what a run would reach.
 """
 
 from __future__ import annotations

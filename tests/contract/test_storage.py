@@ -1,4 +1,7 @@
-"""A run on disk: readable while it is written, whole after `kill -9`, and gone on with as if it had never stopped."""
+"""A run on disk: readable while it is written, whole after `kill -9`, and gone on with as if it had never stopped.
+
+It uses the inside of the package: it interrupts a run between two writes, and damages its checkpoint.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""target="sandwich": the covariance that users get, and the column sd_sandwich of a check."""
+"""target="sandwich": the covariance that users get, and the column sd_sandwich of a check.
+
+It uses the inside of the package: it needs the model of a sampler.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""checkTemperature: the temperatures it measures, the stepsize it finds, and what it refuses."""
+"""checkTemperature: the temperatures it measures, the stepsize it finds, and what it refuses.
+
+It uses the inside of the package: it replaces the numbers of draws, to fail sooner.
+"""
 
 from __future__ import annotations
 

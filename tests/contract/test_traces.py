@@ -1,4 +1,7 @@
-"""How often a call traces, since each operation of a graph costs as much as many iterations."""
+"""How often a call traces, since each operation of a graph costs as much as many iterations.
+
+It uses the inside of the package: it needs the defaults of all options.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""tune: what it chooses, by what rule, with which budget, and what it refuses."""
+"""tune: what it chooses, by what rule, with which budget, and what it refuses.
+
+It uses the inside of the package: it tests the schedule of rungs and the candidates without runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""nIters="auto": a run ends when its draws are enough, and has the draws of the same number by hand."""
+"""nIters="auto": a run ends when its draws are enough, and has the draws of the same number by hand.
+
+It uses the inside of the package: it tests the lengths that the rule proposes for given diagnostics.
+"""
 
 from __future__ import annotations
 

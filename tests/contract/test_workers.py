@@ -1,4 +1,7 @@
-"""What workers make besides the chains of a run: passes over all observations, gradients, and rungs of `tune`."""
+"""What workers make besides the chains of a run: passes over all observations, gradients, and rungs of `tune`.
+
+It uses the inside of the package: it counts the pieces of passes.
+"""
 
 from __future__ import annotations
 

@@ -68,12 +68,14 @@ def added(
     """Sizes [C, K] and counts [C, K, d] plus sign times those of a minibatch."""
     n_chains, n_components, n_categories = counts.shape
     place = tf.range(n_chains)[:, None] * n_components + assignments  # [C, n], of all components of all chains
-    sizes_flat, flat = tf.reshape(sizes, [-1]), tf.reshape(counts, [-1])
-    signs = tf.fill([tf.size(place)], sign)
-    sizes_flat = tf.tensor_scatter_nd_add(sizes_flat, tf.reshape(place, [-1, 1]), signs)
     cells = place[:, :, None] * n_categories + data[CATEGORIES]
-    flat = tf.tensor_scatter_nd_add(flat, tf.reshape(cells, [-1, 1]), sign * tf.reshape(data[COUNTS], [-1]))
-    return tf.reshape(sizes_flat, sizes.shape), tf.reshape(flat, counts.shape)
+    ones = tf.fill([tf.size(place)], sign)
+    return _added(sizes, place, ones), _added(counts, cells, sign * tf.reshape(data[COUNTS], [-1]))
+
+
+def _added(totals: tf.Tensor, places: tf.Tensor, terms: tf.Tensor) -> tf.Tensor:
+    flat = tf.tensor_scatter_nd_add(tf.reshape(totals, [-1]), tf.reshape(places, [-1, 1]), terms)
+    return tf.reshape(flat, totals.shape)
 
 
 def last_occupied(sizes: tf.Tensor) -> tf.Tensor:
@@ -120,7 +122,6 @@ class Both(NamedTuple):
 
 
 def drawn(stream: Stream, iteration: tf.Tensor, shapes: Both) -> Both:
-    """Logarithms of Gamma draws with these shapes."""
     flat = _joined(shapes)
     return _split(Numbers(stream, iteration, tf.range(flat.shape[1])).log_gamma(flat), shapes)
 
@@ -132,24 +133,23 @@ def moved_by(
 
     Both use the same random numbers, but for each component only one result is kept.
     """
-    theta = Both(*(tf.exp(x) for x in at))
+    theta = tf.nest.map_structure(tf.exp, at)
     # By softmax: a whole component may be too small for a float.
-    expected = Both(*(expected_counts(tf.nn.softmax(x), c) for x, c in zip(at, counts, strict=True)))
-    steps = Both(*(tf.broadcast_to(step, x.shape) for step, x in zip(h, prior, strict=True)))
+    expected = tf.nest.map_structure(lambda x, count: expected_counts(tf.nn.softmax(x), count), at, counts)
+    steps = tf.nest.map_structure(lambda step, x: tf.broadcast_to(step, x.shape), h, prior)
     flat = [_joined(x) for x in (theta, prior, counts, expected, steps)]
     by_rule = _split(rule.step(Numbers(stream, iteration, tf.range(flat[0].shape[1])), *flat), prior)
     anew = drawn(stream, iteration, prior)
-    return Both(*(tf.where(upto(last, x), x, y) for x, y in zip(by_rule, anew, strict=True)))
+    return tf.nest.map_structure(lambda x, y: tf.where(upto(last, x), x, y), by_rule, anew)
 
 
 def scaled(rule: Rule, at: Both, prior: Both, counts: Both) -> Both:
     """The same sticks and components, rescaled to the sums at which a chain of this rule begins."""
-    return Both(
-        *(
-            tf.nn.log_softmax(x) + tf.math.log(rule.total(a, tf.reduce_sum(c, axis=-1)))[..., None]
-            for x, a, c in zip(at, prior, counts, strict=True)
-        )
-    )
+
+    def of_one(x: tf.Tensor, a: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        return tf.nn.log_softmax(x) + tf.math.log(rule.total(a, tf.reduce_sum(count, axis=-1)))[..., None]
+
+    return tf.nest.map_structure(of_one, at, prior, counts)
 
 
 def _joined(both: Both) -> tf.Tensor:
@@ -167,7 +167,6 @@ def upto(last: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
 
 
 def at_random(seed: int, chains: range, n_data: int, n_components: int) -> np.ndarray:
-    """Uniform random assignments to the first components, int32 [C, N]."""
     stream = Stream(keys(seed, Purpose.START, chains))
     return stream.integers(tf.zeros([1], tf.uint32), tf.range(n_data), n_components)[0].numpy()
 
@@ -175,10 +174,7 @@ def at_random(seed: int, chains: range, n_data: int, n_components: int) -> np.nd
 def counted(
     assignments: np.ndarray, categories: np.ndarray, counts: np.ndarray, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The sizes [C, K] and the category counts [C, K, d] of the components.
-
-    From assignments [C, N], categories and counts [N, longest], and (K, d); all int32.
-    """
+    """Sizes [C, K] and category counts [C, K, d], from assignments [C, N] and rows [N, longest]; all int32."""
     n_components, n_categories = shape
     sizes = np.stack([np.bincount(z, minlength=n_components) for z in assignments])
     cells = assignments[:, :, None] * n_categories + categories

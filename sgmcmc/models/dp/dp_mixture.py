@@ -16,14 +16,13 @@ from sgmcmc.arguments.run import checked_run
 from sgmcmc.arguments.signatures import of_run
 from sgmcmc.core import compilation
 from sgmcmc.core.errors import DivergenceError, is_integer, require_count, require_flag, warn_user
-from sgmcmc.core.files import checksum
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.dataset.arrays import described, numeric
 from sgmcmc.draws.draws import Draws
 from sgmcmc.models.dp.conditionals import CATEGORIES, COUNTS
 from sgmcmc.models.dp.kernel import PARAMETERS, MixtureModel
 from sgmcmc.models.dp.mixture import Mixture, Rows, checked_rows, look_like_codes
-from sgmcmc.models.dp.sampler import MixtureSampler, observed
+from sgmcmc.models.dp.sampler import MixtureSampler, in_settings, observed
 from sgmcmc.parallel.executors import Executor
 from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
@@ -32,6 +31,7 @@ NAME = "dpMixture"
 KEPT = 0.01  # warn if a larger share of the observations kept their components
 METHODS = {"gibbs": None, "scir": scir, "sgrld": sgrld}
 STEPSIZES: dict[str, dict[str, float]] = {  # Baker (2018), table B.5.3
+    "gibbs": {},
     "scir": {"theta": 0.1, "weights": 0.1},
     "sgrld": {"theta": 0.001, "weights": 0.005},
 }
@@ -204,9 +204,9 @@ def dpMixture(
         maxComponents=maxComponents,
         begin=starts,
     ).set_up()
-    options: Any = {"thin": thin, "burnIn": burnIn, "storage": storage, "resume": resume, "gradients": False}
-    options |= {"executor": executor, "chainsPerJob": chainsPerJob}
-    options |= {"collect": observed(require_flag("assignments", NAME, assignments)), "reduce": None}
+    collect = observed(require_flag("assignments", NAME, assignments))
+    options: Any = {"thin": thin, "burnIn": burnIn, "storage": storage, "resume": resume, "collect": collect}
+    options |= {"executor": executor, "chainsPerJob": chainsPerJob, "gradients": False}
     n_iterations = require_count("nIters", NAME, nIters, 1)  # not "auto": components of chains do not match
     run = checked_run(sampler, seed is not None, n_iterations, verbose, of_run(options))
     try:
@@ -219,7 +219,6 @@ def dpMixture(
 
 
 def _warn_of_little_room(draws: Draws) -> None:
-    """Warn if many observations kept their components, since the chain then hardly moves to others."""
     kept = draws.sampleStats["kept"]
     share = float(kept[..., kept.shape[-1] // 2 :].mean()) if kept.size else 0.0
     if share > KEPT:
@@ -243,14 +242,12 @@ class _Arguments(CommonChoices):
     begin: Any
 
     def set_up(self) -> MixtureSampler:
-        """The sampler of these arguments."""
-        method = self._method()
+        rule = METHODS[self._method()]
         a = self.each.number("a", self.a, POSITIVE)
         prior = self._alpha_prior()
         alpha = self.each.number("alpha", self.alpha, POSITIVE) if prior is None else prior[0] / prior[1]
         room = require_count("maxComponents", NAME, self.maxComponents, 2)
         begin = self._begin(room)
-        rule = METHODS[method]
         if not self.minibatches.is_number:
             raise self.refuse("minibatchSize", "be a number", described(self.minibatchSize))
         if schedules := [name for name, h in self.stepsizes.items() if callable(h)]:
@@ -259,13 +256,13 @@ class _Arguments(CommonChoices):
         float_type = self.float_type.as_numpy_dtype
         settings = {
             "parameters": [],
-            "method": method,
+            "method": self.method,
             "stepsize": self.stepsizes,
             "a": a,
             "alpha": alpha if prior is None else None,
             "alphaPrior": None if prior is None else list(prior),
             "maxComponents": room,
-            "starts": checksum(begin) if isinstance(begin, np.ndarray) else begin,
+            "starts": in_settings(begin),
         }
         return MixtureSampler(
             name=NAME,
@@ -292,57 +289,48 @@ class _Arguments(CommonChoices):
     def _method(self) -> str:
         if not isinstance(self.method, str) or self.method not in METHODS:
             names = ", ".join(map(repr, METHODS))
-            raise ValueError(f"method of {NAME} must be one of {names}; got {self.method!r}.")
+            raise self.refuse("method", f"be one of {names}", repr(self.method))
         return self.method
 
     @cached_property
     def stepsizes(self) -> dict[str, float | Schedule]:
         """`stepsize`, or that of the thesis; "gibbs" has none."""
         method = self._method()
-        if method == "gibbs":
-            if self.stepsize is not None:
-                raise self.refuse("stepsize", "be None for method='gibbs'", repr(self.stepsize))
-            return {}
         if self.stepsize is None:
             return dict(STEPSIZES[method])
+        if method == "gibbs":
+            raise self.refuse("stepsize", "be None for method='gibbs'", repr(self.stepsize))
         return super().stepsizes
 
     def _alpha_prior(self) -> tuple[float, float] | None:
         """The prior of the concentration, or None if that is known."""
         if self.alpha is not None:
             if self.alphaPrior is not None:
-                raise ValueError(
-                    f"alphaPrior of {NAME} must be None if alpha is given, since a known concentration has no prior; "
-                    f"got {described(self.alphaPrior)} with alpha={described(self.alpha)}."
-                )
+                must = "be None if alpha is given, since a known concentration has no prior"
+                got = f"{described(self.alphaPrior)} with alpha={described(self.alpha)}"
+                raise self.refuse("alphaPrior", must, got)
             return None
         pair = (1.0, 1.0) if self.alphaPrior is None else self.alphaPrior
         if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
-            raise ValueError(f"alphaPrior of {NAME} must be a pair (shape, rate); got {described(pair)}.")
+            raise self.refuse("alphaPrior", "be a pair (shape, rate)", described(pair))
         shape, rate = (self.each.number(f"alphaPrior[{k}]", x, POSITIVE) for k, x in enumerate(pair))
         return shape, rate
 
     def _begin(self, room: int) -> int | np.ndarray:
-        """`starts`: a number of components, or assignments [C, N]."""
         if is_integer(self.begin) or isinstance(self.begin, float):
             return min(require_count("starts", NAME, self.begin, 1), room - 1)  # the last must stay free
         assignments = numeric("starts", NAME, self.begin)
         n_data, n_chains = len(self.rows.counts), self.n_chains
         if assignments.shape not in ((n_data,), (n_chains or 1, n_data)) or assignments.dtype.kind not in "iu":
-            raise ValueError(
-                f"starts of {NAME} must be a number of components, or integers ({n_data},) or (nChains, {n_data}); "
-                f"got {described(self.begin)}."
-            )
+            must = f"be a number of components, or integers ({n_data},) or (nChains, {n_data})"
+            raise self.refuse("starts", must, described(self.begin))
         if assignments.min() < 0 or assignments.max() >= room - 1:
-            raise ValueError(
-                f"starts of {NAME} must be assignments from 0 to maxComponents - 2 = {room - 2}; got "
-                f"{assignments.min()} to {assignments.max()}."
-            )
+            must = f"be assignments from 0 to maxComponents - 2 = {room - 2}"
+            raise self.refuse("starts", must, f"{assignments.min()} to {assignments.max()}")
         return np.array(np.broadcast_to(assignments, (n_chains or 1, n_data)), np.int32)
 
 
 def _rows(counts: Any) -> Rows:
-    """`counts`, checked."""
     rows = checked_rows("counts", NAME, counts)
     if look_like_codes(rows):
         warn_user(

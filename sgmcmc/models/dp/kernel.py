@@ -75,46 +75,21 @@ class MixtureState(NamedTuple):
 
 
 class MixtureModel(NamedTuple):
-    """The parts of a kernel.
-
-    Parameters
-    ----------
-    minibatch : Minibatch
-        Without replacement.
-    a : float
-        The parameter of the prior of the components.
-    alpha_prior : (float, float) or None
-        Shape and rate; None if alpha is fixed.
-    rule : Rule or None
-        It moves sticks and components; None draws them exactly.
-    """
-
-    minibatch: Minibatch
+    minibatch: Minibatch  # without replacement
     a: float
-    alpha_prior: tuple[float, float] | None
-    rule: Rule | None = None
+    alpha_prior: tuple[float, float] | None  # shape and rate; None if alpha is fixed
+    rule: Rule | None  # moves sticks and components; None draws them exactly
 
 
 def build(mixture: MixtureModel, iterations: Iterations) -> Kernel:
-    """The kernel of this mixture."""
     conditionals, dtype = Conditionals(mixture, iterations), iterations.dtype
     observations = Observations(iterations, mixture.minibatch, MINIBATCH, Purpose.MINIBATCH)
 
     def init(constants: Tree, start: Tree) -> MixtureState:
-        """The state from alpha, the assignments and their counts; sticks and components are drawn given these."""
-        alpha, sizes, counts = start["alpha"], start["sizes"], start["counts"]
-        begun = conditionals.first(constants, alpha, sizes, counts)
-        return MixtureState(
-            alpha=alpha,
-            assignments=start["assignments"],
-            components=occupied(sizes),
-            log_theta=begun.theta,
-            sticks=begun.sticks,
-            sizes=sizes,
-            counts=counts,
-            kept=tf.zeros_like(alpha),
-            log_lik=tf.zeros_like(alpha),
-        )
+        sticks, log_theta = conditionals.first(constants, start["alpha"], start["sizes"], start["counts"])
+        given_start = {"components": occupied(start["sizes"]), "log_theta": log_theta, "sticks": sticks}
+        zeros = tf.zeros_like(start["alpha"])
+        return MixtureState(**start, **given_start, kept=zeros, log_lik=zeros)
 
     def step(constants: Tree, state: MixtureState, inputs: IterationInputs) -> MixtureState:
         rows, data = inputs.indices(MINIBATCH), inputs.data(MINIBATCH)  # [C, n], {name: [C, n, longest]}
@@ -154,14 +129,11 @@ def build(mixture: MixtureModel, iterations: Iterations) -> Kernel:
 
 
 class Conditionals:
-    """The full conditionals of an iteration."""
-
     def __init__(self, mixture: MixtureModel, iterations: Iterations) -> None:
         self._mixture, self._iterations = mixture, iterations
         self._scale = tf.constant(mixture.minibatch.scale, iterations.dtype)
 
     def first(self, constants: Tree, alpha: tf.Tensor, sizes: tf.Tensor, counts: tf.Tensor) -> Both:
-        """Sticks and components before the first iteration."""
         prior, observed = self._prior(alpha, counts.shape), self._observed(sizes, counts)
         stream = self._iterations.stream(constants, Purpose.INITIAL)
         exactly = drawn(stream, tf.constant(0, tf.uint32), posterior(prior, observed))
@@ -195,18 +167,9 @@ class Conditionals:
         return alpha, tf.where(upto(last, sticks), sticks, anew)
 
     def assignments(
-        self,
-        constants: Tree,
-        iteration: tf.Tensor,
-        sticks: tf.Tensor,
-        theta: tf.Tensor,
-        before: tf.Tensor,
-        data: Tree,
+        self, constants: Tree, iteration: tf.Tensor, sticks: tf.Tensor, theta: tf.Tensor, before: tf.Tensor, data: Tree
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Step 3: slices and components of the minibatch, [C, n].
-
-        Also which were certain to have room, and the estimated log likelihood of all observations, [C].
-        """
+        """Step 3: components [C, n]; which were certain to have room; and the log likelihood of all N, [C]."""
         dtype, n = self._iterations.dtype, before.shape[1]
         log_w, log_rest = log_weights(sticks)
         stream = self._iterations.stream(constants, Purpose.LATENT)
@@ -224,7 +187,6 @@ class Conditionals:
         return Both(prior_of_sticks(alpha, shape[1]), of_components)
 
     def _observed(self, sizes: tf.Tensor, counts: tf.Tensor) -> Both:
-        """What counts add to these shapes."""
         dtype = self._iterations.dtype
         return Both(tf.cast(counts_of_sticks(sizes), dtype), tf.cast(counts, dtype))
 
@@ -235,5 +197,4 @@ def occupied(sizes: tf.Tensor) -> tf.Tensor:
 
 
 def posterior(prior: Both, counts: Both) -> Both:
-    """The shapes given counts."""
     return Both(prior.sticks + counts.sticks, prior.theta + counts.theta)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ from sgmcmc.draws.draws import Draws
 
 FEWEST, LARGEST_CODE = 20, 30  # the rows needed to see a pattern, and the largest plausible code
 LARGEST = 2**24  # float32 holds every integer up to here
+BLOCK = 64  # draws
+ROUNDING = 1e-6  # of the sum of float32 weights
 
 
 class Rows(NamedTuple):
@@ -22,19 +24,9 @@ class Rows(NamedTuple):
     counts: np.ndarray  # int32 [N, longest]
     width: int  # d, the number of categories
 
-    def totals(self) -> np.ndarray:
-        """The sum over all rows, [d]."""
-        return np.bincount(self.categories.ravel(), self.counts.ravel(), self.width)
-
 
 def checked_rows(label: str, of: str, value: Any, width: int | None = None) -> Rows:
-    """Rows from a matrix of counts, (N, d), dense or SciPy sparse.
-
-    Raises
-    ------
-    ValueError
-        If the shape is wrong, an entry is not a count, or a row is empty.
-    """
+    """Rows from a matrix of counts, (N, d), dense or SciPy sparse; refused if a row is empty."""
     shape, row, category, count = _entries(label, of, value)
     if width is not None and shape[1] != width:
         raise ValueError(f"{label} of {of} must have {width} columns, one for each category; got {shape[1]}.")
@@ -142,7 +134,6 @@ class Mixture:
         self.draws = draws
 
     def __getattr__(self, name: str) -> Any:
-        """An array of the draws, or a property of the run."""
         if name in ("iterations", "nChains", "settings", "seed", "timings"):
             return getattr(self.draws, name)
         if name in ("components", "alpha", "weights", "theta", "assignments") and name in self.draws:
@@ -248,7 +239,10 @@ class Mixture:
         matrix = sparse.csr_matrix((counts[there], (of_rows, rows.categories[there])), (len(counts), rows.width))
         n = counts.sum(axis=1)
         arrangements = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1)
-        further = arrangements + _log_dirichlet_multinomial(counts, n, self.settings["a"], rows.width, gammaln)
+        a, total = self.settings["a"], self.settings["a"] * rows.width
+        # The Dirichlet-multinomial probability of a row, under the prior of a component.
+        of_categories = np.sum(gammaln(a + counts) - gammaln(a), axis=1)
+        further = arrangements + (gammaln(total) - gammaln(total + n) + of_categories)
         for weights, theta in self._each():
             with np.errstate(divide="ignore"):
                 rest = 1 - weights.sum()
@@ -264,15 +258,3 @@ class Mixture:
             for first in range(0, n_draws, BLOCK):
                 block = (np.asarray(groups[name][chain, first : first + BLOCK]) for name in ("weights", "theta"))
                 yield from zip(*(x.astype(np.float64) for x in block), strict=True)
-
-
-BLOCK = 64  # draws
-ROUNDING = 1e-6  # of the sum of float32 weights
-
-
-def _log_dirichlet_multinomial(
-    counts: np.ndarray, n: np.ndarray, a: float, width: int, gammaln: Callable[[Any], Any]
-) -> np.ndarray:
-    """The log probability of one arrangement of each row, under Dir(a, ..., a): counts [M, longest], n [M]."""
-    of_categories = np.sum(gammaln(a + counts) - gammaln(a), axis=1)
-    return gammaln(a * width) - gammaln(a * width + n) + of_categories

@@ -23,36 +23,21 @@ from sgmcmc.run.sampler import Sampler
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureSampler(Sampler):
-    """The settings of a mixture, and the starts of its chains.
-
-    `start` has the shapes and types of a state. Sticks and components are drawn at the start,
-    given the assignments.
-
-    Parameters
-    ----------
-    mixture : MixtureModel
-    begin : int or numpy.ndarray
-        The number of components to which the observations are assigned at random, or the
-        assignments, [C, N].
-    """
+    """The settings of a mixture; `start` has the shapes and types of a state."""
 
     mixture: MixtureModel
-    begin: int | np.ndarray
+    begin: int | np.ndarray  # the number of components to assign the observations to at random, or assignments [C, N]
 
     @property
     def iterations(self) -> Iterations:
-        """The iterations, with the shapes of sticks and components."""
         n_components, width = self.start["log_theta"].shape
         return super().iterations._replace(shapes={"theta": (n_components, width), "weights": (n_components, 2)})
 
     def prepared(self, found: Tree, mode: Mode | None, monitored: bool = False) -> Prepared:
-        """Chains about to begin: nothing has to be computed first."""
         assert isinstance(self.data, InMemory)
         chains = self.chains
-        assignments = self.begin
-        if not isinstance(assignments, np.ndarray):
-            assignments = at_random(self.seed, chains, self.data.size, assignments)
-        rows = self.data.arrays()
+        begin, rows = self.begin, self.data.arrays()
+        assignments = begin if isinstance(begin, np.ndarray) else at_random(self.seed, chains, self.data.size, begin)
         sizes, counts = counted(assignments, rows[CATEGORIES], rows[COUNTS], self.start["log_theta"].shape)
         start = {"assignments": assignments, "sizes": sizes, "counts": counts}
         constants, kernel = self.constants({}), build(self.mixture, self.iterations)
@@ -61,40 +46,36 @@ class MixtureSampler(Sampler):
         return Prepared(kernel, constants, state, self.data, self.n_chains)
 
     def of_chains(self, chains: range) -> Self:
-        """The same sampler of some of its chains, by their numbers."""
         part, begin = super().of_chains(chains), self.begin
         if isinstance(begin, np.ndarray):
             begin = begin[chains.start - self.first_chain :][: len(chains)]
-        starts = checksum(begin) if isinstance(begin, np.ndarray) else begin
-        return replace(part, begin=begin, settings=dict(part.settings) | {"starts": starts})
+        return replace(part, begin=begin, settings=dict(part.settings) | {"starts": in_settings(begin)})
 
     @property
     def n_stats(self) -> int:
-        """How many numbers are recorded with each draw of a chain."""
         return 2
 
     @property
     def functions(self) -> dict[str, Any]:
-        """Empty: a mixture has no user functions."""
         return {}
 
     @property
     def probes(self) -> list[Tree]:
-        """One point, which shows what a stored draw contains."""
         return [{name: tf.constant(x) for name, x in self.start.items()}]
 
     def failure(
         self, iteration: int, chain: int, parameter: str, of_density: bool, near: Sequence[Tree]
     ) -> DivergenceError:
-        """`NoRoomError` if the density is NaN; otherwise a divergence."""
         if of_density:
             return NoRoomError(self.start["log_theta"].shape[0], iteration, self.chains[chain])
         return super().failure(iteration, chain, parameter, of_density, near)
 
 
-def observed(assignments: bool) -> Any:
-    """The function from parameters to a stored draw, with or without assignments."""
+def in_settings(begin: int | np.ndarray) -> int | str:
+    return checksum(begin) if isinstance(begin, np.ndarray) else begin
 
+
+def observed(assignments: bool) -> Any:
     def collect(params: Tree) -> Tree:
         draw = {
             "alpha": params["alpha"],

@@ -70,23 +70,10 @@ def grouped(weights: tf.Tensor) -> tf.Tensor:
 
 
 def drawn(of_words: tf.Tensor, words: tf.Tensor, of_rows: tf.Tensor, uniforms: tf.Tensor) -> tf.Tensor:
-    """A category for each token, in proportion to the product of the weights of its word and of its row.
+    """A category for each token, int32 [rows, tokens], in proportion to the product of two weights.
 
-    Parameters
-    ----------
-    of_words : tf.Tensor
-        [V, members, groups].
-    words : tf.Tensor
-        int32 [rows, tokens], from 0 to V - 1.
-    of_rows : tf.Tensor
-        [rows, members, groups].
-    uniforms : tf.Tensor
-        On [0, 1], [rows, tokens].
-
-    Returns
-    -------
-    tf.Tensor
-        int32 [rows, tokens]. A category of weight 0 is never drawn if another has positive weight.
+    The weights are those of its word, [V, members, groups], and of its row, [rows, members, groups]. A category of
+    weight 0 is never drawn if another has positive weight. Words are from 0 to V - 1, uniforms on [0, 1].
     """
     n_rows, n_tokens = words.shape
     _, members, groups = of_words.shape
@@ -119,8 +106,6 @@ LEAST_SHARE = 1e-30  # of a topic in a document: smaller products underflow in f
 
 
 class Expected(NamedTuple):
-    """Expectations given the words and the topics."""
-
     counts: tf.Tensor  # [K, V]: the tokens of each word that have each topic
     shares: tf.Tensor  # [n, K]: the mean of theta
 
@@ -128,21 +113,10 @@ class Expected(NamedTuple):
 def expected(
     words: tf.Tensor, topics: tf.Tensor, prior: float | tf.Tensor, sweeps: int | tf.Tensor, seed: tf.Tensor
 ) -> Expected:
-    """Means over the second half of the sweeps, for programs that XLA compiles.
+    """Means over the second half of the sweeps, given topics [K, V], for programs that XLA compiles.
 
-    Parameters
-    ----------
-    words : tf.Tensor
-        int32 [n, longest]: the tokens of each document, padded with negative numbers.
-    topics : tf.Tensor
-        [K, V], each a distribution over the words. A word with probability 0 in all topics is treated as equally
-        probable in all.
-    prior : float or tf.Tensor
-        The parameter alpha of the symmetric Dirichlet distribution of theta.
-    sweeps : int or tf.Tensor
-        At least 1.
-    seed : tf.Tensor
-        int32 [2].
+    `words`, int32 [n, longest], has the tokens of each document, padded with negative numbers; `prior` is alpha. A
+    word with probability 0 in all topics is treated as equally probable in all. The seed is int32 [2].
     """
     n_documents = words.shape[0]
     n_topics, n_words = topics.shape
@@ -164,13 +138,9 @@ def expected(
             uniforms = _uniforms(stream, 2 * s, b, n_pieces * length)
             weights = grouped(tf.gather(theta, documents))
             topic = drawn(table, in_block, weights, tf.reshape(uniforms, [n_pieces, length]))
-            of_document = tf.broadcast_to(documents[:, None], topic.shape)
-            of_documents = _added(of_documents, of_document, topic, there)
-            return (
-                b + 1,
-                of_documents,
-                _added(counts, in_block, topic, tf.cast(there, tf.int32) * tf.cast(kept, tf.int32)),
-            )
+            of_documents = _added(of_documents, tf.broadcast_to(documents[:, None], topic.shape), topic, there)
+            counted = tf.cast(there, tf.int32) * tf.cast(kept, tf.int32)
+            return b + 1, of_documents, _added(counts, in_block, topic, counted)
 
         none = tf.zeros([n_documents, n_topics])
         _, of_documents, counts = tf.while_loop(lambda b, *_: b < pieces.n_used, block, (zero, none, counts))

@@ -19,13 +19,7 @@ MOST = 2**31  # tokens
 
 
 def checked_documents(docs: Any, of: str, at_least: int = 1, n_words: int | None = None) -> sparse.csr_array:
-    """The counts as int64, with each word of a document once and no zeros stored.
-
-    Raises
-    ------
-    ValueError
-        If it is not a matrix of counts, the number of documents or words is wrong, or a document is empty.
-    """
+    """The counts as int64, with each word of a document once and no zeros stored."""
     from scipy import sparse
 
     must = f"docs of {of} must be a matrix of counts, sparse or dense, with a row for each document"
@@ -69,7 +63,6 @@ def _require_counts(stored: sparse.coo_array, of: str) -> None:
 
 
 def checked_vocabulary(vocabulary: Any, of: str, n_words: int) -> np.ndarray:
-    """The words, or their numbers as text."""
     if vocabulary is None:
         return np.arange(n_words).astype(str)
     words = np.asarray(vocabulary)
@@ -99,15 +92,15 @@ def halves(counts: sparse.csr_array, seed: int) -> tuple[sparse.csr_array, spars
     uniforms = Stream(keys(seed, Purpose.COMPLETION, 1)).uniform(np.zeros(1, np.uint32), places).numpy()[0, 0]
     order = np.lexsort((uniforms, documents))
     first = np.arange(n_tokens) - np.repeat(np.cumsum(lengths) - lengths, lengths) < np.repeat(lengths // 2, lengths)
-    parts = []
-    for chosen in (order[first], order[~first]):
+
+    def counted(chosen: np.ndarray) -> sparse.csr_array:
         ones = np.ones(len(chosen), np.int64)
         part = sparse.csr_array((ones, (documents[chosen], words[chosen])), shape=counts.shape)
         part.sum_duplicates()
-        parts.append(part)
-    return parts[0], parts[1]
+        return part
+
+    return counted(order[first]), counted(order[~first])
 
 
 def _in_a_row(counts: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of all documents, concatenated, and the length of each document."""
     return np.repeat(counts.indices, counts.data), np.asarray(counts.sum(axis=1)).ravel()

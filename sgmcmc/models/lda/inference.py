@@ -20,16 +20,7 @@ AT_A_TIME = 64  # documents
 
 
 class Inference:
-    """Inference of the topics of documents.
-
-    Parameters
-    ----------
-    counts : scipy.sparse.csr_array
-        Documents; some may be empty.
-    prior : float
-        The Dirichlet parameter of the distributions over topics.
-    sweeps, seed : int
-    """
+    """Inference of the topics of documents, of which some may be empty; `prior` is that of their distributions."""
 
     def __init__(self, counts: sparse.csr_array, prior: float, sweeps: int, seed: int) -> None:
         longest = max(int(counts.sum(axis=1).max()), 1)
@@ -38,15 +29,11 @@ class Inference:
         padded = np.pad(words, [(0, -len(words) % size), (0, 0)], constant_values=NONE)
         self._blocks = np.split(padded, len(padded) // size)
         self._n_documents, self._seed = counts.shape[0], seed
-
         self._settings = tf.constant(prior), tf.constant(sweeps)
         self._program = Compiled(lambda *given: [expected(*given).shares])
 
     def shares(self, number: int, topics: np.ndarray) -> np.ndarray:
-        """Each document's mean distribution given these topics, [K, V]: [documents, K].
-
-        `number` selects the random numbers.
-        """
+        """Each document's mean distribution, [documents, K], given the topics [K, V] of draw `number`."""
         n = len(self._blocks)
         seeds = keys(self._seed, Purpose.INFERENCE, range(number * n, (number + 1) * n)).view(np.int32)
         phi = tf.constant(topics)
@@ -58,15 +45,7 @@ class Inference:
 
 
 class Completion:
-    """Documents split at random: topics are inferred from one half, and the other is scored.
-
-    Parameters
-    ----------
-    counts : scipy.sparse.csr_array
-    prior : float
-        The Dirichlet parameter of the distributions over topics.
-    sweeps, seed : int
-    """
+    """Documents split at random: topics are inferred from one half, and the other is scored."""
 
     def __init__(self, counts: sparse.csr_array, prior: float, sweeps: int, seed: int) -> None:
         seen, self._scored = halves(counts, seed)
@@ -75,11 +54,8 @@ class Completion:
     def probabilities(self, number: int, topics: np.ndarray) -> np.ndarray:
         """The probability of each scored word under the topics [K, V] of draw `number`."""
         theta, phi = self._inference.shares(number, topics).astype(np.float64), topics.astype(np.float64)
-        found = []
-        for k in range(0, len(theta), AT_A_TIME):
-            scored = self._scored[k : k + AT_A_TIME].tocoo()
-            found.append((theta[k : k + AT_A_TIME] @ phi)[scored.coords])
-        return np.concatenate(found)
+        blocks = [slice(k, k + AT_A_TIME) for k in range(0, len(theta), AT_A_TIME)]
+        return np.concatenate([(theta[block] @ phi)[self._scored[block].tocoo().coords] for block in blocks])
 
     def perplexity(self, probabilities: np.ndarray) -> float:
         """One over the geometric mean of the probabilities of the tokens; infinite if one is 0."""

@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.arguments import POSITIVE, checked_chains, require_number, require_seed
 from sgmcmc.arguments.minibatch import checked_minibatches
-from sgmcmc.arguments.signatures import SETUP_DEFAULTS, CommonOptions, of_run
+from sgmcmc.arguments.signatures import SETUP_DEFAULTS, of_run
 from sgmcmc.arguments.simplex import SimplexChoices, set_up, warn_of_rounding
 from sgmcmc.core.errors import require_count, require_flag
 from sgmcmc.core.random import Purpose, Stream, fresh_seed, keys
@@ -33,6 +33,10 @@ from sgmcmc.parallel.executors import Executor
 from sgmcmc.simplex.scir import scir
 from sgmcmc.simplex.sgrld import sgrld
 
+OF = "lda"
+METHODS = {"scir": (scir, polynomial(0.2, 100, 0.6)), "sgrld": (sgrld, polynomial(0.03, 100, 0.6))}
+SPREAD = 0.2  # standard deviation of the log probabilities with which topics start
+DRAWS = 20  # stored for each chain by default
 TOKENS, DOCUMENTS = 2**14, 200  # of a minibatch, at least
 PASSES, ALL_TOKENS = 3, 10**6  # of a run, at least
 MOST_ITERATIONS = 1000  # enough for a small corpus
@@ -47,7 +51,6 @@ def documents_of_a_minibatch(asked: Any, n_documents: int, n_tokens: int) -> Any
 
 
 def iterations(size: int, n_documents: int, n_tokens: int) -> int:
-    """The default number of iterations with minibatches of this many documents."""
     a_pass = n_documents / size
     by_tokens = min(a_pass * ALL_TOKENS / n_tokens, MOST_ITERATIONS)
     return math.ceil(max(PASSES * a_pass, by_tokens))
@@ -55,12 +58,35 @@ def iterations(size: int, n_documents: int, n_tokens: int) -> int:
 
 @dataclass(frozen=True)
 class LdaChoices(SimplexChoices):
-    """The choices of `lda`."""
-
     n_tokens: int
     method: str
     docTopicPrior: float
     sweeps: int
+
+    @classmethod
+    def of(cls, words: np.ndarray, shape: tuple[int, int], chains: range, **given: Any) -> Self:
+        """The choices for topics of this shape, [K, V], of documents with these words, [n, longest]."""
+        prior, sweeps, starts = given["docTopicPrior"], given["sweeps"], None
+        if given["nChains"] is not None:
+            starts = {NAME: _starts(given["seed"], chains, *shape)}
+
+        def counts_of_words(params: Mapping[str, tf.Tensor], dataset: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict:
+            return {NAME: expected(dataset["words"], params[NAME], prior, sweeps, seed).counts}
+
+        return cls(
+            sampler=OF,
+            dataset={"words": words},
+            params={NAME: _starts(given["seed"], range(1), *shape)[0]},
+            starts=starts,
+            subsampling=SETUP_DEFAULTS["subsampling"],
+            integers=("words",),
+            dtype=SETUP_DEFAULTS["dtype"],
+            sharedMinibatch=False,
+            suffStats=counts_of_words,
+            normalise=True,
+            logScale=False,
+            **given,
+        )
 
     @cached_property
     def counts(self) -> Counts:
@@ -70,15 +96,8 @@ class LdaChoices(SimplexChoices):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the samplers, and those of `lda`."""
         own = {"method": self.method, "docTopicPrior": self.docTopicPrior, "sweeps": self.sweeps}
         return super().settings | own
-
-
-OF = "lda"
-METHODS = {"scir": (scir, polynomial(0.2, 100, 0.6)), "sgrld": (sgrld, polynomial(0.03, 100, 0.6))}
-SPREAD = 0.2  # standard deviation of the log probabilities with which topics start
-DRAWS = 20  # stored for each chain by default
 
 
 def lda(
@@ -243,6 +262,7 @@ def lda(
     """
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"method of {OF} must be 'scir' or 'sgrld'; got {method!r}.")
+    rule, default = METHODS[method]
     counts = checked_documents(docs, OF, at_least=2)
     words = checked_vocabulary(vocabulary, OF, counts.shape[1])
     n_topics = require_count("nTopics", OF, nTopics, 2)
@@ -254,38 +274,19 @@ def lda(
     n_iterations, burn_in, every = _lengths(nIters, burnIn, thin, size, counts.shape[0], n_tokens)
     if require_flag("resume", OF, resume) and seed is None:
         raise ValueError(f"seed of {OF} must be that of the run in storage if resume=True; got None.")
-    known_seed = fresh_seed() if seed is None else require_seed(OF, seed)
-    topic_word_prior = require_number("topicWordPrior", OF, topicWordPrior, POSITIVE)
-
-    def counts_of_words(params: Mapping[str, tf.Tensor], dataset: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict:
-        return {NAME: expected(dataset["words"], params[NAME], prior, n_sweeps, seed).counts}
-
-    rule, default = METHODS[method]
-    starts = _starts(known_seed, chains, n_topics, counts.shape[1])
-    own: CommonOptions = {
-        "subsampling": SETUP_DEFAULTS["subsampling"],
-        "integers": ("words",),
-        "dtype": SETUP_DEFAULTS["dtype"],
-        "nChains": nChains,
-        "starts": None if nChains is None else {NAME: starts},
-        "sharedMinibatch": False,
-    }
-    choices = LdaChoices(
-        OF,
-        {"words": tokens(counts)},
-        {NAME: _starts(known_seed, range(1), n_topics, counts.shape[1])[0]},
-        default if stepsize is None else stepsize,
-        size,
-        known_seed,
-        suffStats=counts_of_words,
-        alpha=topic_word_prior,
-        normalise=True,
-        logScale=False,
+    choices = LdaChoices.of(
+        tokens(counts),
+        (n_topics, counts.shape[1]),
+        chains,
+        nChains=nChains,
+        stepsize=default if stepsize is None else stepsize,
+        minibatchSize=size,
+        seed=fresh_seed() if seed is None else require_seed(OF, seed),
+        alpha=require_number("topicWordPrior", OF, topicWordPrior, POSITIVE),
         n_tokens=n_tokens,
         method=method,
         docTopicPrior=prior,
         sweeps=n_sweeps,
-        **own,
     )
     if method == "scir":
         warn_of_rounding(choices)
@@ -295,7 +296,6 @@ def lda(
 
 
 def _lengths(nIters: Any, burnIn: Any, thin: Any, size: Any, n_documents: int, n_tokens: int) -> tuple[int, int, int]:
-    """`nIters`, `burnIn` and `thin`, with their defaults."""
     if nIters is None:
         n = checked_minibatches(OF, size, SETUP_DEFAULTS["subsampling"], n_documents, tf.float32).n
         n_iterations = iterations(n, n_documents, n_tokens)

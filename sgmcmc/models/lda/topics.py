@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ COLUMNS = 5  # of panels
 
 
 def bars(table: pd.DataFrame, axes: Any, of: str) -> np.ndarray:
-    """A panel for each topic of a table of top words."""
     plt = require_matplotlib(of)
     groups = list(table.groupby("topic", sort=False))
     columns = min(len(groups), COLUMNS)
@@ -158,10 +157,8 @@ class Topics:
         counts = checked_documents(docs, of, n_words=len(self.vocabulary))
         inference = Inference(counts, self.docTopicPrior, *self._settings(of, sweeps, seed))
         found = []
-        for numbers in self._numbers:
-            total = np.zeros(1)
-            for number in numbers:
-                total = total + inference.shares(number, self._draw(number))
+        for k in range(self._n_chains):
+            total = sum((inference.shares(number, topics) for number, topics in self._of_chain(k)), np.zeros(1))
             found.append(total / total.sum(axis=1, keepdims=True))
         return self._public(found)
 
@@ -222,12 +219,12 @@ class Topics:
         counts = checked_documents(docs, of, n_words=len(self.vocabulary))
         completion = Completion(counts, self.docTopicPrior, *self._settings(of, sweeps, seed))
         each, total = [], np.zeros(1)
-        for number in (number for numbers in self._numbers for number in numbers):
-            probabilities = completion.probabilities(number, self._draw(number))
+        for number, topics in (draw for k in range(self._n_chains) for draw in self._of_chain(k)):
+            probabilities = completion.probabilities(number, topics)
             each.append(completion.perplexity(probabilities))
             total = total + probabilities
         if perDraw:
-            return self._public(list(np.reshape(each, [len(self._numbers), -1])))
+            return self._public(list(np.reshape(each, [self._n_chains, -1])))
         return completion.perplexity(total / len(each))
 
     def topWords(self, n: int = 10, *, chain: int = 0) -> pd.DataFrame:
@@ -287,7 +284,7 @@ class Topics:
         return bars(table.loc[chosen].reset_index(drop=True), axes, "plot")
 
     def _top_words(self, of: str, n: int, chain: int) -> pd.DataFrame:
-        n_words, n_chains = self._shape[1], len(self._numbers)
+        n_words, n_chains = self._shape[1], self._n_chains
         n = require_count("n", of, n, 1)
         if n > n_words:
             raise ValueError(f"n of {of} must be at most the {n_words} words; got {n}.")
@@ -300,21 +297,18 @@ class Topics:
         return self.draws[NAME].shape[-2:]
 
     @property
-    def _numbers(self) -> list[range]:
-        """The numbers of the draws of each chain, counted through all chains."""
-        *chains, n_draws, _, _ = self.draws[NAME].shape
-        return [range(c * n_draws, (c + 1) * n_draws) for c in range(*(chains or [1]))]
+    def _n_chains(self) -> int:
+        return self.draws.nChains or 1
 
-    def _draw(self, number: int) -> np.ndarray:
-        """One draw, since a whole store may not fit into memory."""
-        array = self.draws[NAME]
-        chain, t = divmod(number, array.shape[-3])
-        return np.asarray(array[t] if array.ndim == 3 else array[chain, t])
+    def _of_chain(self, k: int) -> Iterator[tuple[int, np.ndarray]]:
+        """The draws of a chain, numbered through all chains; one at a time, since all may not fit into memory."""
+        topics = self.draws.groups["posterior"][NAME]
+        n_draws = topics.shape[1]
+        return ((k * n_draws + t, np.asarray(topics[k, t])) for t in range(n_draws))
 
     @cached_property
     def _moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The mean and standard deviation of each chain."""
-        return [mean_and_sd(self._draw(number) for number in numbers) for numbers in self._numbers]
+        return [mean_and_sd(topics for _, topics in self._of_chain(k)) for k in range(self._n_chains)]
 
     def _public(self, of_chains: list[np.ndarray]) -> np.ndarray:
         return of_chains[0] if self.draws.nChains is None else np.stack(of_chains)
