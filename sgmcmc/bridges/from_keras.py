@@ -264,12 +264,7 @@ def fromKeras(
         if name not in rows:
             raise refused(NAME, argument, f"be in dataset, {sorted(rows)}", repr(name))
     weights = read(NAME, model, tuple(names), rows, float_type)
-    outputs = weights.call({name: tf.constant(x) for name, x in weights.values().items()}, rows)
-    n = min(ROWS, data.size)
-    if not isinstance(outputs, tf.Tensor) or outputs.shape[:1] != [n] or outputs.dtype != float_type:
-        got = f"{outputs.dtype.name} {outputs.shape}" if isinstance(outputs, tf.Tensor) else type(outputs).__name__
-        must = f"return one {dtype} tensor with a row for each observation"
-        raise refused(NAME, "model", must, f"{got} for {n}")
+    outputs = _outputs_of(weights, rows, min(ROWS, data.size), float_type)
     if isinstance(loss, str):
         few = rows[targets].numpy()
         every = data.arrays()[targets] if isinstance(data, InMemory) else few
@@ -295,6 +290,15 @@ def fromKeras(
     if (tempered := require_number("temperature", NAME, temperature, POSITIVE)) != 1:
         arguments["temperature"] = tempered
     return KerasNetwork(arguments, weights, what)
+
+
+def _outputs_of(weights: Weights, rows: Tree, n: int, dtype: tf.DType) -> tf.Tensor:
+    outputs = weights.call({name: tf.constant(x) for name, x in weights.values().items()}, rows)
+    if not isinstance(outputs, tf.Tensor) or outputs.shape[:1] != [n] or outputs.dtype != dtype:
+        got = f"{outputs.dtype.name} {outputs.shape}" if isinstance(outputs, tf.Tensor) else type(outputs).__name__
+        must = f"return one {dtype.name} tensor with a row for each observation"
+        raise refused(NAME, "model", must, f"{got} for {n}")
+    return outputs
 
 
 def _is_integers(entry: Any) -> bool:
