@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.errors import attempted, is_integer, require_count, require_held
+from sgmcmc.core.errors import attempted, is_integer, refused, require_count, require_held
 from sgmcmc.core.schedules import Schedule
 from sgmcmc.core.tracing import trace
 from sgmcmc.dataset.arrays import described, n_masked
@@ -32,11 +32,6 @@ DIFFUSION: Rule = (
     lambda a: 0 < a < 0.5,
     "a positive number below 0.5, since chains have no equilibrium at 0.5 or above",
 )
-
-
-def refused(of: str, argument: str, must: str, got: Any) -> ValueError:
-    """The error for an argument of the function `of`."""
-    return ValueError(f"{argument} of {of} must {must}; got {got}.")
 
 
 def is_list(value: Any) -> bool:

@@ -11,12 +11,12 @@ import numpy as np
 import psutil
 import tensorflow as tf
 
-from sgmcmc.arguments import STEPSIZE, Each, checked_chains, is_list, refused, require_float_type, require_seed
+from sgmcmc.arguments import STEPSIZE, Each, checked_chains, is_list, require_float_type, require_seed
 from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.arguments.minibatch import Minibatches, adaptive, checked_minibatches, minibatches_within
 from sgmcmc.arguments.refusals import OF_ALL, refuse
 from sgmcmc.core import random
-from sgmcmc.core.errors import require_flag
+from sgmcmc.core.errors import refused, require_flag
 from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.dataset import Data
 from sgmcmc.dataset.arrays import described, first_non_finite, numeric

@@ -16,9 +16,8 @@ from typing import Any, cast
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import refused
 from sgmcmc.arguments.destination import checked_executor
-from sgmcmc.core.errors import attempted, require_count
+from sgmcmc.core.errors import attempted, refused, require_count
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import Data, Shards, block_size, may_be_index
 from sgmcmc.dataset.arrays import as_columns, categories, converted, described, integer_type, is_on_disk, numeric

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgmcmc.arguments import refused
-from sgmcmc.core.errors import reason, require_count
+from sgmcmc.core.errors import reason, refused, require_count
 from sgmcmc.parallel.serialization import require_picklable
 from sgmcmc.run import TUNING
 from sgmcmc.run.checkpoint import Beginning, Checkpoint, require_same

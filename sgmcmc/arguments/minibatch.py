@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import AUTO, POSITIVE, is_auto, refused, require_number
+from sgmcmc.arguments import AUTO, POSITIVE, is_auto, require_number
 from sgmcmc.arguments.trial import require_pure
-from sgmcmc.core.errors import IN_OPERATIONS, attempted, warn_user
+from sgmcmc.core.errors import IN_OPERATIONS, attempted, refused, warn_user
 from sgmcmc.core.files import checksum
 from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.tracing import trace

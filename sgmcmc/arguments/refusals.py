@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.arguments import is_auto, refused
+from sgmcmc.arguments import is_auto
 from sgmcmc.arguments.data import shards
 from sgmcmc.arguments.gradient import controlVariates, saga
 from sgmcmc.arguments.minibatch import WITHIN, adaptive
+from sgmcmc.core.errors import refused
 from sgmcmc.core.schedules import exploring
 from sgmcmc.core.transforms import DENSE, LOW_RANK
 from sgmcmc.dataset.arrays import described

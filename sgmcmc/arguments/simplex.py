@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import is_list, refused
+from sgmcmc.arguments import is_list
 from sgmcmc.arguments.common import CommonChoices
 from sgmcmc.arguments.data import attempt_at_extremes, check_indices
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.arguments.trial import GATHERING, operations, remedy, require_pure
 from sgmcmc.core import compilation
 from sgmcmc.core.chains import mapped
-from sgmcmc.core.errors import IN_OPERATIONS, attempted, require_flag, takes, warn_user
+from sgmcmc.core.errors import IN_OPERATIONS, attempted, refused, require_flag, takes, warn_user
 from sgmcmc.core.files import checksum
 from sgmcmc.core.schedules import exploring
 from sgmcmc.core.tracing import trace

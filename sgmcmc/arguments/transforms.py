@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import Rule, refused, require_number
+from sgmcmc.arguments import Rule, require_number
 from sgmcmc.arguments.trial import require_pure
-from sgmcmc.core.errors import attempted
+from sgmcmc.core.errors import attempted, refused
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.transforms import CLOSE, Transform, Transforms
 from sgmcmc.core.trees import Tree

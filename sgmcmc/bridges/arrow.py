@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.arguments import refused
-from sgmcmc.core.errors import lost_differences, warn_user
+from sgmcmc.core.errors import lost_differences, refused, warn_user
 from sgmcmc.core.files import write_whole
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.arrays import NEEDS_PYARROW, PARQUET, Codes, Level

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import POSITIVE, refused, require_float_type, require_number, require_seed
+from sgmcmc.arguments import POSITIVE, require_float_type, require_number, require_seed
 from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.bridges.keras_weights import Weights, read
 from sgmcmc.bridges.losses import LOSSES, SAME_AS, Loss, own
 from sgmcmc.core import random
-from sgmcmc.core.errors import attempted, require_count
+from sgmcmc.core.errors import attempted, refused, require_count
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import spaced_rows
 from sgmcmc.dataset.arrays import as_columns, described, is_categorical, is_on_disk

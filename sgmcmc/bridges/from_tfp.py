@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import refused, require_float_type
+from sgmcmc.arguments import require_float_type
 from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.arguments.transforms import SAME, Joint, is_joint, tfp
 from sgmcmc.arguments.trial import remedy
-from sgmcmc.core.errors import attempted
+from sgmcmc.core.errors import attempted, refused
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import spaced_rows
 

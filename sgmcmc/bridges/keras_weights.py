@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import refused
-from sgmcmc.core.errors import attempted
+from sgmcmc.core.errors import attempted, refused
 from sgmcmc.core.trees import Tree
 
 REPLACED = {"BatchNormalization": "use LayerNormalization or GroupNormalization in its place"}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import refused
+from sgmcmc.core.errors import refused
 from sgmcmc.core.trees import Tree
 
 CLOSE = 1e-3

@@ -266,3 +266,8 @@ def lost_differences(label: str, of: str, error: float, spread: float, dtype: np
         f"{label} of {of} loses the differences between observations: {dtype} rounds it by up to {error:.2g}, and its "
         f"range is {spread:.2g}; {remedy}."
     )
+
+
+def refused(of: str, argument: str, must: str, got: Any) -> ValueError:
+    """The error for an argument of the function `of`."""
+    return ValueError(f"{argument} of {of} must {must}; got {got}.")

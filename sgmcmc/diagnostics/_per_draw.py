@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.arguments import refused
-from sgmcmc.core.errors import require_count
+from sgmcmc.core.errors import refused, require_count
 from sgmcmc.core.trees import numbered
 from sgmcmc.dataset.arrays import first_non_finite, numeric
 from sgmcmc.draws.draws import Draws

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sgmcmc.arguments import refused, require_seed
+from sgmcmc.arguments import require_seed
+from sgmcmc.core.errors import refused
 from sgmcmc.core.random import fresh_seed
 from sgmcmc.diagnostics._per_draw import PLAIN, PerDraw, read_finite
 from sgmcmc.draws.draws import Draws

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.arguments import refused
 from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.destination import checked_executor, require_portable
 from sgmcmc.arguments.signatures import SETUP_DEFAULTS
 from sgmcmc.arguments.transforms import Joint, is_joint
-from sgmcmc.core.errors import require_flag
+from sgmcmc.core.errors import refused, require_flag
 from sgmcmc.core.progress import Progress
 from sgmcmc.dataset.arrays import with_levels
 from sgmcmc.diagnostics._per_draw import read_finite

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.arguments import refused
+from sgmcmc.core.errors import refused
 from sgmcmc.dataset.arrays import first_non_finite, numeric
 from sgmcmc.diagnostics._per_draw import PerDraw, read_finite
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.arguments import POSITIVE, refused, require_number
+from sgmcmc.arguments import POSITIVE, require_number
+from sgmcmc.core.errors import refused
 from sgmcmc.dataset.arrays import first_non_finite, numeric
 
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import refused
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.arguments.trial import HALF, WHOLE, Sums, require_sum
-from sgmcmc.core.errors import require_flag
+from sgmcmc.core.errors import refused, require_flag
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree, joined

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sgmcmc.arguments import refused
-from sgmcmc.core.errors import require_count, require_flag
+from sgmcmc.core.errors import refused, require_count, require_flag
 from sgmcmc.dataset.arrays import first_non_finite, numeric
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 SUM_TOLERANCE = 1e-3  # the largest allowed distance of the sum over the classes from 1
 LOG_LOSS, CLASS_SCORES = "logLoss", "classScores"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.arguments import POSITIVE, refused, require_number
-from sgmcmc.core.errors import require_flag
+from sgmcmc.arguments import POSITIVE, require_number
+from sgmcmc.core.errors import refused, require_flag
 from sgmcmc.diagnostics._per_draw import paired
 from sgmcmc.draws.stein import of_arrays
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sgmcmc.arguments import refused
-from sgmcmc.core.errors import warn_user
+from sgmcmc.core.errors import refused, warn_user
 from sgmcmc.diagnostics._per_draw import PerDraw, paired, read_finite, require_finite
 from sgmcmc.draws.arviz import require_arviz
 from sgmcmc.draws.convergence import errors_of_means

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sgmcmc.draws.draws import Draws
 
+
 WANTED = 400.0  # effective draws, unless the run asks for another number
 FAR = 0.7  # Pareto k
 SHOWN = 3  # elements that are named

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
     import xarray as xr
 
+
 WORTH = 1.5  # times fewer gradients for a draw
 LARGE, ENOUGH = 3, 1000  # a minibatch is too large beyond this multiple of the best size, or of this size if larger
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from sgmcmc.core.errors import refused
 from sgmcmc.dataset.arrays import described
 
 if TYPE_CHECKING:
@@ -16,13 +17,9 @@ if TYPE_CHECKING:
 
     from sgmcmc.draws.draws import Draws
 
+
 SHOWN = 5
 SOURCES = "be the result of a sampler or a dict of arrays (T, ...)"
-
-
-def refused(of: str, argument: str, must: str, got: Any) -> ValueError:
-    """The error for an argument of the function `of`."""
-    return ValueError(f"{argument} of {of} must {must}; got {got}.")
 
 
 def require_stored(draws: Draws, of: str) -> None:

@@ -19,6 +19,7 @@ from sgmcmc.storage import path_of_part
 if TYPE_CHECKING:
     from sgmcmc.draws.draws import Draws
 
+
 FORMAT, IN_HEADER = 1, ("nChains", "settings", "timings", "divergence")
 OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
 COMPUTED = ("stepsize", "expected")  # settings that each run may have computed

@@ -11,15 +11,15 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core import compilation
-from sgmcmc.core.errors import attempted, require_count, require_flag
+from sgmcmc.core.errors import attempted, refused, require_count, require_flag
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset.arrays import converted, is_on_disk, with_levels
 from sgmcmc.draws.convergence import diagnostics
-from sgmcmc.draws.elements import refused
 
 if TYPE_CHECKING:
     from sgmcmc.draws.draws import Draws
+
 
 DIAGNOSTICS = ("ess_bulk", "r_hat")
 BLOCK = 2**22  # numbers in the draws and results of one block, and in the columns of one call of np.quantile

@@ -14,6 +14,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from sgmcmc.draws.draws import Draws
 
+
 DIGITS = {"ess_bulk": 0, "ess_tail": 0, "r_hat": 3, "mcse": 3, "expected_sd_ratio": 2, "found_sd_ratio": 2}
 COLUMNS = ("mean", "sd", "5%", "95%", *DIGITS, "sd_sandwich")  # of a summary, and of a check
 ROWS = 10  # of draws; their summary shows all

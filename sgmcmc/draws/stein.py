@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sgmcmc.draws.elements import refused
+from sgmcmc.core.errors import refused
 
 if TYPE_CHECKING:
     from sgmcmc.draws.draws import Draws
+
 
 BLOCK_NUMBERS = 2**20  # pairs of draws in one block
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sgmcmc.draws.draws import Draws
 
+
 QUANTILES = {"5%": 0.05, "50%": 0.5, "95%": 0.95}
 BLOCK = 2**20  # numbers times draws in one block
 TIME = "time"  # the statistic of a dynamics whose draws stand for different times

@@ -16,6 +16,7 @@ from sgmcmc.core.errors import warn_user
 if TYPE_CHECKING:
     from sgmcmc.draws.draws import Draws
 
+
 Averages = Mapping[str, np.ndarray]
 STATISTICS = ("kinetic_temperature", "thermostat", "variance_ratio")
 # Properties of dynamics and minibatches in the settings of draws.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,7 +12,9 @@ import tensorflow as tf
 from sgmcmc.core.errors import DivergenceError, warn_user
 from sgmcmc.core.trees import Tree
 from sgmcmc.run import Pace, Plan, Stretch
+from sgmcmc.run.checkpoint import Checkpoint
 from sgmcmc.run.loop import Loop, Outcome
+from sgmcmc.run.recorder import Accumulated
 
 Failure = Callable[[int, int, str, bool, Sequence[Tree]], DivergenceError]
 """From the iteration, the chain, the parameter, whether the density alone is not finite, and the positions nearby."""
@@ -145,3 +147,35 @@ def warn_interrupted(stored: int, n_rows: int, chains: Sequence[int] | None = No
     """Warn that the result of an interrupted run is shorter than requested, or has only these chains."""
     only = f" of chains {', '.join(map(str, chains))}, the others having fewer" if chains else ""
     warn_user(f"interrupted: returning the first {stored} of {n_rows} draws{only}.")
+
+
+class RunResult(NamedTuple):
+    """The rows of some chains, and the accumulators after them."""
+
+    chains: list[int]
+    rows: Tree  # {group: {name: [C, stored, ...]}}
+    stored: int
+    accumulated: Accumulated  # of NumPy's arrays
+    seconds: float
+    interrupted: bool = False
+    diverged: DivergenceError | None = None
+    checkpoints: Mapping[int, Checkpoint] = {}  # where they resume, by the first chain of each job, if they do
+
+    def then(self, later: RunResult) -> RunResult:
+        """The same chains after they continued, with what they added in `later`."""
+        rows = {
+            group: {name: np.concatenate([x, later.rows[group][name]], axis=1) for name, x in members.items()}
+            for group, members in self.rows.items()
+        }
+        return later._replace(rows=rows, stored=self.stored + later.stored)
+
+    def of_chains(self, chains: range) -> RunResult:
+        """The part of some of the chains."""
+        here = slice(self.chains.index(chains.start), self.chains.index(chains.start) + len(chains))
+        rows, reduced = tf.nest.map_structure(lambda x: x[here], (self.rows, self.accumulated.reduced))
+        return self._replace(chains=list(chains), rows=rows, accumulated=self.accumulated._replace(reduced=reduced))
+
+    def first(self, n_rows: int) -> RunResult:
+        """The same with the first rows only."""
+        rows = {group: {k: x[:, :n_rows] for k, x in members.items()} for group, members in self.rows.items()}
+        return self._replace(rows=rows, stored=n_rows)

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.core.errors import DivergenceError
-from sgmcmc.core.trees import Tree
 from sgmcmc.parallel.executors import Executor, Future, call
 from sgmcmc.parallel.serialization import Parcel
 from sgmcmc.run import Prepared
-from sgmcmc.run.advance import Watcher
-from sgmcmc.run.checkpoint import Checkpoint
+from sgmcmc.run.advance import RunResult, Watcher
 from sgmcmc.run.recorder import Accumulated
 from sgmcmc.storage import path_of_part
 from sgmcmc.storage.parts import create_whole, show_parts
@@ -31,38 +28,6 @@ from sgmcmc.storage.zarr import read_rows
 
 if TYPE_CHECKING:
     from sgmcmc.run.one_call import Run
-
-
-class RunResult(NamedTuple):
-    """The rows of some chains, and the accumulators after them."""
-
-    chains: list[int]
-    rows: Tree  # {group: {name: [C, stored, ...]}}
-    stored: int
-    accumulated: Accumulated  # of NumPy's arrays
-    seconds: float
-    interrupted: bool = False
-    diverged: DivergenceError | None = None
-    checkpoints: Mapping[int, Checkpoint] = {}  # where they resume, by the first chain of each job, if they do
-
-    def then(self, later: RunResult) -> RunResult:
-        """The same chains after they continued, with what they added in `later`."""
-        rows = {
-            group: {name: np.concatenate([x, later.rows[group][name]], axis=1) for name, x in members.items()}
-            for group, members in self.rows.items()
-        }
-        return later._replace(rows=rows, stored=self.stored + later.stored)
-
-    def of_chains(self, chains: range) -> RunResult:
-        """The part of some of the chains."""
-        here = slice(self.chains.index(chains.start), self.chains.index(chains.start) + len(chains))
-        rows, reduced = tf.nest.map_structure(lambda x: x[here], (self.rows, self.accumulated.reduced))
-        return self._replace(chains=list(chains), rows=rows, accumulated=self.accumulated._replace(reduced=reduced))
-
-    def first(self, n_rows: int) -> RunResult:
-        """The same with the first rows only."""
-        rows = {group: {k: x[:, :n_rows] for k, x in members.items()} for group, members in self.rows.items()}
-        return self._replace(rows=rows, stored=n_rows)
 
 
 def joined(parts: Sequence[RunResult]) -> RunResult:

@@ -25,9 +25,9 @@ from sgmcmc.draws.loading import OF_CHAINS
 from sgmcmc.parallel.executors import workers_of
 from sgmcmc.run import TUNING, Plan, Prepared, advance
 from sgmcmc.run import recorder as batch_means
-from sgmcmc.run.advance import Watcher
+from sgmcmc.run.advance import RunResult, Watcher
 from sgmcmc.run.checkpoint import Beginning, Checkpoint
-from sgmcmc.run.jobs import Jobs, Report, RunResult, by_jobs
+from sgmcmc.run.jobs import Jobs, Report, by_jobs
 from sgmcmc.run.loop import Loop
 from sgmcmc.run.recorder import Accumulated, Keep
 from sgmcmc.run.sampler import Sampler, settings_of_chains

@@ -20,7 +20,7 @@ from sgmcmc.core.progress import Progress
 from sgmcmc.core.trees import Tree
 from sgmcmc.draws.convergence import APART, RHAT, SHIFT, WorstElement, worst
 from sgmcmc.run import Prepared
-from sgmcmc.run.jobs import RunResult
+from sgmcmc.run.advance import RunResult
 
 if TYPE_CHECKING:
     from sgmcmc.run.one_call import Run

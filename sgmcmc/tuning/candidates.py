@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import Each, refused
+from sgmcmc.arguments import Each
 from sgmcmc.arguments.gradient import saga, svrg
 from sgmcmc.arguments.minibatch import adaptive
 from sgmcmc.arguments.signatures import PUBLIC, RUN_DEFAULTS
+from sgmcmc.core.errors import refused
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset.arrays import described
 from sgmcmc.kernel import State

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import AUTO, refused
+from sgmcmc.arguments import AUTO
 from sgmcmc.arguments.common import Stepsize
 from sgmcmc.core import random
-from sgmcmc.core.errors import require_count
+from sgmcmc.core.errors import refused, require_count
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.schedules import Schedule, explores
 from sgmcmc.dataset.arrays import described

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.arguments import FRACTION, refused, require_number
+from sgmcmc.arguments import FRACTION, require_number
 from sgmcmc.arguments.common import PerParameter
 from sgmcmc.core import random
-from sgmcmc.core.errors import require_count, require_flag, warn_user
+from sgmcmc.core.errors import refused, require_count, require_flag, warn_user
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.random import Purpose
 from sgmcmc.core.trees import Tree

@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sgmcmc.arguments import refused
 from sgmcmc.arguments.common import PerParameter
 from sgmcmc.arguments.destination import checked_executor, require_portable
-from sgmcmc.core.errors import require_count, require_flag
+from sgmcmc.core.errors import refused, require_count, require_flag
 from sgmcmc.dataset.arrays import described
 from sgmcmc.model import LogLik
 from sgmcmc.parallel.executors import Executor, workers_of
