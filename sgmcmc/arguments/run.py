@@ -82,7 +82,7 @@ def checked_length(sampler: Sampler, nIters: Any, options: Mapping[str, Any]) ->
     burn_in = require_count("burnIn", name, options["burnIn"], 0)
     thin = 1 if is_auto(options["thin"]) else require_count("thin", name, options["thin"], 1)
     if is_auto(nIters):
-        return Length(burn_in + AT_FIRST, burn_in, thin, _checked_enough(sampler, burn_in, thin, options))
+        return Length(burn_in + AT_FIRST, burn_in, thin, _checked_stopping_rule(sampler, burn_in, thin, options))
     if isinstance(nIters, str):
         raise ValueError(f"nIters of {name} must be an integer of at least 1, or 'auto'; got {nIters!r}.")
     n_iterations = require_count("nIters", name, nIters, 1)
@@ -94,7 +94,7 @@ def checked_length(sampler: Sampler, nIters: Any, options: Mapping[str, Any]) ->
     return Length(n_iterations, burn_in, thin, None)
 
 
-def _checked_enough(sampler: Sampler, burn_in: int, thin: int, options: Mapping[str, Any]) -> StoppingRule:
+def _checked_stopping_rule(sampler: Sampler, burn_in: int, thin: int, options: Mapping[str, Any]) -> StoppingRule:
     name, ess, mcse = sampler.name, options["ess"], options["mcse"]
     if mcse is not None:
         wanted = require_number("mcse", name, mcse, ERROR) ** -2.0

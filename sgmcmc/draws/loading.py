@@ -14,7 +14,7 @@ import numpy as np
 from sgmcmc.core.errors import warn_user
 from sgmcmc.core.files import write_whole
 from sgmcmc.core.trees import Tree, from_paths, with_paths
-from sgmcmc.storage import path_of_part
+from sgmcmc.storage import path_of_part, stored_iterations
 
 if TYPE_CHECKING:
     from sgmcmc.draws.draws import Draws
@@ -24,12 +24,6 @@ FORMAT, IN_HEADER = 1, ("nChains", "settings", "timings", "divergence")
 OF_CHAINS = ("nChains", "chains", "starts")  # settings that differ between the chains of one run
 COMPUTED = ("stepsize", "expected")  # settings that each run may have computed
 SAME = 1e-3  # the largest relative difference of computed settings, perhaps from different machines
-
-
-def iterations_of(settings: Mapping[str, Any], n_draws: int) -> range:
-    """The iterations after which this many draws were made."""
-    first = settings["burnIn"] + settings["thin"]
-    return range(first, first + settings["thin"] * n_draws, settings["thin"])
 
 
 def to_file(path: Path, draws: Draws) -> None:
@@ -80,7 +74,7 @@ def from_store(path: Path) -> dict[str, Any]:
 
 
 def _of_stored(groups: Tree, settings: dict[str, Any], n_draws: int) -> dict[str, Any]:
-    iterations = iterations_of(settings, n_draws)
+    iterations = stored_iterations(settings["burnIn"], settings["thin"], n_draws)
     return {"groups": groups, "iterations": iterations, "nChains": settings["nChains"], "settings": settings}
 
 

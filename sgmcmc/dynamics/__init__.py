@@ -161,15 +161,6 @@ class Dynamics(NamedTuple):
     variance: tuple[float, float] | None = None
 
 
-def remembered(*names: str) -> Callable[[Memory, Given], dict[str, tf.Tensor]]:
-    """`stats` that are entries of the memory."""
-
-    def stats(memory: Memory, given: Given) -> dict[str, tf.Tensor]:
-        return {name: memory[name] for name in names}
-
-    return stats
-
-
 Entry = np.ndarray | float
 
 BISECTIONS = 60

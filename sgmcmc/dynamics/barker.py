@@ -37,7 +37,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.variates import uniform
-from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, remembered
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary
 
 PROBIT = 1.702
 NO_ALPHA = 1e-12  # sigmoid(x / sqrt of this) is a step
@@ -73,7 +73,7 @@ def barker(corrected: bool = False) -> Dynamics:
     return Dynamics(
         step,
         init=init,
-        stats=remembered("variance_ratio"),
+        stats=lambda memory, given: {"variance_ratio": memory["variance_ratio"]},
         noises=2,
         stationary=None if corrected else stationary,
         along=along,

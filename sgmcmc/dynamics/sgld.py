@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, remembered
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary
 
 
 def sgld() -> Dynamics:
@@ -35,4 +35,10 @@ def sgld() -> Dynamics:
         variance = (1 + eps * noise / 4) / np.where(speed < 4, 1 - speed / 4, np.nan) / precision
         return Stationary(np.where(speed < 4, variance, np.inf), np.maximum(4 / speed - 1, 1.0))
 
-    return Dynamics(step, init=init, stats=remembered("variance_ratio"), by_rows=True, stationary=stationary)
+    return Dynamics(
+        step,
+        init=init,
+        stats=lambda memory, given: {"variance_ratio": memory["variance_ratio"]},
+        by_rows=True,
+        stationary=stationary,
+    )

@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, covariances, iterations, matrices, remembered
+from sgmcmc.dynamics import Dynamics, Given, Memory, Stationary, covariances, iterations, matrices
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
@@ -76,7 +76,7 @@ def ubu(alpha: float) -> Dynamics:
         step,
         init=init,
         drift=drift,
-        stats=remembered("kinetic_temperature"),
+        stats=lambda memory, given: {"kinetic_temperature": memory["kinetic_temperature"]},
         noises=3,
         stationary=stationary,
         momentum=True,

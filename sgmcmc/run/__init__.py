@@ -92,11 +92,6 @@ class Plan:
     def n_rows(self) -> int:
         return self.rows_by(self.n_iterations)
 
-    def recorded(self, n_rows: int) -> range:
-        """The iterations after which the first `n_rows` rows are recorded."""
-        assert self.thin is not None
-        return range(self.burn_in + self.thin, self.burn_in + (n_rows + 1) * self.thin, self.thin)
-
     def stretch(self, begin: int, end: int, capacity: int) -> Stretch:
         """The stretch from `begin` to at most `end`, with at most `capacity` rows."""
         end = min(end, self.n_iterations)

@@ -32,7 +32,7 @@ from sgmcmc.run.loop import Loop
 from sgmcmc.run.recorder import Accumulated, Keep
 from sgmcmc.run.sampler import Sampler, settings_of_chains
 from sgmcmc.run.stopping_rule import StoppingRule, run_until_stopped
-from sgmcmc.storage import path_of_part
+from sgmcmc.storage import path_of_part, stored_iterations
 from sgmcmc.storage.memory import Memory
 from sgmcmc.storage.zarr import ZarrStore, create, read_checkpoint
 
@@ -243,7 +243,7 @@ class Run:
         return Draws(
             result.rows,
             nChains=None if self.sampler.n_chains is None else len(result.chains),
-            iterations=self.plan.recorded(result.stored if self.keep.stores else 0),
+            iterations=stored_iterations(self.keep.burn_in, self.keep.thin, result.stored if self.keep.stores else 0),
             settings=settings,
             reduced=self._reduced(result.accumulated),
             timings=timings,

@@ -28,6 +28,11 @@ def reserved_names(names: Collection[str]) -> list[str]:
     return [name for name in names if name in RESERVED or "/" in name or name.startswith("__")]
 
 
+def stored_iterations(burn_in: int, thin: int, n_draws: int) -> range:
+    """The iterations after which this many draws are stored."""
+    return range(burn_in + thin, burn_in + (n_draws + 1) * thin, thin)
+
+
 def path_of_part(path: Path, chains: range) -> Path:
     return path / "parts" / f"{chains.start}-{chains.stop - 1}.zarr"
 
