@@ -17,6 +17,8 @@ from sgmcmc.bridges.from_parquet import fromParquet
 from sgmcmc.bridges.from_tfp import fromTfp
 from sgmcmc.core.errors import DivergenceError, ModeSearchError, NoRoomError
 from sgmcmc.core.schedules import cyclical, polynomial
+from sgmcmc.dataset.groups import groups
+from sgmcmc.dataset.windows import windows
 from sgmcmc.datasets import getDataset
 from sgmcmc.draws.draws import Draws
 from sgmcmc.draws.plots import plotRunning, plotTrace
@@ -88,6 +90,7 @@ __all__ = [
     "fromTfp",
     "getDataset",
     "getParams",
+    "groups",
     "initSess",
     "interval",
     "lda",
@@ -133,6 +136,7 @@ __all__ = [
     "tune",
     "ubu",
     "ubuSetup",
+    "windows",
 ]
 
 

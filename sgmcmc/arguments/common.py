@@ -20,6 +20,7 @@ from sgmcmc.core.errors import refused, require_flag
 from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.dataset import Data
 from sgmcmc.dataset.arrays import described, first_non_finite, numeric
+from sgmcmc.dataset.windows import Windows
 from sgmcmc.run.sampler import settings_of_chains
 
 Stepsize = float | str | Schedule | Mapping[str, float | Schedule]
@@ -211,6 +212,7 @@ class CommonChoices:
     def settings(self) -> dict[str, Any]:
         """The user's choices by R's names, for JSON."""
         levels = self.data.levels
+        before = {"before": self.data.before} if isinstance(self.data, Windows) else {}
         return {
             "sampler": self.sampler,
             "parameters": sorted(self.start),
@@ -219,6 +221,7 @@ class CommonChoices:
             "seed": self.random_seed,
             "integers": sorted({*self.integers, *levels}),
             **({"levels": levels} if levels else {}),
+            **before,
             "dtype": self.dtype,
             **settings_of_chains(self.n_chains, self.chains, self.chain_starts),
             "sharedMinibatch": self.shared_minibatch,

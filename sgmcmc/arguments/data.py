@@ -7,24 +7,26 @@ log likelihood that gathers is tried with them on all observations.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
 
 from sgmcmc.arguments.destination import checked_executor
-from sgmcmc.core.errors import attempted, refused, require_count
+from sgmcmc.core.errors import require_count
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data, Shards, block_size, may_be_index
-from sgmcmc.dataset.arrays import as_columns, categories, converted, described, integer_type, is_on_disk, numeric
-from sgmcmc.dataset.memory import InMemory
-from sgmcmc.dataset.on_disk import Arrays, Entry, FetchedData, RowSource
+from sgmcmc.dataset import Data, Shards, aligned_zeros, block_size, may_be_index
+from sgmcmc.dataset.arrays import described
+from sgmcmc.dataset.columns import Columns
+from sgmcmc.dataset.groups import groups
+from sgmcmc.dataset.on_disk import Attempt, FetchedData
 from sgmcmc.dataset.remote import RemoteShard, RemoteShards, open_shards
-from sgmcmc.dataset.shards import Joined
+from sgmcmc.dataset.row_groups import RowGroups
+from sgmcmc.dataset.shards import Joined, joined, require_alike
+from sgmcmc.dataset.windows import windows
 
 
 @dataclass(frozen=True)
@@ -106,43 +108,16 @@ class shards:  # noqa: N801 - reads as a function where it is used
     executors: Sequence[Any] | None = None
 
 
-MAPPED = "np.load(path, mmap_mode='r')"
-PROBED = 2  # observations read to find the entries of a user's dataset object
-
-
 def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
-    """The data, with every entry converted to its type; categories become codes."""
-    if isinstance(dataset, InMemory | FetchedData | Joined | RemoteShards):  # checked for another sampler
+    """The data, with every entry converted to its type."""
+    if isinstance(dataset, Data):  # checked for another sampler
         return dataset
     if isinstance(dataset, shards):
         return _of_shards(of, dataset, integers, dtype)
-    if isinstance(dataset, tf.data.Dataset | Iterator):
-        must = "be a dict of arrays, or an object with __len__ and take(indices), since minibatches are drawn at random"
-        advice = f"Arrays that do not fit into memory can be memory-mapped: {MAPPED}"
-        raise refused(of, "dataset", must, f"{described(dataset)}, which can only be read in order. {advice}")
-    dataset = as_columns(of, dataset)
-    if isinstance(dataset, RowSource) and not isinstance(dataset, Mapping) and not hasattr(dataset, "shape"):
-        return _of_object(of, dataset, integers, dtype)
-    if not isinstance(dataset, Mapping) or not dataset or not all(isinstance(name, str) for name in dataset):
-        raise refused(of, "dataset", "be a dict with at least one entry and names as keys", described(dataset))
-    codes = categories(of, dataset)
-    _require_integers(of, integers, dataset)
-    for name, entry in dataset.items():
-        if isinstance(entry, tf.data.Dataset | Iterator):
-            advice = f"Read it into an array, or into a file for {MAPPED}"
-            got = f"{described(entry)}, which can only be read once and in order. {advice}"
-            raise refused(of, f"dataset[{name!r}]", "be an array", got)
-    _require_one_index(of, dataset)
-    dataset = {**dataset, **{name: column.array for name, column in codes.items()}}
-    integers, levels = [*integers, *codes], {name: column.levels for name, column in codes.items()}
-    arrays = {
-        name: entry if is_on_disk(entry) else converted(of, name, entry, name in integers, dtype)
-        for name, entry in dataset.items()
-    }
-    _require_one_length(of, arrays)
-    if any(map(is_on_disk, dataset.values())):
-        return FetchedData(Arrays(arrays), _entries(of, arrays, integers, dtype), levels)
-    return InMemory(arrays, levels)
+    if isinstance(dataset, groups | windows):
+        return dataset.opened(of, integers, dtype)
+    columns = Columns(of, dataset, integers, dtype)
+    return columns.data(columns.names)
 
 
 def _of_shards(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) -> Data:
@@ -152,25 +127,13 @@ def _of_shards(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype)
     hop = require_count("hop of shards", of, asked.hop, 1)
     data = _opened(of, asked, integers, dtype)
     for number, one in enumerate(data):
-        here, first = (
-            {name: f"{c.dtype} {list(c.shape)}" for name, c in x.layout.columns.items()} for x in (one, data[0])
-        )
         if one.shards is not None:
             raise ValueError(f"{datasets_must} not be shards themselves; got some in shard {number}.")
-        if here != first:
-            got = f"{here} in shard {number} and {first} in shard 0"
-            raise ValueError(f"{datasets_must} have the same entries; got {got}.")
-        if one.levels != data[0].levels:
-            raise ValueError(
-                f"{datasets_must} have the same categories, since codes stand for them; got {one.levels} in shard "
-                f"{number} and {data[0].levels} in shard 0. Give all of them to each shard: "
-                "pandas.Categorical(x, categories=...)."
-            )
+    label, at = datasets_must.removesuffix(" must"), Shards([one.size for one in data], hop)
     if isinstance(data[0], RemoteShard):
+        require_alike(label, data)
         return RemoteShards(cast(list[RemoteShard], data), hop)
-    at = Shards([one.size for one in data], hop)
-    in_memory = [one for one in data if isinstance(one, InMemory)]
-    return InMemory.joined(in_memory, at) if len(in_memory) == len(data) else Joined(data, at)
+    return joined(label, data, at)
 
 
 def _opened(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) -> Sequence[Data]:
@@ -194,65 +157,7 @@ def _checked(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) ->
     return checked_dataset(of, dataset() if callable(dataset) else dataset, integers, dtype)
 
 
-def _of_object(of: str, source: RowSource, integers: Sequence[str], dtype: np.dtype) -> Data:
-    must = f"take of dataset of {of} must return a dict of arrays with one row for each index"
-    n_data = len(source)
-    if n_data < 1:
-        raise refused(of, "dataset", "have at least one observation", f"a length of {n_data}")
-    indices = np.arange(min(PROBED, n_data))
-    probed = attempted(must, lambda: dict(source.take(indices).items()))
-    arrays = {name: numeric(f"dataset[{name!r}]", of, array) for name, array in probed.items()}
-    if not arrays or any(array.shape[:1] != indices.shape for array in arrays.values()):
-        shapes = {name: array.shape for name, array in arrays.items()}
-        raise ValueError(f"{must}; got shapes {shapes} for {len(indices)} indices.")
-    _require_integers(of, integers, arrays)
-    return FetchedData(source, _entries(of, arrays, integers, dtype))
-
-
-def _require_integers(of: str, integers: Any, names: Collection[str]) -> None:
-    is_list = isinstance(integers, Collection) and not isinstance(integers, str)
-    if not is_list or any(name not in list(names) for name in integers):
-        raise refused(of, "integers", f"list names in dataset, {sorted(names)}", repr(integers))
-
-
-def _require_one_index(of: str, dataset: Mapping[str, Any]) -> None:
-    """Refuse pandas entries with different labels, whose rows would be combined by position."""
-    labelled = {name: entry.index for name, entry in dataset.items() if hasattr(entry, "iloc")}
-    for (first, index), (name, other) in pairwise(labelled.items()):
-        if not index.equals(other):
-            raise ValueError(
-                f"dataset of {of} must have entries with the same pandas index; got different ones for {name!r} and "
-                f"{first!r}. Align them, as by {name}.loc[{first}.index], or combine rows by position, as by "
-                f"{name}.to_numpy()."
-            )
-
-
-def _require_one_length(of: str, arrays: Mapping[str, Any]) -> None:
-    for name, array in arrays.items():
-        if not array.shape:
-            must = "have its observations on the first axis"
-            raise refused(of, f"dataset[{name!r}]", must, f"the single number {array}")
-    lengths = {name: array.shape[0] for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        raise refused(of, "dataset", "have entries of the same length, the number of observations", lengths)
-    if 0 in lengths.values():
-        raise refused(of, "dataset", "have at least one observation", lengths)
-
-
-def _entries(of: str, arrays: Mapping[str, Any], integers: Collection[str], float_type: np.dtype) -> dict[str, Entry]:
-    entries = {}
-    for name, array in arrays.items():
-        dtype, label = np.dtype(array.dtype), f"dataset[{name!r}] of {of}"
-        if dtype.kind not in "biuf":
-            raise ValueError(f"{label} must be an array of real numbers; got dtype {array.dtype}.")
-        entries[name] = Entry(integer_type(label, dtype) if name in integers else float_type, tuple(array.shape[1:]))
-    return entries
-
-
 OUT_OF_RANGE = re.compile(r"= \[?(-?\d+)\]? (?:is not in|is out of range|does not index)[^\[]*\[(?:0, )?(\d+)")
-
-Attempt = Callable[[Mapping[str, np.ndarray]], None]
-"""Raises ValueError for observations, {name: [m, ...]}, that hold an index out of range."""
 
 
 def attempt_at_extremes(of: str, argument: str, function: Callable, start: Mapping[str, np.ndarray]) -> Attempt:
@@ -278,21 +183,24 @@ def check_indices(of: str, argument: str, function: Callable, start: Mapping[str
                 check_indices(of, argument, function, start, part)
         case RemoteShard():
             data.asked(_check_local, (of, argument, function, start))
-        case InMemory():
-            require_in_range(attempt_at_extremes(of, argument, function, start), data)
-        case FetchedData():
+        case FetchedData() | RowGroups(in_memory=False):
             data.watch(attempt_at_extremes(of, argument, function, start))
+        case _:
+            require_in_range(attempt_at_extremes(of, argument, function, start), data)
 
 
 def _check_local(data: Data, given: tuple[str, str, Callable, Mapping[str, np.ndarray]]) -> None:
     check_indices(*given, data)
 
 
-def require_in_range(tried: Attempt, data: InMemory) -> None:
+def require_in_range(tried: Attempt, data: Data) -> None:
     """Try all observations, in blocks."""
-    arrays, size = data.arrays(), block_size(data)
+    size = block_size(data)
+    words = aligned_zeros(size, data.layout.width)
     for start in range(0, data.size, size):
-        tried({name: array[start : start + size] for name, array in arrays.items()})
+        block = words[: min(size, data.size - start)]
+        data.read(start, block)
+        tried(data.layout.views(block))
 
 
 def _message(of: str, argument: str, observations: Mapping[str, Any], message: str) -> str:

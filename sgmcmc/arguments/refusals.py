@@ -230,7 +230,8 @@ OF_GRADIENTS: Table = (
             lambda a: not isinstance(a.gradient, controlVariates) and "adaptive",
         ),
         Refusal(
-            "minibatchSize must be a number for data that are not in memory, since these are fetched ahead",
+            "minibatchSize must be a number for data that are not in memory, and for groups and windows, since their "
+            "minibatches are fetched ahead",
             lambda a: not isinstance(a.choices.data, InMemory) and "adaptive",
         ),
         Refusal(

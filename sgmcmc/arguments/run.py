@@ -18,7 +18,6 @@ from sgmcmc.arguments.signatures import RunOptions
 from sgmcmc.arguments.trial import require_repeatable
 from sgmcmc.core.errors import attempted, require_count, require_flag, takes, types_and_shapes
 from sgmcmc.core.tracing import trace
-from sgmcmc.dataset.memory import InMemory
 from sgmcmc.run.one_call import Run, RunCache
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
@@ -155,16 +154,14 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
     if not callable(collect):
         raise ValueError(f"{must}; got {collect!r}.")
     data, takes_data = sampler.data, takes(collect, "dataset", 1)
-    if takes_data and not isinstance(data, InMemory):
+    if takes_data and not data.in_memory:
         raise ValueError(
             f"collect of {sampler.name} must be a function of params alone if the data are not in memory, since it "
             "would read all of them for every draw; got a function of params and dataset."
         )
 
     def of_params(params: dict) -> dict:
-        outputs = (
-            collect(dict(params), data.all()) if takes_data and isinstance(data, InMemory) else collect(dict(params))
-        )
+        outputs = collect(dict(params), data.all()) if takes_data else collect(dict(params))
         if not isinstance(outputs, Mapping) or not outputs or not all(isinstance(key, str) for key in outputs):
             raise TypeError(f"it must return a dict of tensors by name, not {outputs!r}")
         return {key: tf.convert_to_tensor(value, dtype_hint=dtype) for key, value in outputs.items()}

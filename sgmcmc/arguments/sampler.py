@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -20,10 +21,12 @@ from sgmcmc.core.transforms import Transforms
 from sgmcmc.core.trees import numbered
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.remote import RemoteShards
+from sgmcmc.dataset.windows import Windows
 from sgmcmc.draws.draws import Draws
 from sgmcmc.dynamics import Dynamics
 from sgmcmc.kernel.product import moving_by_rows
 from sgmcmc.kernel.user_steps import not_moved
+from sgmcmc.laplace.context import sufficient_before
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.parallel.serialization import by_value
 from sgmcmc.run import Prepared
@@ -212,6 +215,9 @@ def set_up(
     identity: Mapping[str, Any] | None = None,
 ) -> Sgmcmc:
     """The sampler of these choices; `settings` are those of the dynamics, `identity` is what else identifies it."""
+    given, data = choices.dataset, choices.data
+    if isinstance(data, Windows) and data.automatic:
+        choices = _with_enough_context(choices, data)
     each = dict(dynamics) if isinstance(dynamics, Mapping) else dict.fromkeys(choices.start, dynamics)
     leaps = next(iter(each.values())).leaps
     if choices.moved_by_gibbs:
@@ -259,7 +265,14 @@ def set_up(
         gibbs=choices.gibbs_step,
         settings=choices.settings | method_settings | chosen.settings | dict(identity or {}),
     )
-    return Sgmcmc(sampler, method_settings, choices.dataset, seeded=choices.seed is not None)
+    return Sgmcmc(sampler, method_settings, given, seeded=choices.seed is not None)
+
+
+def _with_enough_context(choices: Choices, data: Windows) -> Choices:
+    """The same choices with as many steps before the windows of a series as needed."""
+    shapes = {name: theta.shape for name, theta in choices.start.items()}
+    before = sufficient_before(choices.sampler, choices.model, shapes, choices.start, choices.random_seed)
+    return replace(choices, dataset=data.with_before(before))
 
 
 def _warn_of_lost_noise(choices: Choices) -> None:

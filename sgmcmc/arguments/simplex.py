@@ -27,6 +27,7 @@ from sgmcmc.dataset.arrays import described, numeric
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.on_disk import FetchedData
+from sgmcmc.dataset.row_groups import RowGroups
 from sgmcmc.dataset.shards import Joined
 from sgmcmc.dataset.subset import random_subset
 from sgmcmc.kernel.simplex import Counts
@@ -131,7 +132,7 @@ class SuffStats:
                 arrays = part.arrays()
                 rows = _rows_of_extremes(arrays, self.n)
                 in_minibatches({name: entry[rows] for name, entry in arrays.items()})
-            elif isinstance(part, FetchedData):
+            elif isinstance(part, FetchedData | RowGroups):
                 part.watch(in_minibatches)
 
     def _try_latent(self, traced: Callable[..., Tree]) -> None:

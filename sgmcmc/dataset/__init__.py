@@ -38,13 +38,14 @@ class Layout:
     """The columns of a packed row, from the type and the shape of one observation of each entry."""
 
     def __init__(self, entries: Mapping[str, tuple[np.dtype, tuple[int, ...]]]) -> None:
+        # 8-byte entries first, so that every entry is aligned to its own size.
+        names = sorted(entries, key=lambda name: (-entries[name][0].itemsize, -math.prod(entries[name][1]), name))
+        self.entries = {name: (entries[name][0], tuple(entries[name][1])) for name in names}
         self.columns: dict[str, Column] = {}
         start = 0
-        # 8-byte entries first, so that every entry is aligned to its own size.
-        for name in sorted(entries, key=lambda name: (-entries[name][0].itemsize, -math.prod(entries[name][1]), name)):
-            dtype, shape = entries[name]
+        for name, (dtype, shape) in self.entries.items():
             stop = start + dtype.itemsize * math.prod(shape)
-            self.columns[name] = Column(start, stop, dtype, tuple(shape))
+            self.columns[name] = Column(start, stop, dtype, shape)
             start = stop
         self.width = -(-start // WORD)  # words
 
@@ -53,15 +54,17 @@ class Layout:
         return self.width * WORD
 
     def specs(self, lead: Sequence[int]) -> dict[str, tf.TensorSpec]:
-        return {name: tf.TensorSpec([*lead, *c.shape], tf.as_dtype(c.dtype)) for name, c in self.columns.items()}
+        return {
+            name: tf.TensorSpec([*lead, *shape], tf.as_dtype(dtype)) for name, (dtype, shape) in self.entries.items()
+        }
 
     def views(self, words: np.ndarray) -> dict[str, np.ndarray]:
-        """The entries as NumPy views of packed rows, [m, width]: {name: [m, *shape]}."""
-        as_bytes = words.view(np.uint8)
+        """The entries as NumPy views of packed rows, [..., width]: {name: [..., *shape]}."""
+        as_bytes, lead = words.view(np.uint8), words.shape[:-1]
 
         def view(c: Column) -> np.ndarray:
-            entry = as_bytes[:, c.start : c.stop].view(c.dtype)
-            return entry.reshape((len(words), *c.shape), copy=False) if c.shape else entry[:, 0]
+            entry = as_bytes[..., c.start : c.stop].view(c.dtype)
+            return entry.reshape((*lead, *c.shape), copy=False) if c.shape else entry[..., 0]
 
         return {name: view(column) for name, column in self.columns.items()}
 
@@ -86,9 +89,9 @@ def _cut(x: tf.Tensor, start: int, stop: int) -> tf.Tensor:
     return x if (start, stop) == (0, x.shape[-1]) else x[..., start:stop]
 
 
-def may_be_index(entry: np.ndarray) -> bool:
-    """Whether an entry can be indices: integers, or one number for each observation."""
-    return entry.dtype.kind == "i" or entry.ndim == 1
+def may_be_index(entry: np.ndarray, scalars: int = 1) -> bool:
+    """Whether an entry can be indices: integers, or one number for each observation, or for each of its rows."""
+    return entry.dtype.kind == "i" or entry.ndim <= scalars
 
 
 def extremes(entry: np.ndarray) -> np.ndarray:
@@ -152,6 +155,12 @@ class Data(ABC):
     @abstractmethod
     def checksum(self) -> str:
         """A checksum that is equal for equal data."""
+
+    def all(self) -> Tree:
+        """All observations, which must fit into memory."""
+        words = aligned_zeros(self.size, self.layout.width)
+        self.read(0, words)
+        return self.layout.unpack(shared_tensor(words))
 
 
 def checksum_of(parts: Sequence[Data]) -> str:

@@ -239,8 +239,9 @@ def categories(of: str, dataset: Mapping[str, Any]) -> dict[str, Codes]:
     }
 
 
-def with_levels(of: str, dataset: Any, levels: Mapping[str, Sequence[Level]]) -> Any:
-    dataset = as_columns(of, dataset, levels)
+def with_levels(of: str, dataset: Any, levels: Mapping[str, Sequence[Level]], labels: Collection[str] = ()) -> Any:
+    """The dataset with categories as codes, by the levels of another table; `labels` may have strings."""
+    dataset = as_columns(of, dataset, [*levels, *labels])
     if not isinstance(dataset, Mapping):
         return dataset
     return {

@@ -33,6 +33,33 @@ class Entry(NamedTuple):
     shape: tuple[int, ...]
 
 
+Attempt = Callable[[Mapping[str, np.ndarray]], None]
+"""Raises ValueError for observations, at least two, {name: [m, ...]}, that hold an index out of range."""
+
+
+class IndexWatch:
+    """Tries those observations whose indices are lower or higher than all before.
+
+    What may be an index are integers, and floats with at most `scalars` axes.
+    """
+
+    def __init__(self, attempt: Attempt, scalars: int = 1) -> None:
+        self._attempt, self._scalars = attempt, scalars
+        self._tried: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __call__(self, views: Mapping[str, np.ndarray]) -> None:
+        for name, entry in views.items():
+            if not may_be_index(entry, self._scalars):
+                continue
+            columns = entry.reshape(len(entry), -1)
+            least, greatest = columns.min(axis=0), columns.max(axis=0)
+            low, high = self._tried.get(name, (least + 1, greatest - 1))
+            if (least < low).any() or (greatest > high).any():
+                at = extremes(entry)
+                self._attempt({key: array[at] for key, array in views.items()})
+                self._tried[name] = (np.minimum(low, least), np.maximum(high, greatest))
+
+
 class FetchedData(Data):
     """Observations that `source` fetches; they are converted, and checked for NaN and infinite numbers."""
 
@@ -41,15 +68,11 @@ class FetchedData(Data):
     ) -> None:
         self.size, self._source, self.levels = len(source), source, dict(levels or {})
         self.layout = Layout(entries)
-        self._attempt: Callable[[Mapping[str, np.ndarray]], None] | None = None
-        self._tried: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._watch: IndexWatch | None = None
 
-    def watch(self, attempt: Callable[[Mapping[str, np.ndarray]], None]) -> None:
-        """Try fetched observations with a lower or higher index than all before.
-
-        `attempt` takes at least two, {name: [m, ...]}, and raises ValueError for an index out of range.
-        """
-        self._attempt, self._tried = attempt, {}
+    def watch(self, attempt: Attempt) -> None:
+        """Try fetched observations by `attempt`, if their indices are lower or higher than all before."""
+        self._watch = IndexWatch(attempt)
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         indices = np.asarray(indices, np.int64)
@@ -80,20 +103,8 @@ class FetchedData(Data):
                 at, *where = (int(i) for i in np.argwhere(~np.isfinite(view))[0])
                 got = f"{view[(at, *where)]} at index {(int(indices[at]), *where)}"
                 raise ValueError(f"{label} must be finite in {view.dtype}; got {got}.")
-        if self._attempt is not None and len(indices):
-            self._try(self.layout.views(out))
-
-    def _try(self, views: Mapping[str, np.ndarray]) -> None:
-        for name, entry in views.items():
-            if not may_be_index(entry):
-                continue
-            columns = entry.reshape(len(entry), -1)
-            least, greatest = columns.min(axis=0), columns.max(axis=0)
-            low, high = self._tried.get(name, (least + 1, greatest - 1))
-            if (least < low).any() or (greatest > high).any():
-                at = extremes(entry)
-                self._attempt({key: array[at] for key, array in views.items()})  # type: ignore[misc]
-                self._tried[name] = (np.minimum(low, least), np.maximum(high, greatest))
+        if self._watch is not None and len(indices):
+            self._watch(self.layout.views(out))
 
     def read(self, start: int, out: np.ndarray) -> None:
         stop = start + len(out)
@@ -108,7 +119,7 @@ class FetchedData(Data):
         sample = np.unique(np.linspace(0, self.size - 1, SAMPLED_ROWS).astype(np.int64))
         words = np.zeros((len(sample), self.layout.width), np.int64)
         self.take(sample, words)
-        columns = [(name, str(c.dtype), c.shape) for name, c in sorted(self.layout.columns.items())]
+        columns = [(name, str(dtype), shape) for name, (dtype, shape) in sorted(self.layout.entries.items())]
         return hashlib.sha256(repr((self.size, columns)).encode() + words.tobytes()).hexdigest()[:16]
 
 

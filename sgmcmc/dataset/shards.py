@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sgmcmc.dataset import Data, Shards, checksum_of
+from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.remote import RemoteShards
 
 
@@ -37,6 +38,32 @@ class Joined(Data):
 
     def checksum(self) -> str:
         return checksum_of(self.parts)
+
+
+def require_alike(label: str, parts: Sequence[Data]) -> None:
+    """Refuse parts with different entries or categories; `label` names the argument that they are from."""
+    for number, one in enumerate(parts):
+        here, first = (
+            {name: f"{entry} {list(shape)}" for name, (entry, shape) in x.layout.entries.items()}
+            for x in (one, parts[0])
+        )
+        if here != first:
+            raise ValueError(
+                f"{label} must have the same entries; got {here} in number {number} and {first} in number 0."
+            )
+        if one.levels != parts[0].levels:
+            raise ValueError(
+                f"{label} must have the same categories, since codes stand for them; got {one.levels} in number "
+                f"{number} and {parts[0].levels} in number 0. Give all of them to each: "
+                "pandas.Categorical(x, categories=...)."
+            )
+
+
+def joined(label: str, parts: Sequence[Data], shards: Shards) -> Data:
+    """The observations of all parts, in one array if they are in memory."""
+    require_alike(label, parts)
+    in_memory = [one for one in parts if isinstance(one, InMemory)]
+    return InMemory.joined(in_memory, shards) if len(in_memory) == len(parts) else Joined(parts, shards)
 
 
 class Shard(Data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from sgmcmc.core.errors import attempted, refused, require_count, require_flag
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset.arrays import converted, is_on_disk, with_levels
+from sgmcmc.dataset.groups import groups
+from sgmcmc.dataset.row_groups import RowGroups
+from sgmcmc.dataset.windows import AUTO, windows
 from sgmcmc.draws.convergence import diagnostics
 
 if TYPE_CHECKING:
@@ -50,8 +54,9 @@ def predictions(
         return of_rows() if entries is None else of_rows(_rows(entries, slice(None), draws.settings))
     batch_size = require_count("batchSize", "predict", batch_size, at_least=1)
     parts, n_rows = [], _length(entries)
+    assert entries is not None
     for start in range(0, n_rows, batch_size):
-        part = of_rows(_rows(entries or {}, slice(start, min(start + batch_size, n_rows)), draws.settings))
+        part = of_rows(_rows(entries, slice(start, min(start + batch_size, n_rows)), draws.settings))
         if part["mean"].shape[:1] != (n := min(batch_size, n_rows - start),):
             must = "return a row for each row of the dataset if batchSize is given"
             raise refused("predict", "function", must, f"shape {part['mean'].shape} for {n} rows")
@@ -116,9 +121,15 @@ def _names(quantiles: Any) -> dict[str, float]:
     return {f"{100 * q:.10g}%": q for q in levels}
 
 
-def _entries(dataset: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _entries(dataset: Any, settings: Mapping[str, Any]) -> dict[str, Any] | RowGroups:
     """The dataset with the types of the sampler's dataset; arrays on disk stay there."""
-    dataset = with_levels("predict", dataset, settings.get("levels", {}))
+    levels = settings.get("levels", {})
+    if isinstance(dataset, groups | windows):
+        if isinstance(dataset, windows) and dataset.before == AUTO:
+            dataset = replace(dataset, before=settings.get("before", AUTO))
+        integers, dtype = settings.get("integers", ()), np.dtype(settings.get("dtype", "float32"))
+        return dataset.with_levels("predict", levels).opened("predict", integers, dtype)
+    dataset = with_levels("predict", dataset, levels)
     if not isinstance(dataset, Mapping):
         raise refused("predict", "dataset", "be None or a dict of arrays", type(dataset).__name__)
     return {name: entry if is_on_disk(entry) else _converted(name, entry, settings) for name, entry in dataset.items()}
@@ -129,14 +140,19 @@ def _converted(name: str, entry: Any, settings: Mapping[str, Any]) -> np.ndarray
     return converted("predict", name, entry, name in integers, dtype)
 
 
-def _length(entries: Mapping[str, Any] | None) -> int:
+def _length(entries: Mapping[str, Any] | RowGroups | None) -> int:
+    if isinstance(entries, RowGroups):
+        return entries.size
     lengths = {name: entry.shape[0] if entry.shape else 0 for name, entry in (entries or {}).items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         raise refused("predict", "dataset", "have entries of one length if batchSize is given", lengths)
     return next(iter(lengths.values()))
 
 
-def _rows(entries: Mapping[str, Any], rows: slice, settings: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+def _rows(entries: Mapping[str, Any] | RowGroups, rows: slice, settings: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+    if isinstance(entries, RowGroups):
+        return entries.part(rows)
+
     def in_memory(name: str, entry: Any) -> Any:
         if is_on_disk(entry):
             return _converted(name, entry[rows], settings)

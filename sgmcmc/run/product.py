@@ -20,6 +20,7 @@ from sgmcmc.core.trees import Tree, numbered
 from sgmcmc.dataset import by_workers, spaced_rows
 from sgmcmc.dataset.remote import RemoteShards
 from sgmcmc.dataset.subset import over_spaced_rows
+from sgmcmc.dataset.windows import Windows
 from sgmcmc.draws import temperature
 from sgmcmc.dynamics import Dynamics
 from sgmcmc.gradients import FIRST, Estimate, Gradient
@@ -27,6 +28,7 @@ from sgmcmc.kernel import IterationInputs, State, iterations
 from sgmcmc.kernel.inputs import first_batch
 from sgmcmc.kernel.product import Product, build
 from sgmcmc.kernel.user_steps import GibbsStep, with_gibbs
+from sgmcmc.laplace.context import with_context_error
 from sgmcmc.minibatch import Minibatch, adaptive
 from sgmcmc.minibatch.adaptive import per_square_distance
 from sgmcmc.minibatch.weighted import probabilities_of
@@ -150,6 +152,9 @@ class ProductSampler(Sampler):
             found |= self._without_curvature()
         if mode is not None and self.model.data.shards is not None:
             found[TUNING] = with_shards(self, mode, found["preconditioner"], found[TUNING])
+        if mode is not None and isinstance(self.model.data, Windows):
+            seed = random.child_seed(self.seed, Purpose.CURVATURE)
+            found[TUNING] = with_context_error(self.name, self.model, self.shapes, mode, found[TUNING], seed)
         mode = mode and mode._replace(precision=None)
         if self.sizing is not None:
             assert mode is not None

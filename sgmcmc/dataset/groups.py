@@ -1,0 +1,165 @@
+"""groups: a dataset in long form whose rows belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sgmcmc.core.errors import refused
+from sgmcmc.dataset import Data, aligned_zeros, block_size
+from sgmcmc.dataset.arrays import Level, with_levels
+from sgmcmc.dataset.columns import Columns
+from sgmcmc.dataset.memory import Subset
+from sgmcmc.dataset.row_groups import Extents, RowGroups
+
+
+@dataclass(frozen=True)
+class groups:  # noqa: N801 - reads as a function where it is used
+    """Rows that belong together as one observation, for the argument `dataset`.
+
+    The data are in long form, with a row for each alternative of a choice, visit of a
+    person or pupil of a school. All rows with the same label in the column `by` are one
+    observation: N is the number of groups, minibatches consist of whole groups, and
+    `logLik` is a sum over groups.
+
+    `logLik` gets each column with shape (n, longest, ...), where `longest` is the number of
+    rows of the largest group, and an entry `inside` of shape (n, longest), which is 1 for
+    rows and 0 for padding. Padding repeats the last row of the group, so functions of it
+    are finite and it needs no other care than a factor of `inside`, or of minus infinity
+    in a softmax.
+
+    Parameters
+    ----------
+    data : dict, table, or object with `take`
+        The rows, in any form that `dataset` can have. The rows of a group stay in their
+        order. On disk they must be consecutive.
+    by : str
+        The column with the labels of the groups: numbers, strings or categories. It is not
+        passed to `logLik`.
+    constant : sequence of str, default ()
+        Columns that do not vary within a group, such as the income of a person. `logLik`
+        gets them once for each group, with shape (n, ...).
+
+    Raises
+    ------
+    ValueError
+        When the sampler is set up: if `by` or `constant` are not columns, if a constant column
+        varies within a group, if labels are missing, or if data on disk are not sorted by group.
+
+    Examples
+    --------
+    Choices between alternatives, each with a cost: the conditional logit model.
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import tensorflow as tf
+    >>> from sgmcmc import groups, sgldcv
+    >>> rng = np.random.default_rng(0)
+    >>> situation = np.repeat(np.arange(1000), rng.integers(2, 6, size=1000))
+    >>> table = pd.DataFrame({"situation": situation, "cost": rng.normal(size=len(situation))})
+    >>> utility = -table.cost + rng.gumbel(size=len(table))
+    >>> table["chosen"] = utility == utility.groupby(table.situation).transform("max")
+    >>> def logLik(params, dataset):
+    ...     inside = dataset["inside"] > 0
+    ...     utility = tf.where(inside, params["beta"] * dataset["cost"], -np.inf)
+    ...     chosen = tf.reduce_sum(tf.where(inside, dataset["chosen"] * params["beta"] * dataset["cost"], 0.0), axis=1)
+    ...     return chosen - tf.reduce_logsumexp(utility, axis=1)
+    >>> out = sgldcv(
+    ...     logLik, groups(table, by="situation"), {"beta": 0.0}, nIters=4000, verbose=False, seed=1
+    ... )
+    >>> bool(abs(out["beta"].mean() + 1) < 0.2)
+    True
+    """
+
+    data: Any
+    by: str
+    constant: Sequence[str] = ()
+
+    def with_levels(self, of: str, levels: Mapping[str, Sequence[Level]]) -> groups:
+        """The same groups, with categories coded by these levels."""
+        return replace(self, data=with_levels(of, self.data, levels, [self.by]))
+
+    def opened(self, of: str, integers: Sequence[str], dtype: np.dtype) -> RowGroups:
+        """The groups, with every entry converted to its type."""
+        columns = Columns(of, self.data, integers, dtype, labels=[self.by])
+        of_rows = self._of_rows(of, columns)
+        rows, own = columns.data(of_rows), columns.data(self.constant) if self.constant else None
+        codes = label_codes(of, self.by, columns)
+        if len(codes) != rows.size:
+            lengths = {self.by: len(codes), of_rows[0]: rows.size}
+            raise refused(of, "dataset", "have entries of the same length, the number of rows", lengths)
+        if (order := grouped_order(of, self.by, codes, rows.in_memory)) is not None:
+            codes, rows, own = codes[order], Subset(rows, order), None if own is None else Subset(own, order)
+        begin = run_starts(codes)
+        end = np.append(begin[1:], len(codes))
+        entries = {} if own is None else _constants(of, own, begin, end)
+        grouped = RowGroups(of, rows, Extents(begin, begin, end), entries, dtype)
+        grouped.levels |= {} if own is None else own.levels
+        return grouped
+
+    def _of_rows(self, of: str, columns: Columns) -> list[str]:
+        names = columns.names
+        if self.by not in names:
+            raise refused(of, "by of groups, in dataset", f"be one of the columns {names}", repr(self.by))
+        given = self.constant
+        if isinstance(given, str) or not set(given) <= set(names) - {self.by}:
+            must = f"be a list of some of the columns {[name for name in names if name != self.by]}"
+            raise refused(of, "constant of groups, in dataset", must, repr(given))
+        of_rows = [name for name in names if name != self.by and name not in given]
+        if not of_rows:
+            raise refused(of, "dataset", f"have columns besides {self.by!r} and the constant ones", names)
+        return of_rows
+
+
+def label_codes(of: str, by: str, columns: Columns) -> np.ndarray:
+    """The labels of the rows as numbers, [rows], in the order in which they first occur."""
+    import pandas as pd
+
+    labels = columns.values(by)
+    if labels.ndim != 1:
+        raise refused(of, f"dataset[{by!r}]", "have one label for each row", f"shape {labels.shape}")
+    codes, _ = pd.factorize(labels)
+    if (codes < 0).any():
+        got = f"{int((codes < 0).sum())}, the first at row {int(np.argmin(codes))}"
+        raise refused(of, f"dataset[{by!r}]", "have no missing labels", got)
+    return codes
+
+
+def run_starts(codes: np.ndarray) -> np.ndarray:
+    """Where each run of equal codes starts, int64."""
+    return np.append(0, np.flatnonzero(codes[1:] != codes[:-1]) + 1).astype(np.int64)
+
+
+def grouped_order(of: str, by: str, codes: np.ndarray, in_memory: bool) -> np.ndarray | None:
+    """The order in which rows with equal codes are consecutive; None if they are."""
+    starts = run_starts(codes)
+    n_groups = int(codes.max()) + 1
+    if len(starts) == n_groups:
+        return None
+    if not in_memory:
+        must = f"be sorted by {by!r}, so that the rows of a group can be read at once, since it is on disk"
+        raise refused(of, "dataset", must, f"{n_groups} groups in {len(starts)} parts")
+    return np.argsort(codes, kind="stable")
+
+
+def _constants(of: str, own: Data, begin: np.ndarray, end: np.ndarray) -> dict[str, np.ndarray]:
+    """The entries with one value for each group, [N, ...], checked to be the same in all of its rows."""
+    firsts = aligned_zeros(len(begin), own.layout.width)
+    own.take(begin, firsts)
+    values = {name: np.ascontiguousarray(view) for name, view in own.layout.views(firsts).items()}
+    size, group_of = block_size(own), np.repeat(np.arange(len(begin)), end - begin)
+    for start in range(0, own.size, size):
+        words = aligned_zeros(min(size, own.size - start), own.layout.width)
+        own.read(start, words)
+        group = group_of[start : start + len(words)]
+        for name, view in own.layout.views(words).items():
+            differs = (view != values[name][group]).reshape(len(words), -1).any(axis=1)
+            if differs.any():
+                row = start + int(np.argmax(differs))
+                must = "be the same in all rows of a group, since it is named in constant"
+                got = f"another value in row {row} than in row {int(begin[group_of[row]])}"
+                raise refused(of, f"dataset[{name!r}]", must, got)
+    return values

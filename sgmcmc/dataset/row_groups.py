@@ -1,0 +1,129 @@
+"""Observations of several rows: the alternatives of a choice, the visits of a person, a window of a series.
+
+The rows of an observation are consecutive. All observations have the length of the longest, so that a minibatch is a
+rectangular array: shorter ones are filled with copies of their last row, where a log likelihood is as finite as at the
+row itself. An entry `inside` is 1 for the rows that count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sgmcmc.core.errors import refused
+from sgmcmc.core.trees import Tree
+from sgmcmc.dataset import Data, Layout, aligned_zeros, shared_tensor
+from sgmcmc.dataset.memory import InMemory
+from sgmcmc.dataset.on_disk import Attempt, IndexWatch
+
+INSIDE = "inside"
+FIRST, STOP = " first", " stop"  # positions in an observation between which its rows count
+
+
+class PaddedLayout(Layout):
+    """An observation in words: the entries of its own, then `length` packed rows."""
+
+    def __init__(self, own: Layout, row: Layout, length: int, dtype: np.dtype) -> None:
+        self._own, self._row, self.length = own, row, length
+        of_rows = {name: (entry, (length, *shape)) for name, (entry, shape) in row.entries.items()}
+        of_own = {name: entry for name, entry in own.entries.items() if name not in (FIRST, STOP)}
+        self.entries = {**of_rows, INSIDE: (dtype, (length,)), **of_own}
+        self.width = own.width + length * row.width
+
+    def views(self, words: np.ndarray) -> dict[str, np.ndarray]:
+        cut, lead = self._own.width, words.shape[:-1]
+        own = self._own.views(words[..., :cut])
+        first, stop, at = own.pop(FIRST)[..., None], own.pop(STOP)[..., None], np.arange(self.length)
+        inside = ((first <= at) & (at < stop)).astype(self.entries[INSIDE][0])
+        rows = words[..., cut:].reshape((*lead, self.length, self._row.width), copy=False)
+        return {**self._row.views(rows), INSIDE: inside, **own}
+
+    def unpack(self, words: tf.Tensor) -> Tree:
+        cut, lead = self._own.width, words.shape[:-1]
+        own = self._own.unpack(words[..., :cut])
+        first, stop, at = own.pop(FIRST)[..., None], own.pop(STOP)[..., None], tf.range(self.length)
+        inside = tf.cast((first <= at) & (at < stop), tf.as_dtype(self.entries[INSIDE][0]))
+        rows = tf.reshape(words[..., cut:], [*lead, self.length, self._row.width])
+        return {**self._row.unpack(rows), INSIDE: inside, **own}
+
+
+class Extents(NamedTuple):
+    """The rows of each observation, int64 [N]: from `begin` to `end`, of which those from `counts` on count."""
+
+    begin: np.ndarray
+    counts: np.ndarray
+    end: np.ndarray
+
+    @property
+    def longest(self) -> int:
+        return int((self.end - self.begin).max())
+
+
+class RowGroups(Data):
+    """N observations, each of some consecutive rows of `rows`; `own` are entries with one value for each of them."""
+
+    layout: PaddedLayout
+
+    def __init__(self, of: str, rows: Data, extents: Extents, own: Mapping[str, np.ndarray], dtype: np.dtype) -> None:
+        require_free(of, rows.layout.entries, [INSIDE, *own])
+        self.rows, self.extents, self.size = rows, extents, len(extents.begin)
+        positions = {
+            FIRST: (extents.counts - extents.begin).astype(np.int32),
+            STOP: (extents.end - extents.begin).astype(np.int32),
+        }
+        self._own = InMemory({**own, **positions})
+        self.layout = PaddedLayout(self._own.layout, rows.layout, extents.longest, dtype)
+        self.levels, self.in_memory = dict(rows.levels), rows.in_memory
+        self._watch: IndexWatch | None = None
+
+    def watch(self, attempt: Attempt) -> None:
+        """Try fetched observations by `attempt`, if their indices are lower or higher than all before."""
+        self._watch = IndexWatch(attempt, scalars=2)
+
+    def take(self, indices: np.ndarray, out: np.ndarray) -> None:
+        self._own.take(indices, out[:, : self._own.layout.width])
+        at = self._rows_of(indices)
+        words = np.empty((at.size, self.rows.layout.width), np.int64)
+        self.rows.take(at.reshape(-1), words)
+        self._fill(words, out)
+
+    def read(self, start: int, out: np.ndarray) -> None:
+        indices = np.arange(start, start + len(out))
+        self._own.take(indices, out[:, : self._own.layout.width])
+        at = self._rows_of(indices)
+        first = at.min()
+        words = np.empty((at.max() + 1 - first, self.rows.layout.width), np.int64)
+        self.rows.read(int(first), words)
+        self._fill(words[(at - first).reshape(-1)], out)
+
+    def _rows_of(self, indices: np.ndarray) -> np.ndarray:
+        """The rows of these observations, [m, longest]; those after the end are the last one again."""
+        at = self.extents.begin[indices][:, None] + np.arange(self.layout.length)
+        return np.minimum(at, self.extents.end[indices][:, None] - 1)
+
+    def _fill(self, words: np.ndarray, out: np.ndarray) -> None:
+        out[:, self._own.layout.width :] = words.reshape(len(out), -1)
+        if self._watch is not None and len(out):
+            self._watch(self.layout.views(out))
+
+    def part(self, observations: slice) -> Tree:
+        """Some consecutive observations."""
+        start, stop, _ = observations.indices(self.size)
+        words = aligned_zeros(stop - start, self.layout.width)
+        self.read(start, words)
+        return self.layout.unpack(shared_tensor(words))
+
+    def checksum(self) -> str:
+        hashed = hashlib.sha256(self.rows.checksum().encode() + self._own.checksum().encode())
+        for array in self.extents:
+            hashed.update(array.tobytes())
+        return hashed.hexdigest()[:16]
+
+
+def require_free(of: str, names: Mapping[str, object], taken: Sequence[str]) -> None:
+    if both := [name for name in taken if name in names]:
+        raise refused(of, "dataset", f"have no entry named {both[0]!r}, which its observations get", sorted(names))
