@@ -74,10 +74,6 @@ class Posterior:
             other._passes = self._passes
         return other
 
-    def share_prior(self, other: Posterior) -> None:
-        """Use the programs of the prior of a posterior with the same prior and other data."""
-        self._of_priors = other._of_priors
-
     def tree(self, theta: np.ndarray) -> Tree:
         """The parameters, {name: [*shape]}, in the model's float type."""
         return self.split(self._tensor(theta))
