@@ -30,11 +30,11 @@ import tensorflow as tf
 import zarr
 
 import sgmcmc
-from sgmcmc.run import Pace, Plan, feed
+from sgmcmc.run import Pace, Plan, Stretch, feed
 from sgmcmc.run.advance import stretches
 from sgmcmc.run.feed import Fetch
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.recorder import Keep
+from sgmcmc.run.recorder import NOTHING, Keep
 
 ROOT = Path(__file__).parents[2]
 N, N_ITERS = 300, 30
@@ -196,6 +196,30 @@ def test_blocks_of_one_iteration(name: str, sources: Tree) -> None:
     data = set_up("sgld", sources["memmap"])._sampler.data
     for fetch, where in ((Fetch.WHEN_NEEDED, None), (Fetch.AHEAD, None), (Fetch.AHEAD, data)):
         assert_equal(chain.run(fetch, where), alone, str(fetch))
+
+
+def test_iterations_that_are_far_apart_have_random_numbers_of_their_own() -> None:
+    """Of scir, which draws inside the loop; with all data in each minibatch only the number of the iteration differs.
+
+    From the same position, up to the last block before the numbers would repeat.
+    """
+
+    def counts(params: Tree, dataset: Tree) -> Tree:
+        return {"theta": tf.reduce_sum(dataset["x"], axis=0)}
+
+    data, given = {"x": np.ones((20, 2))}, {"minibatchSize": 20, "normalise": False, "seed": 1}
+    sampler = sgmcmc.scirSetup(counts, data, {"theta": [20.0, 20.0]}, 0.5, alpha=1.0, **given)
+    prepared = sampler._sampler.prepare(verbose=False)
+    loop = Loop(prepared, NOTHING, Fetch.IN_PROGRAM, block_length=4)
+    start = [leaf.numpy() for leaf in loop.flatten(prepared.state)]
+
+    def after(k: int) -> bytes:
+        outcome = loop.advance([tf.constant(leaf) for leaf in start], Stretch(k, k + 1, k + 2, 0, 1))
+        return loop.params_of_chains(outcome.leaves)["theta"].tobytes()
+
+    numbers = [0, 1, 2**16, 2**24, 2**31, 2**31 + 1, 2**32 - 4]
+    assert len({after(k) for k in numbers}) == len(numbers)
+    assert after(2**31) == after(2**31)
 
 
 @pytest.mark.parametrize("name", ["sgld", "sghmc"])

@@ -199,6 +199,27 @@ def test_saga_is_unbiased_and_its_sum_is_that_of_its_table(how, returns):
         assert abs(forgotten - exact_gradient(THETA)["b"]) > 0.01
 
 
+def test_the_sum_of_saga_stays_that_of_its_table_in_float32():
+    """Over 300 gradients of size 1e3, whose differences are not exact in float32."""
+    model = model_of(Returns.SUM, 1e3 * X, dtype=tf.float32)
+    gradient = saga(model, ELEMENTS, repeats=False)
+    constants = gradient.prepare(Mode(tensors(CENTRE, tf.float32), {}), verbose=False)
+
+    @tf.function
+    def estimate(params, indices, memory):
+        return gradient.estimate(params, batch_of(model, indices, N / n), constants, memory).memory
+
+    table, memory = constants[FIRST]["table"].numpy().copy(), gradient.init({}, constants)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        rows = rng.choice(N, n, replace=False)
+        theta = {name: 1e-3 * rng.normal(size=np.shape(value)) for name, value in THETA.items()}
+        given = memory | {"table": tf.constant(table[rows])}
+        memory = estimate(tensors(theta, tf.float32), tf.constant(rows, tf.int32), given)
+        table[rows] = memory["table"]
+    np.testing.assert_allclose(memory["sum"], table.sum(axis=0, dtype=np.float64), rtol=1e-10, atol=1e-9)
+
+
 def test_svrg_renews_its_centre_with_the_exact_gradient_of_each_chain():
     model = model_of(Returns.SUM)
     gradient = svrg(model, ELEMENTS, every=10)
@@ -292,6 +313,22 @@ def test_full_pass_over_data_elsewhere_is_that_over_data_in_memory(monkeypatch):
     )
     here, there = (full_pass(monkeypatch, m, THETA, block=4) for m in (model, elsewhere))
     tf.nest.map_structure(lambda a, b: np.testing.assert_array_equal(a.numpy(), b.numpy()), here, there)
+
+
+def test_blocks_of_a_part_get_the_rows_of_the_part():
+    """As a worker makes the pass: from observation 64 on, with the numbers of these observations only."""
+    x, weights = RNG.normal(size=200), RNG.normal(size=200)
+    dataset = InMemory({"x": x})
+
+    def of_block(words, factor, weights):
+        return [factor * tf.reduce_sum(weights * dataset.layout.unpack(words)["x"])]
+
+    of_part = full_pass_module.FullPass(dataset, of_block, 32)
+    blocks = of_part.blocks([tf.constant(2.0, tf.float64)], range(64, 128), [weights[64:128]])
+    ends, results = zip(*((end, result.numpy()) for end, (result,) in blocks), strict=True)
+    assert ends == (96, 128)
+    expected = [2 * weights[start : start + 32] @ x[start : start + 32] for start in (64, 96)]
+    np.testing.assert_allclose(results, expected, rtol=1e-12)
 
 
 def test_parameter_that_the_data_do_not_mention_has_only_its_prior():

@@ -15,10 +15,12 @@ from scipy import stats
 
 from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.minibatch import Minibatch
+from sgmcmc.minibatch.adaptive import adaptive, constants
 from sgmcmc.minibatch.reshuffled import reshuffled
 from sgmcmc.minibatch.symmetric import symmetric
 from sgmcmc.minibatch.uniform import with_replacement, without_replacement
 from sgmcmc.minibatch.weighted import alias_table, weighted
+from sgmcmc.model import Mode
 
 ALPHA = 1e-8
 OF_RESHUFFLED = ALPHA / 15
@@ -121,6 +123,25 @@ def test_minibatch_is_a_function_of_its_number_alone():
         np.testing.assert_array_equal(several, np.concatenate([at(2**32 - 1), at(5), at(6)]))
         assert (several[2] != several[1]).any()
         assert len({row.tobytes() for row in several[1]}) == 4  # chains have their own minibatches
+
+
+def test_parts_of_a_minibatch_have_observations_of_their_own():
+    for minibatch in (
+        without_replacement(50, 5),
+        with_replacement(50, 5),
+        weighted(50, 5, tf.float64, np.full(50, 0.02)),
+    ):
+        number, prepared = tf.constant([3], tf.uint32), minibatch.prepare(None)
+        first, second = (minibatch.draw(stream_of(4), number, prepared, part)[0].numpy() for part in (0, 1))
+        assert (first != second).mean() > 0.8
+
+
+def test_an_adaptive_minibatch_has_at_most_the_parts_that_make_all_observations():
+    minibatch = adaptive(with_replacement(100, 10), 100)
+    given = constants(Mode({"x": tf.constant(0.0)}, {}), 1.0, tf.float32)
+    assert int(minibatch.parts({"x": tf.constant(5.0)}, given)) == 3  # 25 observations in parts of 10
+    assert int(minibatch.parts({"x": tf.constant(1e3)}, given)) == 10
+    assert int(minibatch.parts({"x": tf.constant(0.0)}, given)) == 1
 
 
 # --- reshuffled -------------------------------------------------------------------------------------------------------

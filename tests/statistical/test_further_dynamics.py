@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy.linalg import block_diag
+from scipy.optimize import brentq
 
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.dataset.memory import InMemory
@@ -33,6 +34,7 @@ from tests.statistical.laws import (
     chains,
     half_of_ubu,
     moments_z,
+    momentum_refresh,
     reject,
     scaled_noise,
     sghmc_iteration,
@@ -50,13 +52,18 @@ V = NORMAL.noise_with_replacement(n)
 # --- BAOAB ------------------------------------------------------------------------------------------------------------
 
 
-def baoab_law(eps: float, noise: float, alpha: float) -> Linear:
+def splitting(eps: float, precision: float, noise: float, c: float, heat: float) -> tuple[Linear, Linear]:
+    """Of (theta - mean, momentum): the kick, and what follows it; c and `heat` are those of O."""
+    B = Linear(np.array([[1, 0], [-eps * precision, 1]]), np.diag([0, eps**2 * noise]))
+    A = Linear(np.array([[1, 0.5], [0, 1]]), np.zeros((2, 2)))
+    O = Linear(np.diag([1, c]), np.diag([0, (1 - c**2) * heat]))  # noqa: E741
+    return B, A.then(O).then(A)
+
+
+def baoab_law(eps: float, noise: float, alpha: float, precision: float = NORMAL.a) -> Linear:
     """Of (theta - mean, momentum), from one iteration to the next, part by part."""
-    half, c = np.array([[1, 0.5], [0, 1]]), 1 - alpha
-    B = Linear(np.array([[1, 0], [-eps * NORMAL.a, 1]]), np.diag([0, eps**2 * noise]))
-    A = Linear(half, np.zeros((2, 2)))
-    O = Linear(np.diag([1, c]), np.diag([0, (1 - c**2) * eps]))  # noqa: E741
-    return B.then(A).then(O).then(A)
+    kick, rest = splitting(eps, precision, noise, 1 - alpha, eps)
+    return kick.then(rest)
 
 
 @pytest.mark.parametrize("alpha", [0.3, 1.0])
@@ -309,6 +316,75 @@ def test_ccadl_is_right_where_noise_differs_between_directions_and_with_theta():
         assert abs(of_mu.mean() - 0.964) < 0.03 and abs(of_gamma.mean() - 0.948) < 0.03
     of_mu, of_gamma = problem.variances(sgnht(a), eps)
     assert of_mu.mean() > 1.3 and of_gamma.mean() < 0.7
+
+
+# --- what dynamics tell of where they settle --------------------------------------------------------------------------
+
+EPS, HEAT, FRICTION, LEAPS = 0.02, 0.05, 0.3, 5
+PRECISION, NOISE = np.array([1.0, 20.0, 50.0]), np.array([5.0, 0.0, 10.0])
+LOUD = np.array([5.0, 0.0, 100.0])  # the noise of one direction is more than the friction
+
+
+def of_badodab() -> list[Linear]:
+    def parts(xi: float) -> list[tuple[Linear, Linear]]:
+        return [splitting(EPS, h, v, np.exp(-xi), EPS * HEAT / xi) for h, v in zip(PRECISION, NOISE, strict=True)]
+
+    def excess(xi: float) -> float:
+        squares = []
+        for kick, rest in parts(xi):
+            settled = kick.then(rest).stationary_covariance()
+            squares += [settled[1, 1], kick.covariance_after(settled)[1, 1]]
+        return np.mean(squares) - EPS
+
+    return [kick.then(rest) for kick, rest in parts(brentq(excess, 1e-4, 2.5, xtol=1e-15))]
+
+
+def of_thermostat(own: float) -> list[Linear]:
+    """SGNHT's, or with own = 1 CCAdL's."""
+
+    def laws(xi: float) -> list[Linear]:
+        left = 1 - xi - own * EPS * NOISE / 2
+        return [
+            Linear(np.array([[1 - EPS * h, c], [-EPS * h, c]]), np.full((2, 2), 2 * HEAT * EPS + EPS**2 * v))
+            for h, v, c in zip(PRECISION, NOISE, left, strict=True)
+        ]
+
+    def excess(xi: float) -> float:
+        return np.mean([law.stationary_covariance()[1, 1] for law in laws(xi)]) - EPS
+
+    return laws(brentq(excess, 1e-4, 0.6, xtol=1e-15))
+
+
+def of_sghmc_with_estimated_noise() -> list[Linear]:
+    laws = []
+    for h, v in zip(PRECISION, LOUD, strict=True):
+        added = 2 * max(FRICTION - EPS * v / 2, 0) * EPS + EPS**2 * v
+        leap = Linear(np.array([[1, 1], [-EPS * h, 1 - FRICTION - EPS * h]]), np.diag([0, added]))
+        A, Q = momentum_refresh(EPS).then(leap.repeated(LEAPS))
+        laws.append(Linear(A[:1, :1], Q[:1, :1]))
+    return laws
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "noise", "laws"),
+    [
+        (baoab(0.3), NOISE, [baoab_law(EPS, v, 0.3, h) for h, v in zip(PRECISION, NOISE, strict=True)]),
+        (baoab(1.0), NOISE, [baoab_law(EPS, v, 1.0, h) for h, v in zip(PRECISION, NOISE, strict=True)]),
+        (badodab(HEAT), NOISE, of_badodab()),
+        (sgnht(HEAT), NOISE, of_thermostat(own=0.0)),
+        (ccadl(HEAT, Covariance.DIAGONAL), NOISE, of_thermostat(own=1.0)),
+        (sghmc(FRICTION, LEAPS, fisher=True), LOUD, of_sghmc_with_estimated_noise()),
+    ],
+    ids=["baoab", "baoab-1", "badodab", "sgnht", "ccadl", "sghmc"],
+)
+def test_dynamics_tell_the_variances_and_the_times_of_linear_laws(dynamics, noise, laws):
+    """The thermostats' at the friction with E u^2 = eps on average."""
+    told = dynamics.stationary(EPS, PRECISION, noise)
+    settled = [law.stationary_covariance() for law in laws]
+    later = [np.linalg.solve(np.eye(len(s)) - law.A, law.A @ s) for law, s in zip(laws, settled, strict=True)]
+    times = [max(1 + 2 * sums[0, 0] / s[0, 0], 1) for sums, s in zip(later, settled, strict=True)]
+    np.testing.assert_allclose(told.variance, [s[0, 0] for s in settled], rtol=1e-9)
+    np.testing.assert_allclose(told.iterations, times, rtol=1e-9)
 
 
 # --- Gibbs steps ------------------------------------------------------------------------------------------------------

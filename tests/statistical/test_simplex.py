@@ -4,6 +4,8 @@ The acceptance, its false-alarm rate and its error bound are those of `laws`. Di
 Kolmogorov-Smirnov at ALPHA = 1e-8, fewer than 20 times: with 20,000 chains a distribution function that is wrong by
 0.045 anywhere is found out. Controls: a time h that is wrong by sqrt(2), minibatch noise left out, SGRLD where it is
 biased.
+
+It uses the inside of the package: it evaluates the densities of a scale.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import tensorflow as tf
 from scipy import special, stats
 
 import sgmcmc
+from sgmcmc.simplex.scale import Scale
 from tests.statistical.laws import accept, reject, z_score
 
 ALPHA = 1e-8
@@ -105,6 +108,19 @@ def test_sparse_probabilities(sampler: Any, stepsize: float, right: bool) -> Non
         for k in sets
     ]
     assert (min(p) > ALPHA) == right
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_the_log_density_is_that_of_the_gamma_or_the_dirichlet_distribution(log: bool) -> None:
+    """Of the natural parameters, up to a constant."""
+    shape, x = np.array([[3.0, 4.0]]), np.array([[0.5, 2.0]])
+    omega = x / x.sum()
+    power = [((shape - 1) * np.log(of)).sum() for of in (x, omega)]
+    told = [
+        Scale(normalised, log).log_density(tf.constant(shape), tf.constant(np.log(of) if log else of))
+        for normalised, of in ((False, x), (True, omega))
+    ]
+    np.testing.assert_allclose(told, [[power[0] - x.sum()], [power[1]]], rtol=1e-12)
 
 
 def test_latent_draws_differ_between_iterations_and_chains_and_repeat_with_the_seed() -> None:
