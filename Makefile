@@ -10,7 +10,7 @@ BENCHMARKS = build/benchmarks
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-check: lint test  ## format, lint, types, levels and the quick tests: a minute and a half
+check: lint test  ## format, lint, types, levels and the quick tests: some minutes
 
 check-all: lint test-all  ## the same with all tests, also those that repeat others
 

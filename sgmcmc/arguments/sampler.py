@@ -14,7 +14,7 @@ from sgmcmc.arguments.gradient import Estimator, chosen_gradient
 from sgmcmc.arguments.refusals import OF_GRADIENTS, Asked, refuse
 from sgmcmc.arguments.run import checked_run
 from sgmcmc.arguments.signatures import RunOptions
-from sgmcmc.arguments.trial import require_sum, sums_of, warn_unless_sum
+from sgmcmc.arguments.trial import require_masked, require_sum, sums_of, warn_unless_sum
 from sgmcmc.core.errors import require_flag, warn_of_lost_noise, warn_user
 from sgmcmc.core.schedules import Schedule, first
 from sgmcmc.core.transforms import Transforms
@@ -246,6 +246,8 @@ def set_up(
         "subsampling by weights": minibatch.scale is None,
         "gradient=saga()": chosen.needs_row_gradients,
     }
+    if choices.data.has_padding:
+        require_masked(choices.trial, choices.given)
     sums = sums_of(choices.trial, choices.given)
     if any(needs_row_gradients.values()):
         require_sum(choices.sampler, sums, next(what for what, wanted in needs_row_gradients.items() if wanted))
@@ -271,7 +273,7 @@ def set_up(
 def _with_enough_context(choices: Choices, data: Windows) -> Choices:
     """The same choices with as many steps before the windows of a series as needed."""
     shapes = {name: theta.shape for name, theta in choices.start.items()}
-    before = sufficient_before(choices.sampler, choices.model, shapes, choices.start, choices.random_seed)
+    before = sufficient_before(choices.sampler, choices.model, shapes, choices.start)
     return replace(choices, dataset=data.with_before(before))
 
 

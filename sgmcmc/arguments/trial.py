@@ -17,6 +17,9 @@ from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import Data, aligned_zeros, spaced_rows
 from sgmcmc.dataset.remote import RemoteShards
+from sgmcmc.dataset.row_groups import INSIDE, RowGroups
+from sgmcmc.dataset.shards import Joined
+from sgmcmc.dataset.windows import Windows
 from sgmcmc.kernel.iterations import RESERVED
 from sgmcmc.model import LogLik, LogPrior, Returns, dense
 
@@ -281,9 +284,9 @@ Gradient = Callable[[Tree, Tree], Tree]
 NOT_A_SUM = (
     "whose gradient for some observations is not the sum of those for the two halves of them. A prior belongs in "
     "logPrior; data must come from the argument dataset alone; and entries of shapes (n, 1) and (n,) combine to a "
-    "matrix [n, n]. Nor may the term of an observation use other observations: give lags of a series as further "
-    "columns of dataset. A Cox partial likelihood uses other observations; a parametric or piecewise constant hazard "
-    "does not."
+    "matrix [n, n]. Nor may the term of an observation use other observations: make observations of rows that belong "
+    "together by groups, and of a time series by windows. A Cox partial likelihood uses other observations; a "
+    "parametric or piecewise constant hazard does not."
 )
 A_MEAN = (
     f"looks like a mean over the observations: its gradient does not change if each of {HALF} observations is "
@@ -344,6 +347,29 @@ def warn_unless_sum(name: str, sums: Sums) -> None:
         )
     elif not sums.add_up:
         warn_user(f"logLik of {name} should be a sum over the observations; got one {NOT_A_SUM}")
+
+
+def require_masked(trial: Trial, start: Mapping[str, np.ndarray]) -> None:
+    """Refuse a log likelihood that counts padding, or steps of a series that are not inside its window."""
+    data = trial.data.parts[0] if isinstance(trial.data, Joined) else trial.data
+    if not isinstance(data, RowGroups):
+        return
+    some, otherwise = data.shortest(WHOLE)
+    outside = some | {INSIDE: tf.zeros_like(some[INSIDE])}
+    for params in _around(start):
+        gradient = _flat(trial.whole.gradient(params, some))
+        if _differ(gradient, _flat(trial.whole.gradient(params, otherwise))):
+            raise ValueError(
+                f"logLik of {trial.sampler} must not depend on padding; got another gradient for other padding. "
+                "Multiply what is summed over rows by dataset['inside'], and in a softmax replace padding, as by "
+                "tf.where(dataset['inside'] > 0, x, -1e30)."
+            )
+        if isinstance(data, Windows) and _differ(gradient, gradient - _flat(trial.whole.gradient(params, outside))):
+            raise ValueError(
+                f"logLik of {trial.sampler} must count only those steps of a window for which dataset['inside'] is 1; "
+                "got a gradient other than 0 for windows without any. Multiply the predictive log density of each step "
+                "by dataset['inside']."
+            )
 
 
 def _around(start: Mapping[str, np.ndarray]) -> list[Tree]:

@@ -118,7 +118,7 @@ class Compiled:
         specs = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
         concrete = trace(self._function, *specs, jit_compile=jit_compile)
         if jit_compile and self._hides and has_loop(concrete.graph):
-            concrete = trace(lambda *tensors: self._function(*hidden(tensors)), *specs, jit_compile=True)
+            concrete = _with_hidden_arguments(concrete, specs)
         captured = list(concrete.captured_inputs)
         called = runtime(concrete)
         if jit_compile:
@@ -131,6 +131,14 @@ class Compiled:
             return called.call_flat(*tensors, *captured)
 
         return program
+
+
+def _with_hidden_arguments(concrete: Any, specs: Sequence[tf.TensorSpec]) -> Any:
+    """A traced function of copies of its arguments, without tracing it again, which takes seconds if it has loops."""
+    inner = runtime(concrete)
+    return trace(
+        lambda *tensors: inner.call_flat(*hidden(tensors), *concrete.captured_inputs), *specs, jit_compile=True
+    )
 
 
 def _reason(error: tf.errors.OpError) -> str:

@@ -138,6 +138,7 @@ class Data(ABC):
     layout: Layout
     levels: dict[str, list[Level]]  # the categories of each categorical entry, in the order of their codes
     in_memory = False  # whether reading is only copying
+    has_padding = False  # whether observations are rows that belong together
     workers: Workers | None = None  # which make passes over all observations, if this process does not
     shards: Shards | None = None  # if chains use one after the other
 

@@ -16,7 +16,7 @@ from sgmcmc.dataset.memory import Subset
 from sgmcmc.dataset.row_groups import Extents, RowGroups
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class groups:  # noqa: N801 - reads as a function where it is used
     """Rows that belong together as one observation, for the argument `dataset`.
 
@@ -77,6 +77,9 @@ class groups:  # noqa: N801 - reads as a function where it is used
     data: Any
     by: str
     constant: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return f"groups(..., by={self.by!r}, constant={self.constant!r})"
 
     def with_levels(self, of: str, levels: Mapping[str, Sequence[Level]]) -> groups:
         """The same groups, with categories coded by these levels."""

@@ -67,6 +67,7 @@ class RowGroups(Data):
     """N observations, each of some consecutive rows of `rows`; `own` are entries with one value for each of them."""
 
     layout: PaddedLayout
+    has_padding = True
 
     def __init__(self, of: str, rows: Data, extents: Extents, own: Mapping[str, np.ndarray], dtype: np.dtype) -> None:
         require_free(of, rows.layout.entries, [INSIDE, *own])
@@ -109,6 +110,19 @@ class RowGroups(Data):
         out[:, self._own.layout.width :] = words.reshape(len(out), -1)
         if self._watch is not None and len(out):
             self._watch(self.layout.views(out))
+
+    def shortest(self, size: int) -> tuple[Tree, Tree]:
+        """The observations with the fewest rows, and the same with padding by the rows of another one."""
+        order = np.argsort(self.extents.end - self.extents.begin, kind="stable")
+        indices = np.resize(order[: min(size, self.size)], size)
+        words = aligned_zeros(size, self.layout.width)
+        self.take(indices, words)
+        views = {name: view.copy() for name, view in self.layout.views(words).items()}
+        is_padding = np.arange(self.layout.length) >= (self.extents.end - self.extents.begin)[indices][:, None]
+        others = {name: x.copy() for name, x in views.items()}
+        for name in self.rows.layout.entries:
+            others[name][is_padding] = np.roll(views[name][:, :1], 1, axis=0).repeat(self.layout.length, 1)[is_padding]
+        return tf.nest.map_structure(tf.constant, views), tf.nest.map_structure(tf.constant, others)
 
     def part(self, observations: slice) -> Tree:
         """Some consecutive observations."""

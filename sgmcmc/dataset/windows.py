@@ -21,7 +21,7 @@ BEGINS, AUTO = "begins", "auto"
 UNKNOWN = 8  # steps before a window until it is known how many are needed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class windows:  # noqa: N801 - reads as a function where it is used
     """One time series, or several, as windows of consecutive steps, for the argument `dataset`.
 
@@ -102,6 +102,9 @@ class windows:  # noqa: N801 - reads as a function where it is used
     length: int
     before: int | str = AUTO
     by: str | None = None
+
+    def __repr__(self) -> str:
+        return f"windows(..., length={self.length!r}, before={self.before!r}, by={self.by!r})"
 
     def with_levels(self, of: str, levels: Mapping[str, Sequence[Level]]) -> windows:
         """The same windows, with categories coded by these levels."""

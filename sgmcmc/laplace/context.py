@@ -15,7 +15,7 @@ the same gradient. The limit's mode is H^-1 (g_oo - g_B) away. Precisions have l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,7 +28,8 @@ from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.dataset.subset import random_subset
 from sgmcmc.dataset.windows import Windows
 from sgmcmc.laplace.high_dimensional import LowRankCurvature
-from sgmcmc.laplace.posterior import Posterior
+from sgmcmc.laplace.newton import distance
+from sgmcmc.laplace.posterior import Posterior, is_finite
 from sgmcmc.laplace.search import find_mode
 from sgmcmc.laplace.whitening import Whitening, curvature, whitening
 from sgmcmc.model import Mode, Model
@@ -36,7 +37,8 @@ from sgmcmc.model import Mode, Model
 LARGE, SUFFICIENT = 0.05, 0.02  # of a posterior sd: the shift that is warned of, and that of before="auto"
 ROUNDING = 1e-5  # of a window's log density: smaller differences say nothing about the rate
 SLOWEST = 0.99  # the largest r that is believed
-MOST, STEP = 100, 0.1  # elements of the parameters for a second curvature; posterior sds between its gradients
+MOST, STEP = 100, 0.1  # elements of the parameters for a curvature by differences of gradients; posterior sds of a step
+ITERATIONS, NEAR = 200, 1.0  # of the climb to the mode by gradients; posterior sds from it that are near enough
 WINDOWS, OF_BLOCK = 2**16, 2**10  # the most windows in all, and in a block
 FIRST, SEARCHED, LAST = 4, 16, 4096  # the steps that before="auto" tries first, searches the mode with, and tries last
 
@@ -57,14 +59,14 @@ class _Lengths:
         assert isinstance(posterior.model.data, Windows)
         self._posterior, self._data, self._seed = posterior, posterior.model.data, seed
         self._passes: dict[int, FullPass] = {}
+        self.scale = self._data.size / min(self._data.size, WINDOWS)
 
     def look(self, before: int, theta: np.ndarray) -> _Look:
         if before not in self._passes:
             self._passes[before] = self._pass(before)
         full, at = self._passes[before], tf.constant(theta, self._posterior.model.dtype)
         blocks = [[x.numpy().astype(np.float64) for x in block] for block in full([at])]
-        gradient = sum(block[0] for block in blocks) * (self._data.size / full.size)
-        return _Look(gradient, np.concatenate([terms for _, terms in blocks]))
+        return _Look(self.scale * sum(block[0] for block in blocks), np.concatenate([terms for _, terms in blocks]))
 
     def _pass(self, before: int) -> FullPass:
         some, model = random_subset(self._data.with_before(before), WINDOWS, self._seed), self._posterior.model
@@ -143,17 +145,18 @@ def _warn(of: str, posterior: Posterior, before: int, size: np.ndarray) -> None:
     )
 
 
-def sufficient_before(of: str, model: Model, shapes: Shapes, start: Mapping[str, np.ndarray], seed: int) -> int:
-    """The first of 4, 8, 16, ... steps whose error is small."""
+def sufficient_before(of: str, model: Model, shapes: Shapes, start: Mapping[str, np.ndarray]) -> int:
+    """The first of 4, 8, 16, ... steps whose error is small; the same for all seeds, so that runs can be resumed."""
+    seed = 0
     data = model.data
     assert isinstance(data, Windows)
     searched = model.over(data.with_before(SEARCHED))
     posterior = Posterior(searched, shapes, random_subset(searched.data, WINDOWS, seed))
-    found = find_mode(posterior, posterior.flat(dict(start)), seed, verbose=False)
-    white, lengths = whitening(found.precision, model.dtype), _Lengths(posterior, seed)
+    lengths = _Lengths(posterior, seed)
+    theta, white = _mode(posterior, lengths, posterior.flat(dict(start)), seed)
     tried, looks = FIRST, list[_Look]()
     while not data.with_before(tried).sees_all:
-        looks.append(lengths.look(tried, found.theta))
+        looks.append(lengths.look(tried, theta))
         error = _limit(looks[-3:], white).size.max() if len(looks) >= 3 else np.inf
         if error <= SUFFICIENT:
             return tried // 4
@@ -165,3 +168,40 @@ def sufficient_before(of: str, model: Model, shapes: Shapes, start: Mapping[str,
             )
         tried *= 2
     return tried
+
+
+def _mode(posterior: Posterior, lengths: _Lengths, start: np.ndarray, seed: int) -> tuple[np.ndarray, Whitening]:
+    """A point near the mode and the curvature there, if possible from gradients alone, which compile fastest."""
+
+    def value_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        look, (value, gradient) = lengths.look(SEARCHED, theta), posterior.prior(theta)
+        return lengths.scale * look.terms.sum() + value, look.gradient + gradient
+
+    if posterior.size <= MOST and (found := _climbed_by_gradients(value_and_gradient, start)) is not None:
+        return found
+    there = find_mode(posterior, start, seed, verbose=False)
+    return there.theta, whitening(there.precision, posterior.model.dtype)
+
+
+def _climbed_by_gradients(
+    value_and_gradient: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray
+) -> tuple[np.ndarray, Whitening] | None:
+    from scipy.optimize import minimize  # here, since the import is slow and not always needed
+
+    def minus(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = value_and_gradient(theta)
+        return (-value, -gradient) if is_finite(value, gradient) else (np.inf, np.zeros_like(theta))
+
+    with np.errstate(all="ignore"):
+        found = minimize(minus, start, jac=True, method="BFGS", options={"maxiter": ITERATIONS})
+        values, vectors = np.linalg.eigh(found.hess_inv)
+        if not values[0] > 0:
+            return None
+        rough = vectors * np.sqrt(values)
+        columns = [(minus(found.x + STEP * x)[1] - minus(found.x - STEP * x)[1]) @ rough for x in rough.T]
+    matrix = (np.array(columns) + np.transpose(columns)) / (4 * STEP)
+    values, vectors = np.linalg.eigh(matrix) if np.isfinite(matrix).all() else (np.zeros(1), rough)
+    if not values[0] > 0:
+        return None
+    white = Whitening(rough @ (vectors / np.sqrt(values)))
+    return (found.x, white) if distance(white, found.jac) < NEAR else None

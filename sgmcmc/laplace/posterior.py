@@ -103,6 +103,11 @@ class Posterior:
             self.passes.refused = theta
         return float(value), gradient
 
+    def prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """The log prior density and its gradient."""
+        value, gradient = self._of_prior(_first)(self._tensor(theta))
+        return float(value), gradient.numpy()
+
     def explained(self, theta: np.ndarray) -> str:
         """Why the log posterior or its gradient is not finite at theta; empty if it is."""
         return explained(self.model, self.tree(theta), self.data)

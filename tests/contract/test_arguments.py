@@ -167,7 +167,7 @@ BAD: list[tuple[str, str, dict[str, Any], str]] = [
      "logLik of sgldcv looks like a mean over the observations: its gradient does not change if each of 11"),
     ("sgldcv", "lags within logLik",
      {"stepsize": "auto", "logLik": lambda p, d: -tf.reduce_sum((d["x"][1:] - p["theta"] * d["x"][:-1]) ** 2)},
-     "give lags of a series as further columns of dataset. A Cox partial likelihood uses other observations;"),
+     "make observations of rows that belong together by groups, and of a time series by windows. A Cox partial"),
     ("sgld", "constants of float64", {"logLik": lambda p, d: tf.constant(1.0, tf.float64) * p["theta"]},
      "argument 'x'. A constant in it is float64: make it float32, with tf.constant(..., tf.float32), or use dtype="),
     ("sgld", "constants of float32",

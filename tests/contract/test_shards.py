@@ -320,7 +320,7 @@ REFUSED = {
     "none": (shards([]), {}, r"datasets of shards, of sgldcv, must be a list of datasets; got \[\]"),
     "a dict": (shards({"x": [1.0]}), {}, "must be a list of datasets"),
     "hop": (shards(PARTS, hop=0), {}, "hop of shards of sgldcv must be .*; got 0"),
-    "names": (shards([PARTS[0], {"x": PARTS[1]["x"]}]), {}, "must have the same entries; got .* in shard 1"),
+    "names": (shards([PARTS[0], {"x": PARTS[1]["x"]}]), {}, "must have the same entries; got .* in number 1"),
     "shapes": (shards([PARTS[0], PARTS[1] | {"z": np.ones((80, 2))}]), {}, "must have the same entries"),
     "a shard": (shards([PARTS[0], {"x": [np.nan]}]), {}, r"dataset\['x'\] of sgldcv in shard 1 must be finite"),
     "shards again": (shards([shards(PARTS)]), {}, "must not be shards themselves; got some in shard 0"),

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from scipy.optimize import minimize
 
-from sgmcmc import sgldcv, windows
+from sgmcmc import sgldcv, sgldSetup, windows
 
 QUIET = {"verbose": False, "seed": 1}
 
@@ -142,3 +142,29 @@ def test_as_many_steps_are_taken_as_needed():
     # The posterior is that of the whole series, nearly normal on this scale.
     assert abs(out["phi"].mean() - whole) < 0.3 * sd
     assert abs(out["phi"].std() / sd - 1) < 0.2
+
+
+def counting_all(params, dataset):
+    y = dataset["y"]
+    return tf.reduce_sum(-0.5 * (y[:, 1:] - params["phi"] * y[:, :-1]) ** 2, axis=1)
+
+
+def beginning_twice(params, dataset):
+    """The first step of a series counts in each window that begins with it."""
+    y, inside, phi = dataset["y"], dataset["inside"], params["phi"]
+    of_steps = tf.reduce_sum(inside[:, 1:] * -0.5 * (y[:, 1:] - phi * y[:, :-1]) ** 2, axis=1)
+    return of_steps - dataset["begins"] * 0.5 * y[:, 0] ** 2 * (1 - phi**2)
+
+
+@pytest.mark.parametrize(
+    "log_lik, size, message",
+    [
+        (counting_all, 105, "must not depend on padding"),
+        (beginning_twice, 100, r"must count only those steps of a window for which dataset\['inside'\] is 1"),
+    ],
+    ids=["padding", "steps before"],
+)
+def test_steps_outside_that_count_are_refused(log_lik, size, message):
+    data = windows(autoregression([size], 0.8), length=10, before=20)
+    with pytest.raises(ValueError, match=f"logLik of sgld {message}"):
+        sgldSetup(log_lik, data, {"phi": 0.5}, 1e-4, minibatchSize=5)
