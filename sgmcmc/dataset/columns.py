@@ -38,7 +38,8 @@ class Columns:
     def __init__(self, of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype, labels: Collection[str] = ()):
         self._of, self._dtype = of, dtype
         if isinstance(dataset, tf.data.Dataset | Iterator):
-            must = "be a dict of arrays, or an object with __len__ and take(indices), since minibatches are random"
+            why = "since minibatches are drawn at random"
+            must = f"be a dict of arrays, or an object with __len__ and take(indices), {why}"
             advice = f"Arrays that do not fit into memory can be memory-mapped: {MAPPED}"
             raise refused(of, "dataset", must, f"{described(dataset)}, which can only be read in order. {advice}")
         given = as_columns(of, dataset, labels)

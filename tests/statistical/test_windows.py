@@ -11,11 +11,16 @@ import warnings
 import numpy as np
 import pytest
 import tensorflow as tf
-from scipy.optimize import minimize
+from scipy.optimize import minimize_scalar
+from scipy.signal import lfilter
 
 from sgmcmc import sgldcv, sgldSetup, windows
 
 QUIET = {"verbose": False, "seed": 1}
+CASES = [
+    (0.7, 5, 0.25),
+    (0.9, 5, 0.6),
+]  # the rate, the steps before, and how near the predicted shift is to the true one
 
 
 def autoregression(sizes, phi, seed=0):
@@ -56,6 +61,85 @@ def test_an_autoregression_has_the_posterior_of_the_whole_series(sizes):
     np.testing.assert_allclose(out.settings["expected"]["contextShift"]["phi"], 0, atol=2e-3)  # one step says all
 
 
+def smoothed(y, u):
+    """The means of all steps given those before: m_t = 0.95 m_t-1 + (0.95 - rate) (y_t-1 - m_t-1), from m_0 = 0."""
+    rate = 1 / (1 + np.exp(-u))
+    return lfilter([0, 0.95 - rate], [1, -rate], y)
+
+
+def series_of_rate(rate, size=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    y, mean = np.zeros(size), 0.0
+    for t in range(size):
+        y[t] = mean + rng.normal()
+        mean = rate * mean + (0.95 - rate) * y[t]
+    return y
+
+
+def of_smoothing(params, dataset):
+    y, rate = dataset["y"], tf.sigmoid(params["u"])
+    steps = tf.range(y.shape[1], dtype=y.dtype)
+    lag = steps[:, None] - steps - 1
+    weights = tf.where(lag >= 0, rate ** tf.maximum(lag, 0.0), 0.0)
+    mean = (0.95 - rate) * tf.matmul(y, weights, transpose_b=True)
+    return tf.reduce_sum(dataset["inside"] * -0.5 * (y - mean) ** 2, axis=1)
+
+
+def prior(params):
+    return -0.5 * params["u"] ** 2
+
+
+def mode(y, before=None, length=10):
+    """The mode and the posterior sd, of the whole series or of windows of it, in NumPy."""
+
+    def minus_log_density(u):
+        if before is None:
+            return 0.5 * u**2 + 0.5 * ((y - smoothed(y, u)) ** 2).sum()
+        of_windows = 0.0
+        for start in range(0, len(y), length):
+            part = y[max(0, start - before) : start + length]
+            of_windows += 0.5 * ((part - smoothed(part, u))[min(start, before) :] ** 2).sum()
+        return 0.5 * u**2 + of_windows
+
+    at = minimize_scalar(minus_log_density, bounds=(-3, 8), method="bounded", options={"xatol": 1e-7}).x
+    h = 1e-2
+    second = (minus_log_density(at + h) - 2 * minus_log_density(at) + minus_log_density(at - h)) / h**2
+    return at, second**-0.5
+
+
+def run_of(log_lik, y, before, start, log_prior, **options):
+    data = windows({"y": y}, length=10, before=before)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        out = sgldcv(log_lik, data, start, logPrior=log_prior, **QUIET, **options)
+    return out, [str(one.message) for one in told if "of windows of" in str(one.message)]
+
+
+@pytest.mark.parametrize("rate, before, within", CASES)
+def test_a_context_that_is_too_short_is_told_with_the_shift_that_it_makes(rate, before, within):
+    y = series_of_rate(rate)
+    out, told = run_of(of_smoothing, y, before, {"u": 1.0}, prior, nIters=100)
+    (here, sd_here), (whole, sd) = mode(y, before), mode(y)
+    true, predicted = (whole - here) / sd_here, float(out.settings["expected"]["contextShift"]["u"])
+    assert abs(true) > 0.1 and abs(predicted - true) < within * abs(true)
+    assert float(out.settings["expected"]["contextSdRatio"]["u"]) == pytest.approx(sd / sd_here, rel=0.1)
+    (message,) = told
+    assert f"before={before} of windows of sgldcv is too few steps" in message and "['u']" in message
+    assert float(re.search(r"up to ([\d.e-]+) posterior", message)[1]) >= 0.95 * abs(predicted)
+
+
+def test_as_many_steps_are_taken_as_needed():
+    y = series_of_rate(0.7)
+    whole, sd = mode(y)
+    out, told = run_of(of_smoothing, y, "auto", {"u": 1.0}, prior)
+    before = out.settings["before"]
+    assert told == [] and before in (8, 16, 32)
+    assert abs(mode(y, before)[0] - whole) < 0.02 * sd < abs(mode(y, 4)[0] - whole)
+    # The posterior is that of the whole series, nearly normal on this scale.
+    assert abs(out["u"].mean() - whole) < 0.3 * sd
+    assert abs(out["u"].std() / sd - 1) < 0.2
+
+
 def level(size, phi, seed=0):
     """An autoregression of standard deviation 1, observed with noise of standard deviation 1."""
     rng = np.random.default_rng(seed)
@@ -83,64 +167,26 @@ def of_level(params, dataset):
     return tf.reduce_sum(dataset["inside"] * tf.transpose(log_densities), axis=1)
 
 
-def mode_of_level(y, before=None, length=10):
-    """The mode and the posterior sd, of the whole series or of windows of it, in NumPy."""
-
-    def minus_log_density(u):
-        phi = 1 / (1 + np.exp(-u[0]))
-        starts = [0] if before is None else range(0, len(y), length)
-        total = 0.5 * (u[0] - 3) ** 2
-        for start in starts:
-            first, stop = (0, len(y)) if before is None else (max(0, start - before), min(start + length, len(y)))
-            mean, variance = 0.0, 1.0
-            for t in range(first, stop):
-                if t >= start:
-                    total += 0.5 * (y[t] - mean) ** 2 / (variance + 1) + 0.5 * np.log(variance + 1)
-                gain = variance / (variance + 1)
-                mean = phi * (mean + gain * (y[t] - mean))
-                variance = phi**2 * variance * (1 - gain) + 1 - phi**2
-        return total
-
-    found = minimize(minus_log_density, [3.0], method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-9})
-    h = 1e-2
-    at = found.x[0]
-    second = (minus_log_density([at + h]) - 2 * found.fun + minus_log_density([at - h])) / h**2
-    return at, second**-0.5
+def posterior_of_level(y):
+    """The mean and sd on a grid, by a Kalman filter over the whole series, in NumPy."""
+    u = np.linspace(1, 6, 2001)
+    phi, mean, variance, log_density = 1 / (1 + np.exp(-u)), np.zeros_like(u), np.ones_like(u), -0.5 * (u - 3) ** 2
+    for value in y:
+        log_density = log_density - 0.5 * (value - mean) ** 2 / (variance + 1) - 0.5 * np.log(variance + 1)
+        gain = variance / (variance + 1)
+        mean = phi * (mean + gain * (value - mean))
+        variance = phi**2 * variance * (1 - gain) + 1 - phi**2
+    density = np.exp(log_density - log_density.max())
+    density /= density.sum()
+    centre = density @ u
+    return centre, np.sqrt(density @ (u - centre) ** 2)
 
 
-def prior_of_level(params):
-    return -0.5 * (params["phi"] - 3) ** 2
-
-
-def run_of_level(y, before, **options):
-    data = windows({"y": y}, length=10, before=before)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        out = sgldcv(of_level, data, {"phi": 2.0}, logPrior=prior_of_level, **QUIET, **options)
-    return out, [str(one.message) for one in told if "of windows of" in str(one.message)]
-
-
-@pytest.mark.parametrize("phi, before, seed", [(0.9, 5, 1), (0.99, 5, 1), (0.99, 8, 2)])
-def test_a_context_that_is_too_short_is_told_with_the_shift_that_it_makes(phi, before, seed):
-    y = level(1500, phi, seed)
-    out, told = run_of_level(y, before, nIters=100)
-    (here, _), (whole, sd) = mode_of_level(y, before), mode_of_level(y)
-    true, predicted = (whole - here) / sd, float(out.settings["expected"]["contextShift"]["phi"])
-    assert true > 0.5 and abs(predicted - true) < (0.25 if before * (1 - phi) > 0.06 else 0.6) * true
-    (message,) = told
-    assert f"before={before} of windows of sgldcv is too few steps" in message and "['phi']" in message
-    assert float(re.search(r"up to ([\d.e-]+) posterior", message)[1]) == pytest.approx(predicted, rel=0.05)
-
-
-def test_as_many_steps_are_taken_as_needed():
-    y = level(1500, 0.9, seed=1)
-    whole, sd = mode_of_level(y)
-    out, told = run_of_level(y, "auto")
-    before = out.settings["before"]
-    assert told == [] and before == 16
-    assert abs(mode_of_level(y, before)[0] - whole) < 0.02 * sd < abs(mode_of_level(y, before // 2)[0] - whole)
-    # The posterior is that of the whole series, nearly normal on this scale.
-    assert abs(out["phi"].mean() - whole) < 0.3 * sd
+def test_a_kalman_filter_has_the_posterior_of_the_whole_series():
+    y = level(2000, 0.9, seed=1)
+    out, _ = run_of(of_level, y, 16, {"phi": 2.0}, lambda params: -0.5 * (params["phi"] - 3) ** 2)
+    mean, sd = posterior_of_level(y)
+    assert abs(out["phi"].mean() - mean) < 0.2 * sd
     assert abs(out["phi"].std() / sd - 1) < 0.2
 
 
