@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.arguments.destination import checked_executor
-from sgmcmc.core.errors import require_count
+from sgmcmc.core.errors import refused, require_count
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import Data, Shards, aligned_zeros, block_size, may_be_index
 from sgmcmc.dataset.arrays import described
@@ -26,7 +26,7 @@ from sgmcmc.dataset.on_disk import Attempt, FetchedData
 from sgmcmc.dataset.remote import RemoteShard, RemoteShards, open_shards
 from sgmcmc.dataset.row_groups import RowGroups
 from sgmcmc.dataset.shards import Joined, joined, require_alike
-from sgmcmc.dataset.windows import windows
+from sgmcmc.dataset.windows import Windows, windows
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,16 @@ def _opened(of: str, asked: shards, integers: Sequence[str], dtype: np.dtype) ->
 
 
 def _checked(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
-    return checked_dataset(of, dataset() if callable(dataset) else dataset, integers, dtype)
+    data = checked_dataset(of, dataset() if callable(dataset) else dataset, integers, dtype)
+    require_number_before(of, data)
+    return data
+
+
+def require_number_before(of: str, data: Data) -> None:
+    """Refuse windows with steps before them whose number is still to be found."""
+    if isinstance(data, Windows) and data.automatic:
+        must = "be a number in shards, for a transition, and without logLik, where the error of fewer steps is unknown"
+        raise refused(of, "before of windows, in dataset", must, "'auto'")
 
 
 OUT_OF_RANGE = re.compile(r"= \[?(-?\d+)\]? (?:is not in|is out of range|does not index)[^\[]*\[(?:0, )?(\d+)")

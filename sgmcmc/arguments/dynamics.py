@@ -12,7 +12,7 @@ import tensorflow as tf
 from sgmcmc.arguments.choices import Choices
 from sgmcmc.arguments.refusals import OF_TRANSITIONS, AskedOfTransition, refuse
 from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.trial import require_free, require_pure
+from sgmcmc.arguments.trial import require_free, require_masked, require_pure
 from sgmcmc.core.covariance import Covariance
 from sgmcmc.core.errors import IN_OPERATIONS, attempted, require_count, require_flag, types_and_shapes
 from sgmcmc.core.tracing import trace
@@ -143,6 +143,8 @@ class TransitionChoices(Choices):
 
 def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any], gradient: Any) -> Sgmcmc:
     refuse(OF_TRANSITIONS, choices.sampler, AskedOfTransition(choices, gradient))
+    if choices.logLik is not None and choices.data.has_padding:
+        require_masked(choices.trial, choices.given)
     label = f"transition of {choices.sampler}"
     own = attempted(f"{label} {IN_OPERATIONS}", lambda: transition(choices.model))
     if not isinstance(own, Transition):

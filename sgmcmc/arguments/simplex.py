@@ -67,6 +67,7 @@ class SuffStats:
         if self._takes_seed:
             self._try_latent(traced)
         else:
+            self._require_masked(traced)
             self._try_on_some()
             self._try_on_each()
 
@@ -134,6 +135,14 @@ class SuffStats:
                 in_minibatches({name: entry[rows] for name, entry in arrays.items()})
             elif isinstance(part, FetchedData | RowGroups):
                 part.watch(in_minibatches)
+
+    def _require_masked(self, traced: Callable[..., Tree]) -> None:
+        """Refuse counts of padding."""
+        if not isinstance(self.data, RowGroups):
+            return
+        some, otherwise = (traced(self._params, rows) for rows in self.data.shortest(self.n))
+        if any((some[name].numpy() != otherwise[name].numpy()).any() for name in some):
+            raise self._refuse("not count padding; multiply by dataset['inside']", "other counts for other padding")
 
     def _try_latent(self, traced: Callable[..., Tree]) -> None:
         """Try one minibatch, and a few observations once and twice, since a sum differs between the two."""

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from sgmcmc import groups, preferential, sgldcv, sgldSetup, shards
+from sgmcmc import groups, preferential, scirSetup, sgldcv, sgldSetup, shards
 
 QUIET = {"verbose": False, "seed": 1}
 BETA = np.array([1.0, -0.5])
@@ -97,3 +97,18 @@ def test_padding_that_counts_is_refused():
         sgldSetup(without_mask, data, {"beta": np.zeros(3)}, 1e-4)
     with pytest.raises(ValueError, match="logLik of sgld must not depend on padding"):
         sgldSetup(without_mask, shards([data, data]), {"beta": np.zeros(3)}, 1e-4)
+
+
+def test_counts_of_padding_are_refused():
+    table = pd.DataFrame({"g": [0, 0, 0, 1, 2, 2], "word": [0, 1, 1, 0, 1, 0]})
+
+    def counts(params, dataset):
+        return {"p": tf.reduce_sum(tf.one_hot(dataset["word"], 2), axis=[0, 1])}
+
+    def inside(params, dataset):
+        return {"p": tf.reduce_sum(dataset["inside"][..., None] * tf.one_hot(dataset["word"], 2), axis=[0, 1])}
+
+    given = (groups(table, by="g"), {"p": [0.5, 0.5]}, 0.1)
+    with pytest.raises(ValueError, match="suffStats of scir must not count padding"):
+        scirSetup(counts, *given, alpha=1.0, minibatchSize=2, integers=["word"])
+    assert scirSetup(inside, *given, alpha=1.0, minibatchSize=2, integers=["word"]).N == 3

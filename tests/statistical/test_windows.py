@@ -14,7 +14,7 @@ import tensorflow as tf
 from scipy.optimize import minimize_scalar
 from scipy.signal import lfilter
 
-from sgmcmc import sgldcv, sgldSetup, windows
+from sgmcmc import scirSetup, sgldcv, sgldSetup, shards, windows
 
 QUIET = {"verbose": False, "seed": 1}
 CASES = [
@@ -214,3 +214,11 @@ def test_steps_outside_that_count_are_refused(log_lik, size, message):
     data = windows(autoregression([size], 0.8), length=10, before=20)
     with pytest.raises(ValueError, match=f"logLik of sgld {message}"):
         sgldSetup(log_lik, data, {"phi": 0.5}, 1e-4, minibatchSize=5)
+
+
+def test_steps_before_must_be_a_number_where_their_error_is_unknown():
+    data, params = windows(autoregression([200], 0.8), length=10), {"phi": 0.5}
+    with pytest.raises(ValueError, match="before of windows, in dataset of sgld in shard 0 must be a number in shards"):
+        sgldSetup(of_autoregression, shards([data]), params, 1e-4, minibatchSize=5)
+    with pytest.raises(ValueError, match="before of windows, in dataset of scir must be a number"):
+        scirSetup(lambda params, dataset: {"p": tf.zeros(2)}, data, {"p": [0.5, 0.5]}, 0.1, alpha=1.0, minibatchSize=5)
