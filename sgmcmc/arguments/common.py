@@ -12,7 +12,7 @@ import psutil
 import tensorflow as tf
 
 from sgmcmc.arguments import STEPSIZE, Each, checked_chains, is_list, require_float_type, require_seed
-from sgmcmc.arguments.data import checked_dataset, require_number_before
+from sgmcmc.arguments.data import checked_dataset
 from sgmcmc.arguments.minibatch import Minibatches, adaptive, checked_minibatches, minibatches_within
 from sgmcmc.arguments.refusals import OF_ALL, refuse
 from sgmcmc.core import random
@@ -193,8 +193,6 @@ class CommonChoices:
     @property
     def sampler_fields(self) -> dict[str, Any]:
         """The fields that all samplers have."""
-        if self.data.has_padding:
-            require_number_before(self.sampler, self.data)
         return {
             "name": self.sampler,
             "data": self.data,

@@ -162,7 +162,7 @@ def _checked(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) ->
 def require_number_before(of: str, data: Data) -> None:
     """Refuse windows with steps before them whose number is still to be found."""
     if isinstance(data, Windows) and data.automatic:
-        must = "be a number in shards, for a transition, and without logLik, where the error of fewer steps is unknown"
+        must = "be a number in shards, for a transition, and with suffStats, where the error of fewer steps is unknown"
         raise refused(of, "before of windows, in dataset", must, "'auto'")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.arguments.choices import Choices
+from sgmcmc.arguments.data import require_number_before
 from sgmcmc.arguments.refusals import OF_TRANSITIONS, AskedOfTransition, refuse
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.arguments.trial import require_free, require_masked, require_pure
@@ -143,6 +144,7 @@ class TransitionChoices(Choices):
 
 def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any], gradient: Any) -> Sgmcmc:
     refuse(OF_TRANSITIONS, choices.sampler, AskedOfTransition(choices, gradient))
+    require_number_before(choices.sampler, choices.data)
     if choices.logLik is not None and choices.data.has_padding:
         require_masked(choices.trial, choices.given)
     label = f"transition of {choices.sampler}"

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from sgmcmc.arguments import is_list
 from sgmcmc.arguments.common import CommonChoices
-from sgmcmc.arguments.data import attempt_at_extremes, check_indices
+from sgmcmc.arguments.data import attempt_at_extremes, check_indices, require_number_before
 from sgmcmc.arguments.sampler import Sgmcmc
 from sgmcmc.arguments.trial import GATHERING, operations, remedy, require_pure
 from sgmcmc.core import compilation
@@ -231,6 +231,7 @@ class SimplexChoices(CommonChoices):
     def check(self) -> None:
         """Check the common choices, then those of the simplex, and last `suffStats`, by a trial."""
         super().check()
+        require_number_before(self.sampler, self.data)
         _ = self.alphas
         for schedule in exploring(self.stepsizes).values():
             raise self.refuse("stepsize", "have explorationFraction=0, since there is no noise to leave out", schedule)
