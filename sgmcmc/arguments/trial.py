@@ -350,10 +350,9 @@ def warn_unless_sum(name: str, sums: Sums) -> None:
 
 
 def require_masked(trial: Trial, start: Mapping[str, np.ndarray]) -> None:
-    """Refuse a log likelihood that counts padding, or steps of a series that are not inside its window."""
+    """Refuse a log likelihood of data with padding that counts it, or steps of a series outside their window."""
     data = trial.data.parts[0] if isinstance(trial.data, Joined) else trial.data
-    if not isinstance(data, RowGroups):
-        return
+    assert isinstance(data, RowGroups)
     some, otherwise = data.shortest(WHOLE)
     outside = some | {INSIDE: tf.zeros_like(some[INSIDE])}
     for params in _around(start):

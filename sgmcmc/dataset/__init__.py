@@ -157,11 +157,16 @@ class Data(ABC):
     def checksum(self) -> str:
         """A checksum that is equal for equal data."""
 
+    def part(self, observations: slice) -> Tree:
+        """Some consecutive observations, which must fit into memory."""
+        start, stop, _ = observations.indices(self.size)
+        words = aligned_zeros(stop - start, self.layout.width)
+        self.read(start, words)
+        return self.layout.unpack(shared_tensor(words))
+
     def all(self) -> Tree:
         """All observations, which must fit into memory."""
-        words = aligned_zeros(self.size, self.layout.width)
-        self.read(0, words)
-        return self.layout.unpack(shared_tensor(words))
+        return self.part(slice(None))
 
 
 def checksum_of(parts: Sequence[Data]) -> str:

@@ -89,18 +89,14 @@ class groups:  # noqa: N801 - reads as a function where it is used
         """The groups, with every entry converted to its type."""
         columns = Columns(of, self.data, integers, dtype, labels=[self.by])
         of_rows = self._of_rows(of, columns)
-        rows, own = columns.data(of_rows), columns.data(self.constant) if self.constant else None
-        codes = label_codes(of, self.by, columns)
-        if len(codes) != rows.size:
-            lengths = {self.by: len(codes), of_rows[0]: rows.size}
-            raise refused(of, "dataset", "have entries of the same length, the number of rows", lengths)
-        if (order := grouped_order(of, self.by, codes, rows.in_memory)) is not None:
-            codes, rows, own = codes[order], Subset(rows, order), None if own is None else Subset(own, order)
-        begin = run_starts(codes)
-        end = np.append(begin[1:], len(codes))
-        entries = {} if own is None else _constants(of, own, begin, end)
-        grouped = RowGroups(of, rows, Extents(begin, begin, end), entries, dtype)
-        grouped.levels |= {} if own is None else own.levels
+        rows, end, order = by_label(of, self.by, columns, of_rows)
+        extents = Extents(begin := np.append(0, end[:-1]), begin, end)
+        if not self.constant:
+            return RowGroups(of, rows, extents, {}, dtype)
+        own = columns.data(self.constant)
+        own = own if order is None else Subset(own, order)
+        grouped = RowGroups(of, rows, extents, _constants(of, own, begin, end), dtype)
+        grouped.levels |= own.levels
         return grouped
 
     def _of_rows(self, of: str, columns: Columns) -> list[str]:
@@ -117,7 +113,23 @@ class groups:  # noqa: N801 - reads as a function where it is used
         return of_rows
 
 
-def label_codes(of: str, by: str, columns: Columns) -> np.ndarray:
+def by_label(of: str, by: str, columns: Columns, names: Sequence[str]) -> tuple[Data, np.ndarray, np.ndarray | None]:
+    """The rows of these columns, in which equal labels are consecutive; where each label ends; the order, if new."""
+    rows, codes = columns.data(names), _label_codes(of, by, columns)
+    if len(codes) != rows.size:
+        lengths = {by: len(codes), names[0]: rows.size}
+        raise refused(of, "dataset", "have entries of the same length, the number of rows", lengths)
+    n_labels, ends = int(codes.max()) + 1, _run_ends(codes)
+    if len(ends) == n_labels:
+        return rows, ends, None
+    if not rows.in_memory:
+        must = f"be sorted by {by!r}, so that the rows of a group can be read at once, since it is on disk"
+        raise refused(of, "dataset", must, f"{n_labels} groups in {len(ends)} parts")
+    order = np.argsort(codes, kind="stable")
+    return Subset(rows, order), _run_ends(codes[order]), order
+
+
+def _label_codes(of: str, by: str, columns: Columns) -> np.ndarray:
     """The labels of the rows as numbers, [rows], in the order in which they first occur."""
     import pandas as pd
 
@@ -131,21 +143,9 @@ def label_codes(of: str, by: str, columns: Columns) -> np.ndarray:
     return codes
 
 
-def run_starts(codes: np.ndarray) -> np.ndarray:
-    """Where each run of equal codes starts, int64."""
-    return np.append(0, np.flatnonzero(codes[1:] != codes[:-1]) + 1).astype(np.int64)
-
-
-def grouped_order(of: str, by: str, codes: np.ndarray, in_memory: bool) -> np.ndarray | None:
-    """The order in which rows with equal codes are consecutive; None if they are."""
-    starts = run_starts(codes)
-    n_groups = int(codes.max()) + 1
-    if len(starts) == n_groups:
-        return None
-    if not in_memory:
-        must = f"be sorted by {by!r}, so that the rows of a group can be read at once, since it is on disk"
-        raise refused(of, "dataset", must, f"{n_groups} groups in {len(starts)} parts")
-    return np.argsort(codes, kind="stable")
+def _run_ends(codes: np.ndarray) -> np.ndarray:
+    """Where each run of equal codes ends, int64."""
+    return np.append(np.flatnonzero(codes[1:] != codes[:-1]) + 1, len(codes)).astype(np.int64)
 
 
 def _constants(of: str, own: Data, begin: np.ndarray, end: np.ndarray) -> dict[str, np.ndarray]:

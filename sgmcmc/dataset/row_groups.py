@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import refused
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data, Layout, aligned_zeros, shared_tensor
+from sgmcmc.dataset import Data, Layout, aligned_zeros
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.on_disk import Attempt, IndexWatch
 
@@ -86,27 +86,26 @@ class RowGroups(Data):
         self._watch = IndexWatch(attempt, scalars=2)
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        self._own.take(indices, out[:, : self._own.layout.width])
         at = self._rows_of(indices)
         words = np.empty((at.size, self.rows.layout.width), np.int64)
         self.rows.take(at.reshape(-1), words)
-        self._fill(words, out)
+        self._fill(indices, words, out)
 
     def read(self, start: int, out: np.ndarray) -> None:
         indices = np.arange(start, start + len(out))
-        self._own.take(indices, out[:, : self._own.layout.width])
         at = self._rows_of(indices)
         first = at.min()
         words = np.empty((at.max() + 1 - first, self.rows.layout.width), np.int64)
         self.rows.read(int(first), words)
-        self._fill(words[(at - first).reshape(-1)], out)
+        self._fill(indices, words[(at - first).reshape(-1)], out)
 
     def _rows_of(self, indices: np.ndarray) -> np.ndarray:
         """The rows of these observations, [m, longest]; those after the end are the last one again."""
         at = self.extents.begin[indices][:, None] + np.arange(self.layout.length)
         return np.minimum(at, self.extents.end[indices][:, None] - 1)
 
-    def _fill(self, words: np.ndarray, out: np.ndarray) -> None:
+    def _fill(self, indices: np.ndarray, words: np.ndarray, out: np.ndarray) -> None:
+        self._own.take(indices, out[:, : self._own.layout.width])
         out[:, self._own.layout.width :] = words.reshape(len(out), -1)
         if self._watch is not None and len(out):
             self._watch(self.layout.views(out))
@@ -123,13 +122,6 @@ class RowGroups(Data):
         for name in self.rows.layout.entries:
             others[name][is_padding] = np.roll(views[name][:, :1], 1, axis=0).repeat(self.layout.length, 1)[is_padding]
         return tf.nest.map_structure(tf.constant, views), tf.nest.map_structure(tf.constant, others)
-
-    def part(self, observations: slice) -> Tree:
-        """Some consecutive observations."""
-        start, stop, _ = observations.indices(self.size)
-        words = aligned_zeros(stop - start, self.layout.width)
-        self.read(start, words)
-        return self.layout.unpack(shared_tensor(words))
 
     def checksum(self) -> str:
         hashed = hashlib.sha256(self.rows.checksum().encode() + self._own.checksum().encode())

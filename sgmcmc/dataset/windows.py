@@ -12,8 +12,7 @@ from sgmcmc.core.errors import refused, require_count
 from sgmcmc.dataset import Data, Shards
 from sgmcmc.dataset.arrays import Level, with_levels
 from sgmcmc.dataset.columns import Columns
-from sgmcmc.dataset.groups import grouped_order, label_codes, run_starts
-from sgmcmc.dataset.memory import Subset
+from sgmcmc.dataset.groups import by_label
 from sgmcmc.dataset.row_groups import Extents, RowGroups
 from sgmcmc.dataset.shards import joined
 
@@ -140,14 +139,8 @@ class windows:  # noqa: N801 - reads as a function where it is used
         if self.by not in columns.names or len(columns.names) == 1:
             must = f"be one of several columns of the data, {columns.names}"
             raise refused(of, "by of windows, in dataset", must, repr(self.by))
-        rows = columns.data([name for name in columns.names if name != self.by])
-        codes = label_codes(of, self.by, columns)
-        if len(codes) != rows.size:
-            lengths: Mapping[str, int] = {self.by: len(codes), "others": rows.size}
-            raise refused(of, "dataset", "have entries of the same length, the number of steps", lengths)
-        if (order := grouped_order(of, self.by, codes, rows.in_memory)) is not None:
-            codes, rows = codes[order], Subset(rows, order)
-        return rows, np.append(run_starts(codes)[1:], len(codes))
+        rows, ends, _ = by_label(of, self.by, columns, [name for name in columns.names if name != self.by])
+        return rows, ends
 
 
 class Windows(RowGroups):
@@ -162,9 +155,9 @@ class Windows(RowGroups):
         self._ends, self._dtype = ends, dtype
 
     @property
-    def sees_all(self) -> bool:
-        """Whether the steps before each window are all there are in its series."""
-        return bool(self._own.arrays()[BEGINS].all())
+    def most_before(self) -> int:
+        """The most steps that a window has before it in its series; with as many, all of the past is seen."""
+        return int((np.diff(self._ends, prepend=0).max() - 1) // self.length * self.length)
 
     def with_before(self, before: int) -> Windows:
         """The same windows with this many steps before them."""

@@ -79,13 +79,15 @@ class _Lengths:
         return FullPass(some, of_block, OF_BLOCK)
 
     def precision(self, before: int, theta: np.ndarray, white: Whitening) -> np.ndarray:
-        """The precision of the log likelihood where the posterior is white, [D, D], by differences of gradients."""
-        columns = [
-            self.look(before, theta - STEP * axis).gradient - self.look(before, theta + STEP * axis).gradient
-            for axis in white.root.T
-        ]
-        matrix = white.of_gradient(np.array(columns)) / (2 * STEP)
-        return (matrix + matrix.T) / 2
+        """The precision of the log likelihood where the posterior is white, [D, D]."""
+        return _precision(lambda theta: self.look(before, theta).gradient, theta, white.root)
+
+
+def _precision(gradient: Callable[[np.ndarray], np.ndarray], theta: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Minus the Hessian by phi, with theta = root phi, [D, D], by differences of gradients."""
+    columns = [gradient(theta - STEP * axis) - gradient(theta + STEP * axis) for axis in root.T]
+    matrix = np.array(columns) @ root / (2 * STEP)
+    return (matrix + matrix.T) / 2
 
 
 class _Limit(NamedTuple):
@@ -106,8 +108,7 @@ def _limit(looks: Sequence[_Look], white: Whitening) -> _Limit:
     near, far = (np.sqrt(np.mean((b.terms - a.terms) ** 2)) for a, b in pairwise(looks))
     rate = min((np.sqrt(1 + 4 * far / near) - 1) / 2, SLOWEST) if near > ROUNDING else 0.0
     here, there = (b.gradient - a.gradient for a, b in pairwise(looks))
-    sds = np.sqrt((white.root**2).sum(axis=1)) if white.root.ndim == 2 else white.root
-    first, rest = (white.newton_step(x) / sds for x in (here, there / (1 - rate**2)))
+    first, rest = (white.newton_step(x) / white.sds for x in (here, there / (1 - rate**2)))
     return _Limit(first + rest, rest, float(rate))
 
 
@@ -115,7 +116,7 @@ def with_context_error(of: str, model: Model, shapes: Shapes, mode: Mode, tuning
     """The tuning with the error of the steps before the windows, after a warning if it is large."""
     data, posterior = model.data, Posterior(model, shapes)
     assert isinstance(data, Windows)
-    if data.sees_all:
+    if data.before >= data.most_before:
         return tuning
     theta, precision = posterior.flat(mode.params), mode.precision
     if precision is None:
@@ -132,7 +133,7 @@ def with_context_error(of: str, model: Model, shapes: Shapes, mode: Mode, tuning
         near, far = (lengths.precision(n, theta, white) for n in (data.before, 4 * before))
         whole = np.eye(posterior.size) + (far - near) / (1 - limit.rate**3)
         variances = np.einsum("ij,jk,ik->i", white.root, np.linalg.inv(whole), white.root)
-        tuning["contextSdRatio"] = posterior.arrays(np.sqrt(variances / (white.root**2).sum(axis=1)))
+        tuning["contextSdRatio"] = posterior.arrays(np.sqrt(variances) / white.sds)
     return tuning
 
 
@@ -147,15 +148,14 @@ def _warn(of: str, posterior: Posterior, before: int, size: np.ndarray) -> None:
 
 def sufficient_before(of: str, model: Model, shapes: Shapes, start: Mapping[str, np.ndarray]) -> int:
     """The first of 4, 8, 16, ... steps whose error is small; the same for all seeds, so that runs can be resumed."""
-    seed = 0
-    data = model.data
+    data, seed = model.data, 0
     assert isinstance(data, Windows)
     searched = model.over(data.with_before(SEARCHED))
     posterior = Posterior(searched, shapes, random_subset(searched.data, WINDOWS, seed))
     lengths = _Lengths(posterior, seed)
     theta, white = _mode(posterior, lengths, posterior.flat(dict(start)), seed)
     tried, looks = FIRST, list[_Look]()
-    while not data.with_before(tried).sees_all:
+    while tried < data.most_before:
         looks.append(lengths.look(tried, theta))
         error = _limit(looks[-3:], white).size.max() if len(looks) >= 3 else np.inf
         if error <= SUFFICIENT:
@@ -198,8 +198,7 @@ def _climbed_by_gradients(
         if not values[0] > 0:
             return None
         rough = vectors * np.sqrt(values)
-        columns = [(minus(found.x + STEP * x)[1] - minus(found.x - STEP * x)[1]) @ rough for x in rough.T]
-    matrix = (np.array(columns) + np.transpose(columns)) / (4 * STEP)
+        matrix = _precision(lambda theta: -minus(theta)[1], found.x, rough)
     values, vectors = np.linalg.eigh(matrix) if np.isfinite(matrix).all() else (np.zeros(1), rough)
     if not values[0] > 0:
         return None

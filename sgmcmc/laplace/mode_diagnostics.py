@@ -41,8 +41,7 @@ def warn_if_far(
             "stepsize and gibbs= for the scales, or write the effects as scale times standard normal parameters."
         )
     elif (lost or not white.not_concave) and _rises(posterior, theta, white, gradient, far):
-        sds = np.sqrt((white.root**2).sum(axis=1)) if white.root.ndim == 2 else white.root
-        along = posterior.main_names(np.abs(white.newton_step(gradient)) / sds)
+        along = posterior.main_names(np.abs(white.newton_step(gradient)) / white.sds)
         warn_user(
             f"the search for the mode of {of} did not converge: the log posterior is still rising a thousand posterior "
             f"standard deviations further on, mostly along {along}. It therefore has no mode there and is improper, as "

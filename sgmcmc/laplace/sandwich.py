@@ -78,10 +78,6 @@ class Sandwich(NamedTuple):
     half: np.ndarray  # the symmetric root of S, [D, D]
     root: Whitening  # of the sandwich of theta
 
-    @property
-    def sds(self) -> np.ndarray:
-        return np.sqrt((self.root.root**2).sum(axis=1))
-
 
 def sandwich(posterior: Posterior, mode: np.ndarray, white: Whitening, seed: int) -> Sandwich:
     half, values = _symmetric_root(for_matrices(posterior, seed).score_products(mode, white.root))
@@ -135,7 +131,7 @@ def tuned_to(
     injected = wanted - chosen.stepsize / 4 * (wanted + drawn.share() * of_one)
     noise, _ = _symmetric_root((injected + injected.T) / 2)
     ones = np.ones(posterior.size)
-    return Tuning(chosen.stepsize, chosen.error, chosen.iterations, efficient, target.sds, ones, {}), noise
+    return Tuning(chosen.stepsize, chosen.error, chosen.iterations, efficient, target.root.sds, ones, {}), noise
 
 
 def _symmetric_root(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -150,5 +146,5 @@ def compared(posterior: Posterior, mode: np.ndarray, seed: int, verbose: bool) -
         return Compared()
     white = whitening(curvature(posterior, mode, seed), posterior.model.dtype)
     k = pareto_k(posterior, mode, white, seed, verbose)
-    sds = sandwich(posterior, mode, white, seed).sds
+    sds = sandwich(posterior, mode, white, seed).root.sds
     return Compared(k, posterior.arrays(sds), of_prior(posterior, mode, white)[0] < HALF)

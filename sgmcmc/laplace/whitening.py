@@ -27,6 +27,11 @@ class Whitening(NamedTuple):
     vectors: np.ndarray | None = None  # U, [D, K]
     stretch: np.ndarray | None = None  # f, [K]
 
+    @property
+    def sds(self) -> np.ndarray:
+        """The posterior standard deviations of theta, [D]; with `vectors`, those by the diagonal alone."""
+        return np.sqrt((self.root**2).sum(axis=1)) if self.root.ndim == 2 else self.root
+
     def to_theta(self, phi: np.ndarray) -> np.ndarray:
         """A phi, for [..., D]."""
         return phi @ self.root.T if self.root.ndim == 2 else self._stretched(phi) * self.root

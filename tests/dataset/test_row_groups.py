@@ -55,25 +55,31 @@ def test_windows_are_those_of_a_loop(sizes, length, before):
     assert got["inside"].sum() == sum(sizes)  # every step counts once
 
 
+def several(sizes=(7, 3, 5), labels="cab"):
+    """The series, and one table of them with a column of labels."""
+    series = series_of(sizes)
+    parts = [pd.DataFrame(one).assign(label=label) for one, label in zip(series, labels, strict=True)]
+    return series, pd.concat(parts, ignore_index=True)
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name, x in one.items():
+        np.testing.assert_array_equal(x, other[name])
+
+
 def test_several_series_are_those_of_a_column():
-    series = series_of([7, 3, 5])
-    labels = np.repeat(["c", "a", "b"], [7, 3, 5])
-    table = pd.DataFrame({name: np.concatenate([one[name] for one in series]) for name in ("y", "k")})
-    expected = entries(opened(windows(series, length=3, before=2)))
-    mixed = table.assign(label=labels).iloc[np.argsort(np.random.default_rng(0).permutation(15) % 5, kind="stable")]
-    order = np.argsort(pd.factorize(mixed.label)[0], kind="stable")
-    for frame in (table.assign(label=labels), mixed):
-        got = entries(opened(windows(frame, length=3, before=2, by="label")))
-        if frame is mixed:  # rows of a series keep their order, and series that of their first rows
-            frame, like = (
-                mixed.iloc[order],
-                windows(
-                    [part.drop(columns="label") for _, part in mixed.groupby("label", sort=False)], length=3, before=2
-                ),
-            )
-            expected = entries(opened(like))
-        for name, x in expected.items():
-            np.testing.assert_array_equal(got[name], x)
+    series, table = several()
+    got = opened(windows(table, length=3, before=2, by="label"))
+    assert_same(entries(got), entries(opened(windows(series, length=3, before=2))))
+
+
+def test_steps_of_mixed_series_keep_their_order_and_series_that_of_their_first_steps():
+    _, table = several()
+    mixed = table.iloc[np.argsort(np.random.default_rng(0).permutation(15) % 5, kind="stable")]
+    series = [part.drop(columns="label") for _, part in mixed.groupby("label", sort=False)]
+    got = opened(windows(mixed, length=3, before=2, by="label"))
+    assert_same(entries(got), entries(opened(windows(series, length=3, before=2))))
 
 
 def test_groups_are_padded_by_their_last_row():
