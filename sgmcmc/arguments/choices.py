@@ -24,9 +24,10 @@ from sgmcmc.core.tracing import trace
 from sgmcmc.core.transforms import DENSE, DIAGONAL, LOW_RANK, Transforms
 from sgmcmc.core.trees import Tree, numbered
 from sgmcmc.dataset.arrays import described, numeric
+from sgmcmc.dataset.bundles import Bundles
 from sgmcmc.kernel.user_steps import GibbsStep, Update
 from sgmcmc.laplace.whitening import MOST_DENSE
-from sgmcmc.model import LogPrior, Model, constrained
+from sgmcmc.model import LogLik, LogPrior, Model, constrained
 from sgmcmc.run import CurvatureUse
 
 USUALLY_DENSE = 500  # the most parameter elements for which "auto" is "dense"
@@ -277,21 +278,31 @@ class Choices(CommonChoices):
     def _stepsize_must(self) -> str:
         return "'auto', a positive number, or a schedule such as polynomial(h, a, b)"
 
+    @property
+    def may_bundle(self) -> bool:
+        by_name = isinstance(self.subsampling, str)
+        by_norm = isinstance(self.subsampling, preferential) and self.subsampling.weights is None
+        return self.gibbs is None and self.target == POSTERIOR and (by_name or by_norm)
+
+    @cached_property
+    def log_lik(self) -> LogLik:
+        """`logLik` as a function of observations."""
+        if not callable(self.logLik):
+            raise self.refuse("logLik", "be a function of (params, dataset)", repr(self.logLik))
+        return self.data.summed(self.logLik) if isinstance(self.data, Bundles) else self.logLik
+
     @cached_property
     def trial(self) -> Trial:
         """A trial of the user's functions on abstract inputs."""
         compilation.use()
-        if not callable(self.logLik):
-            raise self.refuse("logLik", "be a function of (params, dataset)", repr(self.logLik))
         params = {name: tf.TensorSpec(theta.shape, self.float_type) for name, theta in self.given.items()}
-        return Trial(self.sampler, self.logLik, self.log_prior, params, self.data, self.minibatches.n, self.float_type)
+        return Trial(self.sampler, self.log_lik, self.log_prior, params, self.data, self.minibatches.n, self.float_type)
 
     @cached_property
     def model(self) -> Model:
         """The posterior, once the trial has passed."""
-        power, trial, log_lik, log_prior = self._power, self.trial, self.logLik, self.log_prior
+        power, trial, log_lik, log_prior = self._power, self.trial, self.log_lik, self.log_prior
         returns = trial.returns
-        assert log_lik is not None
         if power != 1:
             log_lik, log_prior = _times(power, log_lik), log_prior and _times(power, log_prior)
         trial.uses_all_parameters(but=self.moved_by_gibbs)
@@ -314,8 +325,7 @@ class Choices(CommonChoices):
 
     def _require_in_range(self) -> None:
         """Check indices now for data in memory, and for other data when they are read."""
-        assert self.logLik is not None
-        check_indices(self.sampler, "logLik", self.logLik, self.given, self.data)
+        check_indices(self.sampler, "logLik", self.log_lik, self.given, self.data)
 
     def _checksum_of_matrix(self) -> str:
         """The checksum of the given matrix, not of its root, whose rounding depends on the machine."""

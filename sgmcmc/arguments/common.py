@@ -13,13 +13,20 @@ import tensorflow as tf
 
 from sgmcmc.arguments import STEPSIZE, Each, checked_chains, is_list, require_float_type, require_seed
 from sgmcmc.arguments.data import checked_dataset
-from sgmcmc.arguments.minibatch import Minibatches, adaptive, checked_minibatches, minibatches_within
+from sgmcmc.arguments.minibatch import (
+    Minibatches,
+    adaptive,
+    checked_minibatches,
+    minibatches_of_bundles,
+    minibatches_within,
+)
 from sgmcmc.arguments.refusals import OF_ALL, refuse
 from sgmcmc.core import random
 from sgmcmc.core.errors import refused, require_flag
 from sgmcmc.core.schedules import Schedule, exploring
 from sgmcmc.dataset import Data
 from sgmcmc.dataset.arrays import described, first_non_finite, numeric
+from sgmcmc.dataset.bundles import Bundles
 from sgmcmc.dataset.windows import Windows
 from sgmcmc.run.sampler import settings_of_chains
 
@@ -180,15 +187,24 @@ class CommonChoices:
     def shared_minibatch(self) -> bool:
         return require_flag("sharedMinibatch", self.sampler, self.sharedMinibatch)
 
+    @property
+    def may_bundle(self) -> bool:
+        """Whether only sums over groups matter, and not which observation is which group."""
+        return False
+
     @cached_property
     def data(self) -> Data:
-        return checked_dataset(self.sampler, self.dataset, self.integers, np.dtype(self.float_type.as_numpy_dtype))
+        dtype = np.dtype(self.float_type.as_numpy_dtype)
+        return checked_dataset(self.sampler, self.dataset, self.integers, dtype, self.may_bundle)
 
     @cached_property
     def minibatches(self) -> Minibatches:
         if self.data.shards is not None:
             return minibatches_within(self.sampler, self.minibatchSize, self.subsampling, self.data.shards)
-        return checked_minibatches(self.sampler, self.minibatchSize, self.subsampling, self.data.size, self.float_type)
+        given = self.sampler, self.minibatchSize, self.subsampling
+        if isinstance(self.data, Bundles):
+            return minibatches_of_bundles(*given, self.data, self.float_type)
+        return checked_minibatches(*given, self.data.size, self.float_type)
 
     @property
     def sampler_fields(self) -> dict[str, Any]:
@@ -213,15 +229,17 @@ class CommonChoices:
         """The user's choices by R's names, for JSON."""
         levels = self.data.levels
         before = {"before": self.data.before} if isinstance(self.data, Windows) else {}
+        bundled = {"bundles": self.data.size} if isinstance(self.data, Bundles) else {}
         return {
             "sampler": self.sampler,
             "parameters": sorted(self.start),
-            "N": self.data.size,
+            "N": self.data.as_counted(self.data.size),
             "stepsize": {name: _described(eps, self.float_type) for name, eps in self.stepsizes.items()},
             "seed": self.random_seed,
             "integers": sorted({*self.integers, *levels}),
             **({"levels": levels} if levels else {}),
             **before,
+            **bundled,
             "dtype": self.dtype,
             **settings_of_chains(self.n_chains, self.chains, self.chain_starts),
             "sharedMinibatch": self.shared_minibatch,

@@ -20,6 +20,7 @@ from sgmcmc.core.errors import refused, require_count
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import Data, Shards, aligned_zeros, block_size, may_be_index
 from sgmcmc.dataset.arrays import described
+from sgmcmc.dataset.bundles import Bundles, column_of
 from sgmcmc.dataset.columns import Columns
 from sgmcmc.dataset.groups import groups
 from sgmcmc.dataset.on_disk import Attempt, FetchedData
@@ -108,13 +109,15 @@ class shards:  # noqa: N801 - reads as a function where it is used
     executors: Sequence[Any] | None = None
 
 
-def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype) -> Data:
+def checked_dataset(of: str, dataset: Any, integers: Sequence[str], dtype: np.dtype, may_bundle: bool = False) -> Data:
     """The data, with every entry converted to its type."""
     if isinstance(dataset, Data):  # checked for another sampler
         return dataset
     if isinstance(dataset, shards):
         return _of_shards(of, dataset, integers, dtype)
-    if isinstance(dataset, groups | windows):
+    if isinstance(dataset, groups):
+        return dataset.opened(of, integers, dtype, may_bundle)
+    if isinstance(dataset, windows):
         return dataset.opened(of, integers, dtype)
     columns = Columns(of, dataset, integers, dtype)
     return columns.data(columns.names)
@@ -192,7 +195,7 @@ def check_indices(of: str, argument: str, function: Callable, start: Mapping[str
                 check_indices(of, argument, function, start, part)
         case RemoteShard():
             data.asked(_check_local, (of, argument, function, start))
-        case FetchedData() | RowGroups(in_memory=False):
+        case FetchedData() | RowGroups(in_memory=False) | Bundles(in_memory=False):
             data.watch(attempt_at_extremes(of, argument, function, start))
         case _:
             require_in_range(attempt_at_extremes(of, argument, function, start), data)
@@ -220,8 +223,8 @@ def _message(of: str, argument: str, observations: Mapping[str, Any], message: s
             must = f"dataset of {of} must hold indices that {argument} can use"
         return f"{must}; on some it raised: {message}"
     index, size = int(found[1]), int(found[2])
-    holding = [name for name, entry in observations.items() if may_be_index(entry) and (entry == index).any()]
-    where = ", ".join(f"dataset[{name!r}]" for name in holding)
+    holding = {column_of(name) for name, x in observations.items() if may_be_index(x) and (x == index).any()}
+    where = ", ".join(f"dataset[{name!r}]" for name in sorted(holding))
     return (
         f"dataset of {of} must hold indices that {argument} can use, here from 0 to {size - 1} for an axis of {size}; "
         f"got {index}, {f'which is in {where}' if where else f'computed by {argument}'}."

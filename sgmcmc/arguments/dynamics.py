@@ -129,6 +129,8 @@ def _trial(dynamics: Dynamics) -> Any:
 class TransitionChoices(Choices):
     """Without the choices of gradients."""
 
+    may_bundle = False  # a transition may use the observations themselves
+
     @cached_property
     def gibbs_step(self) -> None:
         return None
@@ -145,7 +147,7 @@ class TransitionChoices(Choices):
 def set_up(choices: TransitionChoices, transition: Callable[[Model | None], Any], gradient: Any) -> Sgmcmc:
     refuse(OF_TRANSITIONS, choices.sampler, AskedOfTransition(choices, gradient))
     require_number_before(choices.sampler, choices.data)
-    if choices.logLik is not None and choices.data.has_padding:
+    if choices.logLik is not None and choices.data.layout.rows > 1:
         require_masked(choices.trial, choices.given)
     label = f"transition of {choices.sampler}"
     own = attempted(f"{label} {IN_OPERATIONS}", lambda: transition(choices.model))

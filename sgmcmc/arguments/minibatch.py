@@ -18,6 +18,7 @@ from sgmcmc.core.random import Purpose, Stream, keys
 from sgmcmc.core.tracing import trace
 from sgmcmc.dataset import Shards
 from sgmcmc.dataset.arrays import numeric
+from sgmcmc.dataset.bundles import Bundles
 from sgmcmc.minibatch import Minibatch
 from sgmcmc.minibatch.adaptive import PART
 from sgmcmc.minibatch.adaptive import adaptive as in_parts
@@ -262,6 +263,16 @@ def checked_minibatches(of: str, size: Any, subsampling: Any, n_data: int, dtype
     adapts = {"pilot": n, "threshold": sizing.threshold, "lipschitz": constants}
     parts = in_parts(made(min(PART, max(n // 4, 1))), n_data)
     return Minibatches(n, parts, sizing, {"minibatchSize": adapts, "subsampling": drawn})
+
+
+def minibatches_of_bundles(of: str, size: Any, subsampling: Any, data: Bundles, dtype: tf.DType) -> Minibatches:
+    """Minibatches of whole bundles, at least one; `size` is a number of groups, or a proportion of them."""
+    made, drawn = _of_any_size(of, subsampling, data.size, dtype)
+    if is_auto(size):
+        n = max(round(SOME * data.size), FEWEST)
+        return Minibatches(n, made(n), None, {"minibatchSize": AUTO, "subsampling": drawn}, minibatch_of_size=made)
+    n = max(round(_number(of, "minibatchSize", size, data.n_groups, least=1) * data.size / data.n_groups), 1)
+    return Minibatches(n, made(n), None, {"minibatchSize": data.as_counted(n), "subsampling": drawn})
 
 
 def minibatches_within(of: str, size: Any, subsampling: Any, shards: Shards) -> Minibatches:

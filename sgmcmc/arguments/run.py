@@ -18,6 +18,7 @@ from sgmcmc.arguments.signatures import RunOptions
 from sgmcmc.arguments.trial import require_repeatable
 from sgmcmc.core.errors import attempted, require_count, require_flag, takes, types_and_shapes
 from sgmcmc.core.tracing import trace
+from sgmcmc.dataset.bundles import Bundles
 from sgmcmc.run.one_call import Run, RunCache
 from sgmcmc.run.recorder import Keep
 from sgmcmc.run.sampler import Sampler
@@ -158,6 +159,12 @@ def _observed(sampler: Sampler, collect: Callable | None) -> tuple[Callable | No
         raise ValueError(
             f"collect of {sampler.name} must be a function of params alone if the data are not in memory, since it "
             "would read all of them for every draw; got a function of params and dataset."
+        )
+
+    if takes_data and isinstance(data, Bundles):
+        raise ValueError(
+            f"collect of {sampler.name} must be a function of params alone if groups are bundled; got a function of "
+            "params and dataset. Use groups(..., bundled=False)."
         )
 
     def of_params(params: dict) -> dict:

@@ -74,8 +74,8 @@ class Sgmcmc:
         self._sampler, self._settings, self._dataset, self._seeded = sampler, settings, dataset, seeded
         self._cache = RunCache()  # its chains are prepared when the first run or session begins; the mode is then known
         self._loop: Loop | None = None  # compiled once for all sessions
-        self.N = sampler.data.size
-        self.n = sampler.minibatch.size
+        self.N = sampler.data.as_counted(sampler.data.size)
+        self.n = sampler.data.as_counted(sampler.minibatch.size)
         self.stepsize: dict[str, float | Schedule] = dict(sampler.stepsize)  # NaN until a session finds it
         self.expected: dict[str, Any] = {}
         self.seed = sampler.seed
@@ -246,7 +246,7 @@ def set_up(
         "subsampling by weights": minibatch.scale is None,
         "gradient=saga()": chosen.needs_row_gradients,
     }
-    if choices.data.has_padding:
+    if choices.data.layout.rows > 1:
         require_masked(choices.trial, choices.given)
     sums = sums_of(choices.trial, choices.given)
     if any(needs_row_gradients.values()):

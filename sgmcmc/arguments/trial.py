@@ -16,6 +16,7 @@ from sgmcmc.core.errors import warn_user
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
 from sgmcmc.dataset import Data, aligned_zeros, spaced_rows
+from sgmcmc.dataset.bundles import Bundles, column_of
 from sgmcmc.dataset.remote import RemoteShards
 from sgmcmc.dataset.row_groups import INSIDE, RowGroups
 from sgmcmc.dataset.shards import Joined
@@ -238,7 +239,7 @@ def _whole_numbers(data: Data) -> list[str]:
     with contextlib.suppress(Exception):  # data on disk may be unreadable, and this is only a hint
         data.read(0, words)
     views = data.layout.views(words)
-    return sorted(name for name, x in views.items() if x.dtype.kind == "f" and (x == np.floor(x)).all())
+    return sorted({column_of(name) for name, x in views.items() if x.dtype.kind == "f" and (x == np.floor(x)).all()})
 
 
 def require_free(label: str, stats: Any) -> None:
@@ -351,10 +352,12 @@ def warn_unless_sum(name: str, sums: Sums) -> None:
 
 def require_masked(trial: Trial, start: Mapping[str, np.ndarray]) -> None:
     """Refuse a log likelihood of data with padding that counts it, or steps of a series outside their window."""
+    if isinstance(trial.data, RemoteShards):
+        return trial.data.parts[0].asked(_require_masked_of_shard, (replace(trial), start))
     data = trial.data.parts[0] if isinstance(trial.data, Joined) else trial.data
-    assert isinstance(data, RowGroups)
+    assert isinstance(data, RowGroups | Bundles)
     some, otherwise = data.shortest(WHOLE)
-    outside = some | {INSIDE: tf.zeros_like(some[INSIDE])}
+    outside = some | {INSIDE: tf.zeros_like(some[INSIDE])} if isinstance(data, Windows) else {}
     for params in _around(start):
         gradient = _flat(trial.whole.gradient(params, some))
         if _differ(gradient, _flat(trial.whole.gradient(params, otherwise))):
@@ -363,12 +366,17 @@ def require_masked(trial: Trial, start: Mapping[str, np.ndarray]) -> None:
                 "Multiply what is summed over rows by dataset['inside'], and in a softmax replace padding, as by "
                 "tf.where(dataset['inside'] > 0, x, -1e30)."
             )
-        if isinstance(data, Windows) and _differ(gradient, gradient - _flat(trial.whole.gradient(params, outside))):
+        if outside and _differ(gradient, gradient - _flat(trial.whole.gradient(params, outside))):
             raise ValueError(
                 f"logLik of {trial.sampler} must count only those steps of a window for which dataset['inside'] is 1; "
                 "got a gradient other than 0 for windows without any. Multiply the predictive log density of each step "
                 "by dataset['inside']."
             )
+
+
+def _require_masked_of_shard(data: Data, given: tuple[Trial, Mapping[str, np.ndarray]]) -> None:
+    trial, start = given
+    require_masked(replace(trial, data=data), start)
 
 
 def _around(start: Mapping[str, np.ndarray]) -> list[Tree]:

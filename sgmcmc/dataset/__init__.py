@@ -22,6 +22,7 @@ from sgmcmc.parallel.executors import Workers
 
 WORD = 8  # bytes
 BLOCK_BYTES = 2**24
+BLOCK_NUMBERS = 2**22
 ALIGNMENT = 64  # bytes: TensorFlow requires it of memory that it uses without a copy
 
 
@@ -36,6 +37,8 @@ class Column(NamedTuple):
 
 class Layout:
     """The columns of a packed row, from the type and the shape of one observation of each entry."""
+
+    rows = 1  # of the user's data in an observation, padding included
 
     def __init__(self, entries: Mapping[str, tuple[np.dtype, tuple[int, ...]]]) -> None:
         # 8-byte entries first, so that every entry is aligned to its own size.
@@ -138,12 +141,15 @@ class Data(ABC):
     layout: Layout
     levels: dict[str, list[Level]]  # the categories of each categorical entry, in the order of their codes
     in_memory = False  # whether reading is only copying
-    has_padding = False  # whether observations are rows that belong together
     workers: Workers | None = None  # which make passes over all observations, if this process does not
     shards: Shards | None = None  # if chains use one after the other
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "workers"}
+
+    def as_counted(self, n: int) -> int:
+        """n observations in the unit in which users count them."""
+        return n
 
     @abstractmethod
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
@@ -176,6 +182,11 @@ def checksum_of(parts: Sequence[Data]) -> str:
 def block_size(data: Data) -> int:
     """How many observations a pass over all data reads at a time, to bound its memory."""
     return int(min(data.size, max(256, BLOCK_BYTES // data.layout.row_bytes)))
+
+
+def derivative_block(data: Data, numbers: int) -> int:
+    """How many observations are in a block of a pass that computes this many numbers for each of their rows."""
+    return max(16, BLOCK_NUMBERS // (numbers * data.layout.rows))
 
 
 AnyData = TypeVar("AnyData", bound=Data)

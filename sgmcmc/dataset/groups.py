@@ -11,9 +11,12 @@ import numpy as np
 from sgmcmc.core.errors import refused
 from sgmcmc.dataset import Data, aligned_zeros, block_size
 from sgmcmc.dataset.arrays import Level, with_levels
+from sgmcmc.dataset.bundles import Bundles, padding_is_costly
 from sgmcmc.dataset.columns import Columns
 from sgmcmc.dataset.memory import Subset
 from sgmcmc.dataset.row_groups import Extents, RowGroups
+
+AUTO = "auto"
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,12 +45,27 @@ class groups:  # noqa: N801 - reads as a function where it is used
     constant : sequence of str, default ()
         Columns that do not vary within a group, such as the income of a person. `logLik`
         gets them once for each group, with shape (n, ...).
+    bundled : bool or "auto", default "auto"
+        Whether an observation is a bundle of groups. "auto" bundles groups if padding all of
+        them to the longest would more than triple the number of rows, to over four million.
+        See below.
 
     Raises
     ------
     ValueError
         When the sampler is set up: if `by` or `constant` are not columns, if a constant column
         varies within a group, if labels are missing, or if data on disk are not sorted by group.
+
+    Notes
+    -----
+    If groups are bundled, a call of `logLik` gets groups of similar length, so `longest` is
+    less for short groups than for long ones, and it must return a term for each group, of
+    shape (n,). Every bundle has the same number of places for groups of each length; all
+    places together have at most three times as many rows as the data. Minibatches are simple
+    random samples of bundles, and their gradients are unbiased. N and `minibatchSize` count
+    groups, on average over bundles; a minibatch has at least one bundle, and
+    ``out.settings["bundles"]`` is the number of bundles. With `gibbs`, `shards`, `suffStats`,
+    ``target="sandwich"``, and `subsampling` by given weights or a function, "auto" pads.
 
     Examples
     --------
@@ -77,6 +95,7 @@ class groups:  # noqa: N801 - reads as a function where it is used
     data: Any
     by: str
     constant: Sequence[str] = ()
+    bundled: bool | str = AUTO
 
     def __repr__(self) -> str:
         return f"groups(..., by={self.by!r}, constant={self.constant!r})"
@@ -85,19 +104,31 @@ class groups:  # noqa: N801 - reads as a function where it is used
         """The same groups, with categories coded by these levels."""
         return replace(self, data=with_levels(of, self.data, levels, [self.by]))
 
-    def opened(self, of: str, integers: Sequence[str], dtype: np.dtype) -> RowGroups:
+    def opened(
+        self, of: str, integers: Sequence[str], dtype: np.dtype, may_bundle: bool = False
+    ) -> RowGroups | Bundles:
         """The groups, with every entry converted to its type."""
+        self._require_bundled(of, may_bundle)
         columns = Columns(of, self.data, integers, dtype, labels=[self.by])
         of_rows = self._of_rows(of, columns)
         rows, end, order = by_label(of, self.by, columns, of_rows)
         extents = Extents(begin := np.append(0, end[:-1]), begin, end)
-        if not self.constant:
-            return RowGroups(of, rows, extents, {}, dtype)
-        own = columns.data(self.constant)
-        own = own if order is None else Subset(own, order)
-        grouped = RowGroups(of, rows, extents, _constants(of, own, begin, end), dtype)
-        grouped.levels |= own.levels
+        constants, levels = dict[str, np.ndarray](), dict[str, list[Level]]()
+        if self.constant:
+            own = columns.data(self.constant)
+            constants = _constants(of, own if order is None else Subset(own, order), begin, end)
+            levels = own.levels
+        bundled = self.bundled if self.bundled != AUTO else may_bundle and padding_is_costly(extents)
+        grouped = (Bundles if bundled else RowGroups)(of, rows, extents, constants, dtype)
+        grouped.levels |= levels
         return grouped
+
+    def _require_bundled(self, of: str, may: bool) -> None:
+        if self.bundled != AUTO and not isinstance(self.bundled, bool):
+            raise refused(of, "bundled of groups, in dataset", f"be True, False or {AUTO!r}", repr(self.bundled))
+        if self.bundled is True and not may:
+            must = f"be False or {AUTO!r} with gibbs, target='sandwich', shards, suffStats, own weights or transitions"
+            raise refused(of, "bundled of groups, in dataset", must, "True")
 
     def _of_rows(self, of: str, columns: Columns) -> list[str]:
         names = columns.names

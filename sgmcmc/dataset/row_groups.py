@@ -28,7 +28,7 @@ class PaddedLayout(Layout):
     """An observation in words: the entries of its own, then `length` packed rows."""
 
     def __init__(self, own: Layout, row: Layout, length: int, dtype: np.dtype) -> None:
-        self._own, self._row, self.length = own, row, length
+        self._own, self._row, self.rows = own, row, length
         of_rows = {name: (entry, (length, *shape)) for name, (entry, shape) in row.entries.items()}
         of_own = {name: entry for name, entry in own.entries.items() if name not in (FIRST, STOP)}
         self.entries = {**of_rows, INSIDE: (dtype, (length,)), **of_own}
@@ -37,17 +37,17 @@ class PaddedLayout(Layout):
     def views(self, words: np.ndarray) -> dict[str, np.ndarray]:
         cut, lead = self._own.width, words.shape[:-1]
         own = self._own.views(words[..., :cut])
-        first, stop, at = own.pop(FIRST)[..., None], own.pop(STOP)[..., None], np.arange(self.length)
+        first, stop, at = own.pop(FIRST)[..., None], own.pop(STOP)[..., None], np.arange(self.rows)
         inside = ((first <= at) & (at < stop)).astype(self.entries[INSIDE][0])
-        rows = words[..., cut:].reshape((*lead, self.length, self._row.width), copy=False)
+        rows = words[..., cut:].reshape((*lead, self.rows, self._row.width), copy=False)
         return {**self._row.views(rows), INSIDE: inside, **own}
 
     def unpack(self, words: tf.Tensor) -> Tree:
         cut, lead = self._own.width, words.shape[:-1]
         own = self._own.unpack(words[..., :cut])
-        first, stop, at = own.pop(FIRST)[..., None], own.pop(STOP)[..., None], tf.range(self.length)
+        first, stop, at = own.pop(FIRST)[..., None], own.pop(STOP)[..., None], tf.range(self.rows)
         inside = tf.cast((first <= at) & (at < stop), tf.as_dtype(self.entries[INSIDE][0]))
-        rows = tf.reshape(words[..., cut:], [*lead, self.length, self._row.width])
+        rows = tf.reshape(words[..., cut:], [*lead, self.rows, self._row.width])
         return {**self._row.unpack(rows), INSIDE: inside, **own}
 
 
@@ -67,7 +67,6 @@ class RowGroups(Data):
     """N observations, each of some consecutive rows of `rows`; `own` are entries with one value for each of them."""
 
     layout: PaddedLayout
-    has_padding = True
 
     def __init__(self, of: str, rows: Data, extents: Extents, own: Mapping[str, np.ndarray], dtype: np.dtype) -> None:
         require_free(of, rows.layout.entries, [INSIDE, *own])
@@ -101,12 +100,12 @@ class RowGroups(Data):
 
     def _rows_of(self, indices: np.ndarray) -> np.ndarray:
         """The rows of these observations, [m, longest]; those after the end are the last one again."""
-        at = self.extents.begin[indices][:, None] + np.arange(self.layout.length)
+        at = self.extents.begin[indices][:, None] + np.arange(self.layout.rows)
         return np.minimum(at, self.extents.end[indices][:, None] - 1)
 
     def _fill(self, indices: np.ndarray, words: np.ndarray, out: np.ndarray) -> None:
         self._own.take(indices, out[:, : self._own.layout.width])
-        out[:, self._own.layout.width :] = words.reshape(len(out), -1)
+        out[:, self._own.layout.width :] = words.reshape(len(out), self.layout.rows * self.rows.layout.width)
         if self._watch is not None and len(out):
             self._watch(self.layout.views(out))
 
@@ -117,10 +116,10 @@ class RowGroups(Data):
         words = aligned_zeros(size, self.layout.width)
         self.take(indices, words)
         views = {name: view.copy() for name, view in self.layout.views(words).items()}
-        is_padding = np.arange(self.layout.length) >= (self.extents.end - self.extents.begin)[indices][:, None]
+        is_padding = np.arange(self.layout.rows) >= (self.extents.end - self.extents.begin)[indices][:, None]
         others = {name: x.copy() for name, x in views.items()}
         for name in self.rows.layout.entries:
-            others[name][is_padding] = np.roll(views[name][:, :1], 1, axis=0).repeat(self.layout.length, 1)[is_padding]
+            others[name][is_padding] = np.roll(views[name][:, :1], 1, axis=0).repeat(self.layout.rows, 1)[is_padding]
         return tf.nest.map_structure(tf.constant, views), tf.nest.map_structure(tf.constant, others)
 
     def checksum(self) -> str:

@@ -18,7 +18,7 @@ class Joined(Data):
 
     def __init__(self, parts: Sequence[Data], shards: Shards) -> None:
         self.parts, self.shards, self.size = list(parts), shards, sum(shards.sizes)
-        self.layout, self.levels, self.has_padding = parts[0].layout, parts[0].levels, parts[0].has_padding
+        self.layout, self.levels = parts[0].layout, parts[0].levels
         self._starts = shards.starts
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:

@@ -12,11 +12,11 @@ from sgmcmc.core.errors import refused, require_count
 from sgmcmc.dataset import Data, Shards
 from sgmcmc.dataset.arrays import Level, with_levels
 from sgmcmc.dataset.columns import Columns
-from sgmcmc.dataset.groups import by_label
+from sgmcmc.dataset.groups import AUTO, by_label
 from sgmcmc.dataset.row_groups import Extents, RowGroups
 from sgmcmc.dataset.shards import joined
 
-BEGINS, AUTO = "begins", "auto"
+BEGINS = "begins"
 UNKNOWN = 8  # steps before a window until it is known how many are needed
 
 

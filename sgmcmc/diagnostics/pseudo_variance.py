@@ -14,9 +14,10 @@ from sgmcmc.core.errors import refused, require_flag
 from sgmcmc.core.progress import Progress
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree, joined
+from sgmcmc.dataset import derivative_block
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.diagnostics._per_draw import read_finite
-from sgmcmc.laplace.posterior import BLOCK, Posterior
+from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.minibatch.weighted import probabilities_of
 from sgmcmc.run.product import ProductSampler
 
@@ -97,7 +98,7 @@ def pseudoVariance(sampler: Sgmcmc, params: Mapping[str, Any], optimal: bool = F
         weighted = tf.reduce_sum(squares * tf.cast(weights, tf.float64))
         return [tf.reduce_sum(t, axis=0), weighted, tf.reduce_sum(tf.sqrt(squares))]
 
-    of_all = FullPass(inner.data, moments, max(16, BLOCK // posterior.size))
+    of_all = FullPass(inner.data, moments, derivative_block(inner.data, posterior.size))
     found = np.empty(int(np.prod(points.lead)))
     with Progress(len(found), "pseudo-variance", "point", shown) as progress:
         for k, theta in enumerate(points.flat()):

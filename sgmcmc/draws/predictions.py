@@ -127,6 +127,8 @@ def _entries(dataset: Any, settings: Mapping[str, Any]) -> dict[str, Any] | RowG
     if isinstance(dataset, groups | windows):
         if isinstance(dataset, windows) and dataset.before == AUTO:
             dataset = replace(dataset, before=settings.get("before", AUTO))
+        if isinstance(dataset, groups):
+            dataset = replace(dataset, bundled=False)
         integers, dtype = settings.get("integers", ()), np.dtype(settings.get("dtype", "float32"))
         return dataset.with_levels("predict", levels).opened("predict", integers, dtype)
     dataset = with_levels("predict", dataset, levels)

@@ -16,12 +16,12 @@ import numpy as np
 import tensorflow as tf
 
 from sgmcmc.core.trees import Elements, Tree, joined, split
+from sgmcmc.dataset import derivative_block
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.gradients import FIRST, Estimate, Gradient
 from sgmcmc.gradients.control_variates import differences
 from sgmcmc.model import Batch, Mode, Model
 
-BLOCK = 2**22  # numbers of the table in one block of its computation
 TABLE, SUM = "table", "sum"  # of each chain, [N, D] and [D]
 
 
@@ -35,7 +35,7 @@ def saga(model: Model, elements: Mapping[str, Elements], repeats: bool) -> Gradi
         def gradients(words: tf.Tensor, flat: tf.Tensor) -> list[tf.Tensor]:
             return [joined(model.term_gradients(split(flat, elements), model.data.layout.unpack(words)))]
 
-        blocks, start = FullPass(model.data, gradients, max(16, BLOCK // size)), 0
+        blocks, start = FullPass(model.data, gradients, derivative_block(model.data, size)), 0
         flat = joined({name: theta[None] for name, theta in begin.params.items()})[0]
         for (block,) in blocks([flat], f"Table of gradients, {table.nbytes / 1e6:.0f} MB a chain", verbose):
             table[start : start + block.shape[0]] = block.numpy()

@@ -27,10 +27,11 @@ import tensorflow as tf
 
 from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.trees import Tree, joined
+from sgmcmc.dataset import derivative_block
 from sgmcmc.dataset.arrays import first_non_finite
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.dataset.subset import random_subset
-from sgmcmc.laplace.posterior import BLOCK, Posterior
+from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.whitening import Whitening
 
 DRAWS = 16
@@ -91,7 +92,7 @@ def noise_of_one(
         if probabilities is not None:
             relative = n_data * probabilities[getattr(some, "indices", slice(None))]
         given, weights = [tf.constant(theta, dtype), root], [(1 / relative).astype(dtype.as_numpy_dtype)]
-        of_some = FullPass(some, moments, max(16, BLOCK // d), programs)
+        of_some = FullPass(some, moments, derivative_block(data, d), programs)
         first, second, weighted, sizes, power = of_some.summed(given, of_each=weights)
         posterior.passes.count("terms", some.size)
         if not np.isfinite(second).all():
@@ -141,7 +142,7 @@ def importance(
     if centred:
         where = "around the mode, at draws from a normal approximation"
         thetas = thetas + white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS_OF_TERMS, posterior.size)))
-    blocks = FullPass(data, squares, max(16, BLOCK // posterior.size))
+    blocks = FullPass(data, squares, derivative_block(data, posterior.size))
     (total,) = blocks.joined([tf.constant(thetas, dtype), A], "Weighing observations", verbose)
     posterior.passes.count("weights", len(thetas) * data.size)
     sizes = np.sqrt(total.astype(np.float64) / len(thetas))

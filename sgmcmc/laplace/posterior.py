@@ -12,7 +12,7 @@ import tensorflow as tf
 from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.trees import Tree, joined, numbered, split
 from sgmcmc.core.xla import not_vectorizable
-from sgmcmc.dataset import Data
+from sgmcmc.dataset import Data, derivative_block
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.model import Model
 from sgmcmc.nonfinite import explained
@@ -36,7 +36,6 @@ class Passes:
         return sum(self._observations[name] for name in derivatives) / self._n_data
 
 
-BLOCK = 2**22  # numbers in the largest array of a block
 MANY = 2000  # blocks: with more of them, another program for larger blocks is faster
 FEWEST, OF_EACH, MOST = 1000, 20, 20_000  # observations that a search begins with: at least, for each element, at most
 
@@ -52,7 +51,7 @@ class Posterior:
         self.model, self.elements = model.giving_rows(frozenset()), numbered(shapes)
         self.data = data or model.data
         self.size = sum(e.size for e in self.elements.values())  # D
-        self.block = _block(model.data.size, self.size)  # for second derivatives, and in parts of the data
+        self.block = _block(model.data, self.size)  # for second derivatives, and in parts of the data
         self.passes = Passes(model.data.size)  # also of the posteriors that `of` returns
         self._factor = model.data.size / self.data.size
         self._programs: dict[str, dict[int, Compiled]] = {}  # of the log likelihood, by the length of a block
@@ -114,7 +113,8 @@ class Posterior:
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         many = self.data.size > MANY * self.block
-        block = max(self.block, BLOCK // self.size // self.block * self.block) if many else self.block
+        larger = derivative_block(self.data, self.size) // self.block * self.block
+        block = max(self.block, larger) if many else self.block
         (of_data,) = self._of_data(_second, block).summed([self._tensor(theta)])
         self.passes.count("second", self.data.size)
         matrix = self._factor * of_data - self.prior_precision(theta)
@@ -145,7 +145,7 @@ class Posterior:
             of_all = tf.map_fn(lambda theta: self.model.log_lik_terms(self.split(theta), data), thetas)
             return [tf.transpose(of_all)]
 
-        blocks = FullPass(self.data, of_block, max(16, BLOCK // max(len(thetas), self.size)))
+        blocks = FullPass(self.data, of_block, derivative_block(self.data, max(len(thetas), self.size)))
         (terms,) = blocks.joined([self._tensor(thetas)], "Log likelihoods", verbose)
         return terms.T
 
@@ -169,7 +169,7 @@ class Posterior:
             terms = self.model.term_gradients(self.split(theta), self.data.layout.unpack(words))
             return _double(made(joined(terms), *values))
 
-        of_data = FullPass(self.data, of_block, max(16, BLOCK // self.size))
+        of_data = FullPass(self.data, of_block, derivative_block(self.data, self.size))
         (total,) = of_data.summed([self._tensor(x) for x in (theta, *values)])
         self.passes.count("scores", self.data.size)
         return self._factor * total
@@ -212,10 +212,10 @@ def fewest_to_locate(size: int) -> int:
     return min(max(FEWEST, OF_EACH * size), MOST)
 
 
-def _block(n_data: int, size: int) -> int:
+def _block(data: Data, size: int) -> int:
     """The length of a small block, a divisor of N if one is near: a shorter last block needs another program."""
-    few = min(fewest_to_locate(size), max(16, BLOCK // size))
-    return next((n for n in range(few, 2 * few) if n_data % n == 0), few)
+    few = min(fewest_to_locate(size), derivative_block(data, size))
+    return next((n for n in range(few, 2 * few) if data.size % n == 0), few)
 
 
 Derived = Callable[..., list[tf.Tensor]]  # (density, theta, *vectors) -> a derivative of the density at theta

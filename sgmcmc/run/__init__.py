@@ -40,7 +40,8 @@ class Prepared:
             else np.asarray(value).tolist()
             for key, value in self.tuning.items()
         }
-        found = {} if self.size is None else {"minibatchSize": self.size}
+        expected["minibatchSize"] = self.data.as_counted(int(self.tuning["minibatchSize"]))
+        found = {} if self.size is None else {"minibatchSize": self.data.as_counted(self.size)}
         return {"stepsize": dict.fromkeys(expected["sd"], expected["stepsize"]), "expected": expected} | found
 
     @property

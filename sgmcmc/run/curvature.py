@@ -131,7 +131,8 @@ def _as_tree(sampler: ProductSampler, posterior: Posterior, mode: Mode, white: W
     tolerance = sampler.curvature.tolerance
     assert tolerance is not None
     n = sampler.minibatch.size if sampler.minibatch_of_size is None else tuning.minibatch_size
-    _warn_of_tuning(sampler.name, tuning, tolerance, n)
+    count = sampler.data.as_counted
+    _warn_of_tuning(sampler.name, tuning, tolerance, count(n), count(tuning.minibatch_size))
     far = distance(white, posterior.flat(mode.gradient))
     return tuning.as_tree(posterior) | {"distance": far, "mode": posterior.arrays(posterior.flat(mode.params))}
 
@@ -190,14 +191,14 @@ def _shared_dynamics(sampler: ProductSampler) -> tuple[Dynamics, float]:
     return next(iter(sampler.dynamics.values())), NOISE_GROWTH if sampler.gradient.centred else 1.0
 
 
-def _warn_of_tuning(of: str, tuning: Tuning, tolerance: float, minibatch_size: int) -> None:
+def _warn_of_tuning(of: str, tuning: Tuning, tolerance: float, minibatch_size: int, best: int) -> None:
     if tuning.error > tolerance:
         warn_user(
             f"no stepsize of {of} keeps tolerance={tolerance}: with its other settings the predicted error of "
             f"an sd is up to {tuning.error:.0%}, and hardly less with a smaller stepsize. For sghmc use more leaps, "
             "such as L=20; for sgnht and ccadl use a smaller a."
         )
-    if (enough := sufficient_size(minibatch_size, tuning.minibatch_size)) is not None:
+    if (enough := sufficient_size(minibatch_size, best)) is not None:
         warn_user(
             f"minibatches of {of} have {minibatch_size} observations, more than is efficient: with "
             f"minibatchSize={enough}, a draw takes fewer gradients of single observations."

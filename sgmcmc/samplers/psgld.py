@@ -87,5 +87,5 @@ def psgldSetup(
     )
     beta, delta = choices.each.number("beta", beta, DECAY), choices.each.number("delta", delta, POSITIVE)
     adapt = None if adapt is None else require_count("adapt", choices.sampler, adapt, at_least=1)
-    dynamics = psgld_dynamics(choices.data.size, beta, delta, adapt)
+    dynamics = psgld_dynamics(choices.data.as_counted(choices.data.size), beta, delta, adapt)
     return set_up(choices, dynamics, gradient, {"beta": beta, "delta": delta, "adapt": adapt})

@@ -69,6 +69,25 @@ def test_a_choice_model_has_the_posterior_of_a_loop_over_situations(options):
     assert (np.abs(out["beta"].std(axis=0) / sd - 1) < 0.2).all()
 
 
+@pytest.mark.parametrize("options", [{}, {"subsampling": preferential()}], ids=["uniform", "preferential"])
+def test_bundles_of_unequal_groups_have_the_posterior_of_a_loop_over_situations(options):
+    table, rng = choices(1200), np.random.default_rng(3)
+    joined = np.where(rng.uniform(size=1200) < 0.03, rng.integers(0, 6, size=1200), np.arange(6, 1206))
+    situation = joined[table.situation.str[1:].astype(int)]  # six situations have some 25 alternatives
+    utility = table.price - 0.5 * table.time + rng.gumbel(size=len(table))
+    table = table.assign(situation=situation, income=0.3 * (situation % 5))
+    table["chosen"] = utility == utility.groupby(situation).transform("max")
+    data = groups(table, by="situation", constant=["income"], bundled=True)
+    out = sgldcv(log_lik, data, {"beta": np.zeros(3)}, **QUIET, **options)
+    mean, covariance = exact(table)
+    sd, n_situations = np.sqrt(np.diag(covariance)), table.situation.nunique()
+    assert out.settings["N"] == n_situations and out.settings["bundles"] < n_situations
+    assert (np.abs(out["beta"].mean(axis=0) - mean) < 0.2 * sd).all()
+    assert (np.abs(out["beta"].std(axis=0) / sd - 1) < 0.2).all()
+    of_groups = out.toArviz(logLikelihood=True)["log_likelihood"]["logLik"]
+    assert of_groups.shape[-1] == n_situations and (of_groups < 0).all()
+
+
 def test_predictions_are_for_groups():
     table = choices(300)
     out = sgldcv(

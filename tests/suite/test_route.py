@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROUTE = Path(__file__).with_name("route.py")
-LIMITS = {"sgld": (48, 406), "sgldcv": (66, 554), "session": (33, 204), "step": (9, 27)}  # files, named functions
+LIMITS = {"sgld": (48, 409), "sgldcv": (66, 558), "session": (33, 204), "step": (9, 27)}  # files, named functions
 
 
 def test_calls_pass_few_files_and_functions():
