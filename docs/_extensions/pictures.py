@@ -22,6 +22,7 @@ ORDER = (
     "robustSteps",
     "intervals",
     "scales",
+    "volatility",
     "mvGauss",
     "gaussMixture",
     "logisticRegression",
@@ -48,6 +49,7 @@ SHOWN = {  # of each figure, the panel that can be read at the size of a thumbna
     "robustSteps": (0, 0, 0.36, 0.485),
     "nn": (0.035, 0.05, 0.37, 0.48),
     "scales": (0, 0, 0.44, 1),
+    "volatility": (0, 0, 0.655, 1),
     "portingFromR": (0.53, 0.08, 1, 1),
     "topics": (0.52, 0.52, 1, 1),
 }

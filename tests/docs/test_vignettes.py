@@ -164,6 +164,13 @@ def robust_steps(found):
     assert abs(found["arrived"]["barker"]["b"][-1] - 0.3) < 0.05 and found["arrived"]["sgld"]["b"][-1] < -5
 
 
+def volatility(found):
+    compared = found["compared"]
+    assert compared["off by (sd)"].abs().max() < 0.3
+    assert (compared["sd"] / compared["exact sd"] - 1).abs().max() < 0.2
+    assert found["counts"].sum() == len(found["returns"]) and 4 <= found["below"].sum() <= 14  # of 502 days
+
+
 CHECKS = {
     "gettingStarted": getting_started,
     "intervals": intervals,
@@ -182,6 +189,7 @@ CHECKS = {
     "simplex": simplex,
     "robustSteps": robust_steps,
     "scales": scales,
+    "volatility": volatility,
 }
 
 
