@@ -282,7 +282,7 @@ class Choices(CommonChoices):
     def may_bundle(self) -> bool:
         by_name = isinstance(self.subsampling, str)
         by_norm = isinstance(self.subsampling, preferential) and self.subsampling.weights is None
-        return self.gibbs is None and self.target == POSTERIOR and (by_name or by_norm)
+        return self.gibbs is None and (by_name or by_norm)
 
     @cached_property
     def log_lik(self) -> LogLik:

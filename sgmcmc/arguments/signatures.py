@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, get_type_hints
 
@@ -22,7 +22,6 @@ from sgmcmc.arguments.texts import completed
 from sgmcmc.core import random
 from sgmcmc.core.chains import mapped
 from sgmcmc.core.random import Purpose
-from sgmcmc.dataset.groups import groups
 from sgmcmc.draws.check import Compared
 from sgmcmc.laplace.sandwich import compared
 from sgmcmc.parallel.executors import Executor
@@ -43,25 +42,18 @@ class Comparison:
     arguments: Mapping[str, Any]
 
     def __call__(self, mode: Mapping[str, Any], seed: int, verbose: bool) -> Compared:
-        posterior = self._sampler().posterior
+        posterior = self.setup(**self.arguments).posterior
         at = posterior.flat({name: mode[name] for name in posterior.elements})
         return compared(posterior, at, random.child_seed(seed, Purpose.CURVATURE), verbose)
 
     def log_lik_terms(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
         """The log likelihood of each observation at draws {name: [S, *shape]}, [S, N]."""
-        sampler = self._sampler()
+        sampler = self.setup(**self.arguments)
         posterior, transforms = sampler.posterior, sampler.transforms
         given = {name: tf.constant(draws[name], posterior.model.dtype) for name in posterior.elements}
         at = mapped(transforms.inverse, given) if transforms else given
         thetas = np.concatenate([np.reshape(at[name], (len(at[name]), -1)) for name in posterior.elements], axis=1)
         return posterior.log_lik_terms(thetas) * self.arguments["temperature"]
-
-    def _sampler(self) -> Sgmcmc:
-        """The sampler of these arguments, with a term for each group."""
-        dataset = self.arguments["dataset"]
-        if isinstance(dataset, groups):
-            dataset = replace(dataset, bundled=False)
-        return self.setup(**{**self.arguments, "dataset": dataset})
 
 
 F = TypeVar("F", bound=Callable)

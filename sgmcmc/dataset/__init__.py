@@ -151,6 +151,10 @@ class Data(ABC):
         """n observations in the unit in which users count them."""
         return n
 
+    def units(self) -> list[tuple[Data, np.ndarray | slice]]:
+        """The data in parts whose observations are what users count, and the numbers of these."""
+        return [(self, slice(None))]
+
     @abstractmethod
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
         """Write the packed observations at `indices`, [m], to `out`, [m, width]."""

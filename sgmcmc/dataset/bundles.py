@@ -30,6 +30,7 @@ class LengthClass(NamedTuple):
     """Groups of similar length, and where they are: slot j of bundle i holds number `held[i, j]`, if it is filled."""
 
     groups: RowGroups
+    numbers: np.ndarray  # of these groups among all
     held: np.ndarray  # [M, k]
     filled: np.ndarray  # [M, k], 1 or 0
 
@@ -93,23 +94,30 @@ class _Part(NamedTuple):
 
 
 class Bundles(Data):
-    """M bundles of the groups with these extents."""
+    """M bundles of groups."""
 
     layout: BundleLayout
 
-    def __init__(self, of: str, rows: Data, extents: Extents, own: Mapping[str, np.ndarray], dtype: np.dtype) -> None:
+    def __init__(self, classes: Sequence[LengthClass], dtype: np.dtype) -> None:
+        self.classes, self._dtype, self.size = list(classes), dtype, len(classes[0].held)
+        self._filled = InMemory({one.entry(FILLED): one.filled.astype(dtype) for one in classes})
+        self.layout = BundleLayout(classes, self._filled.layout)
+        self.levels, self.in_memory = classes[0].groups.levels, classes[0].groups.in_memory
+        self._watch: IndexWatch | None = None
+
+    @classmethod
+    def of_groups(
+        cls, of: str, rows: Data, extents: Extents, own: Mapping[str, np.ndarray], dtype: np.dtype
+    ) -> Bundles:
+        """The groups with these extents, in as many bundles as `COST` allows."""
         lengths = extents.end - extents.begin
         members = classes_of(lengths)
-        self.size = n_bundles([lengths[one] for one in members])
-        self.classes = list[LengthClass]()
+        size, classes = n_bundles([lengths[one] for one in members]), list[LengthClass]()
         for one in members:
             of_class = {name: x[one] for name, x in own.items()}
             grouped = RowGroups(of, rows, Extents(*(x[one] for x in extents)), of_class, dtype)
-            self.classes.append(LengthClass(grouped, *in_slots(len(one), self.size, spread=rows.in_memory)))
-        self._filled = InMemory({one.entry(FILLED): one.filled.astype(dtype) for one in self.classes})
-        self.layout = BundleLayout(self.classes, self._filled.layout)
-        self.levels, self.in_memory = dict(rows.levels), rows.in_memory
-        self._watch: IndexWatch | None = None
+            classes.append(LengthClass(grouped, one, *in_slots(len(one), size, spread=rows.in_memory)))
+        return cls(classes, dtype)
 
     @property
     def n_groups(self) -> int:
@@ -118,6 +126,13 @@ class Bundles(Data):
     def as_counted(self, n: int) -> int:
         """The number of groups in n bundles, on average."""
         return round(n * self.n_groups / self.size)
+
+    def units(self) -> list[tuple[Data, np.ndarray | slice]]:
+        """For each class, bundles of one group each."""
+        alone = (
+            one._replace(held=np.arange(n := one.groups.size)[:, None], filled=np.ones([n, 1])) for one in self.classes
+        )
+        return [(Bundles([one], self._dtype), one.numbers) for one in alone]
 
     def watch(self, attempt: Attempt) -> None:
         """Try fetched bundles by `attempt`, if their indices are lower or higher than all before."""
@@ -145,9 +160,7 @@ class Bundles(Data):
             for bundles, of_groups in zip((some, otherwise), one.groups.shortest(size * one.slots), strict=True):
                 for name, x in of_groups.items():
                     bundles[one.entry(name)] = tf.reshape(x, [size, one.slots, *x.shape[1:]])
-                bundles[one.entry(FILLED)] = tf.ones(
-                    [size, one.slots], tf.as_dtype(self.layout.entries[one.entry(FILLED)][0])
-                )
+                bundles[one.entry(FILLED)] = tf.ones([size, one.slots], tf.as_dtype(self._dtype))
         return some, otherwise
 
     def checksum(self) -> str:
@@ -157,11 +170,12 @@ class Bundles(Data):
         return hashed.hexdigest()[:16]
 
     def summed(self, log_lik: Callable[[Tree, Tree], Any]) -> Callable[[Tree, Tree], tf.Tensor]:
-        """The log likelihood of each bundle, [n], from that of each group."""
+        """The log likelihood of each bundle, [n], also of those of one of the classes, from that of each group."""
         classes = [{name: one.entry(name) for name in [FILLED, *one.groups.layout.entries]} for one in self.classes]
 
         def of_bundles(params: Tree, dataset: Tree) -> tf.Tensor:
-            of_classes = ({name: dataset[entry] for name, entry in entries.items()} for entries in classes)
+            given = (entries for entries in classes if entries[FILLED] in dataset)
+            of_classes = ({name: dataset[entry] for name, entry in entries.items()} for entries in given)
             return tf.add_n([_of_slots(log_lik, params, slots) for slots in of_classes])
 
         return of_bundles

@@ -65,7 +65,7 @@ class groups:  # noqa: N801 - reads as a function where it is used
     random samples of bundles, and their gradients are unbiased. N and `minibatchSize` count
     groups, on average over bundles; a minibatch has at least one bundle, and
     ``out.settings["bundles"]`` is the number of bundles. With `gibbs`, `shards`, `suffStats`,
-    ``target="sandwich"``, and `subsampling` by given weights or a function, "auto" pads.
+    and `subsampling` by given weights or a function, "auto" pads.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class groups:  # noqa: N801 - reads as a function where it is used
             constants = _constants(of, own if order is None else Subset(own, order), begin, end)
             levels = own.levels
         bundled = self.bundled if self.bundled != AUTO else may_bundle and padding_is_costly(extents)
-        grouped = (Bundles if bundled else RowGroups)(of, rows, extents, constants, dtype)
+        grouped = (Bundles.of_groups if bundled else RowGroups)(of, rows, extents, constants, dtype)
         grouped.levels |= levels
         return grouped
 
@@ -127,7 +127,7 @@ class groups:  # noqa: N801 - reads as a function where it is used
         if self.bundled != AUTO and not isinstance(self.bundled, bool):
             raise refused(of, "bundled of groups, in dataset", f"be True, False or {AUTO!r}", repr(self.bundled))
         if self.bundled is True and not may:
-            must = f"be False or {AUTO!r} with gibbs, target='sandwich', shards, suffStats, own weights or transitions"
+            must = f"be False or {AUTO!r} with gibbs, shards, suffStats, given weights or transitions"
             raise refused(of, "bundled of groups, in dataset", must, "True")
 
     def _of_rows(self, of: str, columns: Columns) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import tensorflow as tf
 from sgmcmc.core.compilation import Compiled
 from sgmcmc.core.trees import Tree, joined, numbered, split
 from sgmcmc.core.xla import not_vectorizable
-from sgmcmc.dataset import Data, derivative_block
+from sgmcmc.dataset import Data, Layout, derivative_block
 from sgmcmc.dataset.full_pass import FullPass
 from sgmcmc.model import Model
 from sgmcmc.nonfinite import explained
@@ -138,16 +138,17 @@ class Posterior:
         return self.scores(theta) + np.maximum(-prior.numpy(), 0.0)
 
     def log_lik_terms(self, thetas: np.ndarray, verbose: bool = False) -> np.ndarray:
-        """The log likelihood of each observation at each of the positions [S, D], as [S, N]."""
+        """The log likelihood of each observation at each of the positions [S, D], as [S, N]; of groups if bundled."""
 
-        def of_block(words: tf.Tensor, thetas: tf.Tensor) -> list[tf.Tensor]:
-            data = self.data.layout.unpack(words)
+        def of_block(data: Tree, thetas: tf.Tensor) -> list[tf.Tensor]:
             of_all = tf.map_fn(lambda theta: self.model.log_lik_terms(self.split(theta), data), thetas)
             return [tf.transpose(of_all)]
 
-        blocks = FullPass(self.data, of_block, derivative_block(self.data, max(len(thetas), self.size)))
-        (terms,) = blocks.joined([self._tensor(thetas)], "Log likelihoods", verbose)
-        return terms.T
+        found = np.empty((len(thetas), self.data.as_counted(self.data.size)), self.model.dtype.as_numpy_dtype)
+        for numbers, blocks in self._of_units(of_block, max(len(thetas), self.size)):
+            (terms,) = blocks.joined([self._tensor(thetas)], "Log likelihoods", verbose)
+            found[:, numbers] = terms.T
+        return found
 
     def scores(self, theta: np.ndarray) -> np.ndarray:
         """The sums of squared gradients of the observations' terms, [D]."""
@@ -165,14 +166,22 @@ class Posterior:
     def _of_scores(self, made: Callable[..., tf.Tensor], theta: np.ndarray, *values: np.ndarray) -> np.ndarray:
         """The sum over blocks of `made`, a function of the gradients of a block's terms, [n, D]."""
 
-        def of_block(words: tf.Tensor, theta: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
-            terms = self.model.term_gradients(self.split(theta), self.data.layout.unpack(words))
-            return _double(made(joined(terms), *values))
+        def of_block(data: Tree, theta: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
+            return _double(made(joined(self.model.term_gradients(self.split(theta), data)), *values))
 
-        of_data = FullPass(self.data, of_block, derivative_block(self.data, self.size))
-        (total,) = of_data.summed([self._tensor(x) for x in (theta, *values)])
+        given = [self._tensor(x) for x in (theta, *values)]
+        totals = [blocks.summed(given)[0] for _, blocks in self._of_units(of_block, self.size)]
         self.passes.count("scores", self.data.size)
-        return self._factor * total
+        return self._factor * np.sum(totals, axis=0)
+
+    def _of_units(self, of_block: Callable[..., list[tf.Tensor]], numbers: int) -> Iterator[tuple[Any, FullPass]]:
+        """Passes over the smallest units with a term, by ``of_block(data, *values)``, and where their terms belong."""
+        for data, where in self.data.units():
+
+            def of_words(words: tf.Tensor, *values: tf.Tensor, layout: Layout = data.layout) -> list[tf.Tensor]:
+                return of_block(layout.unpack(words), *values)
+
+            yield where, FullPass(data, of_words, derivative_block(data, numbers))
 
     def _sum(self, derived: Derived, *vectors: np.ndarray, title: str = "", verbose: bool = False) -> list[np.ndarray]:
         values = [self._tensor(x) for x in vectors]

@@ -117,6 +117,21 @@ def test_the_sum_over_bundles_is_that_over_groups():
     np.testing.assert_allclose(data.summed(log_lik)(params, data.part(slice(1, 3))), of_bundles[1:3], rtol=1e-6)
 
 
+def test_the_posterior_is_that_of_padded_groups_and_terms_are_of_groups():
+    table = table_of(sizes_of(300))
+    bundled, padded = (
+        sgldSetup(log_lik, groups(table, by="g", constant=["z"], bundled=b), START, 1e-4, integers=["k"]).posterior
+        for b in (True, False)
+    )
+    theta = bundled.flat(START)
+    thetas = np.stack([theta, theta + 0.1])
+    assert bundled.log_lik_terms(thetas).shape == (2, 300)
+    np.testing.assert_allclose(bundled.log_lik_terms(thetas), padded.log_lik_terms(thetas), rtol=1e-5)
+    root = np.eye(len(theta))
+    np.testing.assert_allclose(bundled.score_products(theta, root), padded.score_products(theta, root), rtol=1e-4)
+    np.testing.assert_allclose(bundled.hessian(theta), padded.hessian(theta), rtol=1e-3, atol=1e-2)
+
+
 def test_only_long_padding_is_avoided_unless_asked(monkeypatch):
     table = table_of(sizes_of(300))
     kinds = {}

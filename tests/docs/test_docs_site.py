@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import sphinx.cmd.build
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 import sgmcmc
 
@@ -106,6 +107,35 @@ def test_the_page_on_models_keeps_its_promise_of_loops():
     exec(python_blocks(read(DOCS / "guide" / "yourModel.md"))[-1], namespace)
     means = namespace["out"].summary()["mean"]
     assert abs(means["logit"] - np.log(9)) < 0.16 and abs(means[["mean[0]", "mean[1]"]] - [-1.0, 1.5]).max() < 0.08
+
+
+def test_the_filters_of_the_page_on_time_series_are_those_of_tfp():
+    level, counts = (block for block in python_blocks(read(DOCS / "guide" / "timeSeries.md")) if "tf.scan" in block)
+    namespace = {"tf": tf}
+    exec(level + counts, namespace)
+    rng, tfd = np.random.default_rng(0), tfp.distributions
+    y, n = tf.constant(rng.normal(size=(4, 30)), tf.float32), tf.constant(rng.poisson(3.0, size=(4, 30)), tf.float32)
+
+    def normal(sd):
+        return tfd.MultivariateNormalDiag(tf.zeros(1), tf.constant([sd], tf.float32))
+
+    level = {"phi": 0.8, "stateSd": 0.5, "noiseSd": 1.2}
+    one = tf.ones([1, 1])
+    kalman = tfd.LinearGaussianStateSpaceModel(30, 0.8 * one, normal(0.5), one, normal(1.2), normal(0.5 / 0.6))
+    markov = tfd.HiddenMarkovModel(
+        tfd.Categorical(probs=[0.75, 0.25]),
+        tfd.Categorical(probs=[[0.9, 0.1], [0.3, 0.7]]),
+        tfd.Poisson([1.0, 5.0]),
+        30,
+    )
+    of_level = kalman.log_prob(y[..., None]) + 15 * np.log(2 * np.pi)  # which the page leaves out
+    for name, params, x, expected in [
+        ("logLikOfLevel", level, y, of_level),
+        ("logLikOfCounts", {"leave": [0.1, 0.3], "rate": [1.0, 5.0]}, n, markov.log_prob(n)),
+    ]:
+        given = {key: tf.constant(value, tf.float32) for key, value in params.items()}
+        found = namespace[name](given, {"y": x, "inside": tf.ones_like(x)})
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_every_picture_of_a_page_is_there():
