@@ -106,14 +106,12 @@ def test_adaptive_sizes_count() -> None:
 
 
 def test_data_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sgmcmc.diagnostics import pseudo_variance
-
     rng = np.random.default_rng(0)
     x, y, p = rng.normal(size=(100, 2)), rng.integers(0, 2, 100).astype(float), rng.uniform(0.5, 2.0, 100)
     given = {"minibatchSize": 5, "dtype": "float64", "subsampling": p, "seed": 1}
     made = sgmcmc.sgldSetup(log_lik, {"X": x, "y": y}, {"b": np.zeros(2)}, 1e-2, **given)
     whole = pseudoVariance(made, {"b": POINTS})
-    monkeypatch.setattr(pseudo_variance, "BLOCK", 1)  # then blocks have 16 observations
+    monkeypatch.setattr("sgmcmc.dataset.BLOCK_NUMBERS", 1)  # then blocks have 16 observations
     np.testing.assert_allclose(pseudoVariance(made, {"b": POINTS}), whole, rtol=1e-12)
 
 
