@@ -140,8 +140,10 @@ class SuffStats:
         """Refuse counts of padding."""
         if not isinstance(self.data, RowGroups):
             return
-        some, otherwise = (traced(self._params, rows) for rows in self.data.shortest(self.n))
-        if any((some[name].numpy() != otherwise[name].numpy()).any() for name in some):
+        some, otherwise = self.data.shortest(self.n)
+        counts = traced(self._params, some)
+        others = (traced(self._params, rows) for rows in otherwise)
+        if any((counts[name].numpy() != other[name].numpy()).any() for other in others for name in counts):
             raise self._refuse("not count padding; multiply by dataset['inside']", "other counts for other padding")
 
     def _try_latent(self, traced: Callable[..., Tree]) -> None:

@@ -360,7 +360,7 @@ def require_masked(trial: Trial, start: Mapping[str, np.ndarray]) -> None:
     outside = some | {INSIDE: tf.zeros_like(some[INSIDE])} if isinstance(data, Windows) else {}
     for params in _around(start):
         gradient = _flat(trial.whole.gradient(params, some))
-        if _differ(gradient, _flat(trial.whole.gradient(params, otherwise))):
+        if any(_differ(gradient, _flat(trial.whole.gradient(params, other))) for other in otherwise):
             raise ValueError(
                 f"logLik of {trial.sampler} must not depend on padding; got another gradient for other padding. "
                 "Multiply what is summed over rows by dataset['inside'], and in a softmax replace padding, as by "

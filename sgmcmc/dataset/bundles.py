@@ -153,15 +153,18 @@ class Bundles(Data):
     def read(self, start: int, out: np.ndarray) -> None:
         self.take(np.arange(start, start + len(out)), out)
 
-    def shortest(self, size: int) -> tuple[Tree, Tree]:
-        """Bundles of the groups with the fewest rows of each class, and the same with other padding."""
-        some, otherwise = Tree(), Tree()
+    def shortest(self, size: int) -> tuple[Tree, list[Tree]]:
+        """Bundles of the groups with the fewest rows of each class, and the same with other padding in one class."""
+        some, of_classes = Tree(), list[Tree]()
         for one in self.classes:
-            for bundles, of_groups in zip((some, otherwise), one.groups.shortest(size * one.slots), strict=True):
-                for name, x in of_groups.items():
-                    bundles[one.entry(name)] = tf.reshape(x, [size, one.slots, *x.shape[1:]])
-                bundles[one.entry(FILLED)] = tf.ones([size, one.slots], tf.as_dtype(self._dtype))
-        return some, otherwise
+            groups, otherwise = one.groups.shortest(size * one.slots)
+            some |= self._in_slots(one, size, groups)
+            of_classes += [self._in_slots(one, size, other) for other in otherwise]
+        return some, [some | other for other in of_classes]
+
+    def _in_slots(self, one: LengthClass, size: int, groups: Tree) -> Tree:
+        slots = {one.entry(name): tf.reshape(x, [size, one.slots, *x.shape[1:]]) for name, x in groups.items()}
+        return slots | {one.entry(FILLED): tf.ones([size, one.slots], tf.as_dtype(self._dtype))}
 
     def checksum(self) -> str:
         hashed = hashlib.sha256()

@@ -16,11 +16,12 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import refused
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data, Layout, aligned_zeros
+from sgmcmc.dataset import Data, Layout, aligned_zeros, extremes
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.on_disk import Attempt, IndexWatch
 
 INSIDE = "inside"
+SPACED, PADDINGS = 1000, 16  # observations that are searched for extremes; other paddings that are tried, at most
 FIRST, STOP = " first", " stop"  # positions in an observation between which its rows count
 
 
@@ -109,24 +110,39 @@ class RowGroups(Data):
         if self._watch is not None and len(out):
             self._watch(self.layout.views(out))
 
-    def shortest(self, size: int) -> tuple[Tree, Tree]:
-        """The observations with the fewest rows, and the same with padding by the rows of another one."""
+    def shortest(self, size: int) -> tuple[Tree, list[Tree]]:
+        """The observations with the fewest rows, and the same with other padding: a row that has an extreme value.
+
+        All padding is that one row. Rows in another order would have the same sum, and so might gradients.
+        """
         order = np.argsort(self.extents.end - self.extents.begin, kind="stable")
         indices = np.resize(order[: min(size, self.size)], size)
-        words = aligned_zeros(size, self.layout.width)
-        self.take(indices, words)
-        views = {name: view.copy() for name, view in self.layout.views(words).items()}
+        some = self._copied(indices)
         is_padding = np.arange(self.layout.rows) >= (self.extents.end - self.extents.begin)[indices][:, None]
-        others = {name: x.copy() for name, x in views.items()}
-        for name in self.rows.layout.entries:
-            others[name][is_padding] = np.roll(views[name][:, :1], 1, axis=0).repeat(self.layout.rows, 1)[is_padding]
-        return tf.nest.map_structure(tf.constant, views), tf.nest.map_structure(tf.constant, others)
+        spaced = self._copied(np.linspace(0, self.size - 1, min(SPACED, self.size)).astype(np.int64))
+        rows = {name: spaced[name][:, 0] for name in self.rows.layout.entries}
+        extreme = np.unique(np.concatenate([extremes(x) for x in rows.values()]))
+        otherwise = []
+        for k in extreme[:: -(-len(extreme) // PADDINGS)]:
+            padded = {name: np.where(_like(is_padding, x), x[k], some[name]) for name, x in rows.items()}
+            otherwise.append(some | padded)
+        return tf.nest.map_structure(tf.constant, (some, otherwise))
+
+    def _copied(self, indices: np.ndarray) -> dict[str, np.ndarray]:
+        words = aligned_zeros(len(indices), self.layout.width)
+        self.take(indices, words)
+        return {name: view.copy() for name, view in self.layout.views(words).items()}
 
     def checksum(self) -> str:
         hashed = hashlib.sha256(self.rows.checksum().encode() + self._own.checksum().encode())
         for array in self.extents:
             hashed.update(array.tobytes())
         return hashed.hexdigest()[:16]
+
+
+def _like(mask: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The mask, [n, longest], with as many axes as these rows have in an observation."""
+    return mask.reshape(*mask.shape, *[1] * (rows.ndim - 1))
 
 
 def require_free(of: str, names: Mapping[str, object], taken: Sequence[str]) -> None:

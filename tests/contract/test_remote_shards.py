@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 import sgmcmc
-from sgmcmc import runningMean, saga, sgldcv, shards, tune
+from sgmcmc import groups, runningMean, saga, sgldcv, shards, tune
 from sgmcmc.dataset import remote
 from sgmcmc.run.shards import ChainStretch
 from tests.contract.test_shards import logistic, logistic_shards
@@ -263,3 +263,28 @@ def test_an_observation_without_a_finite_term_is_found_there(places):
 
     with pytest.raises(ValueError, match=r"the log likelihood of observation 157 \(counted from 0\) is -inf at params"):
         sgldcv(of_logarithm, shards(parts, executors=places), {"theta": 1.0}, verbose=False, seed=1)
+
+
+def test_groups_are_whole_and_their_padding_does_not_count(places):
+    def of_groups(seed):
+        rng = np.random.default_rng(seed)
+        g = np.repeat(np.arange(200), np.append(rng.integers(1, 4, size=199), 3))
+        return groups({"g": g, "x": rng.normal(0.5, 1.0, size=len(g))}, by="g")
+
+    def of_rows(params, dataset):
+        return dataset["inside"] * -0.5 * (dataset["x"] - params["theta"]) ** 2
+
+    def masked(params, dataset):
+        return tf.reduce_sum(of_rows(params, dataset), axis=1)
+
+    def counting(params, dataset):
+        return masked(params, dataset | {"inside": tf.ones_like(dataset["x"])})
+
+    parts = [of_groups(1), of_groups(2)]
+    given = ({"theta": 0.0}, 1e-4)
+    run = {"nIters": 20, "minibatchSize": 10, "seed": 1, "verbose": False}
+    here = sgmcmc.sgld(masked, shards(parts, hop=1), *given, **run)
+    there = sgmcmc.sgld(masked, shards(parts, hop=1, executors=places), *given, **run)
+    np.testing.assert_allclose(there["theta"], here["theta"], rtol=1e-6)
+    with pytest.raises(ValueError, match="logLik of sgld must not depend on padding"):
+        sgmcmc.sgldSetup(counting, shards(parts, hop=1, executors=places), *given, minibatchSize=10)

@@ -118,6 +118,33 @@ def test_padding_that_counts_is_refused():
         sgldSetup(without_mask, shards([data, data]), {"beta": np.zeros(3)}, 1e-4)
 
 
+def normal(params, rows):
+    return -0.5 * (rows["x"] - params["beta"]) ** 2  # its gradient is linear: sums of rows in any order are equal
+
+
+def bernoulli(params, rows):
+    return rows["rare"] * params["beta"] - tf.nn.softplus(params["beta"])
+
+
+@pytest.mark.parametrize("bundled", [False, True])
+@pytest.mark.parametrize("of_rows", [normal, bernoulli])
+def test_padding_that_counts_is_refused_whatever_it_is(of_rows, bundled):
+    rng = np.random.default_rng(0)
+    sizes = np.append(rng.integers(1, 4, size=300), [9, 12])
+    rows = {"g": np.repeat(np.arange(302), sizes), "x": rng.normal(size=sizes.sum())}
+    data = groups(rows | {"rare": rng.uniform(size=sizes.sum()) < 0.03}, by="g", bundled=bundled)
+
+    def masked(params, dataset):
+        return tf.reduce_sum(dataset["inside"] * of_rows(params, dataset), axis=1)
+
+    def counting(params, dataset):
+        return tf.reduce_sum(of_rows(params, dataset), axis=1)
+
+    sgldSetup(masked, data, {"beta": 0.3}, 1e-4, minibatchSize=20)
+    with pytest.raises(ValueError, match="logLik of sgld must not depend on padding"):
+        sgldSetup(counting, data, {"beta": 0.3}, 1e-4, minibatchSize=20)
+
+
 def test_counts_of_padding_are_refused():
     table = pd.DataFrame({"g": [0, 0, 0, 1, 2, 2], "word": [0, 1, 1, 0, 1, 0]})
 
