@@ -46,9 +46,9 @@ class groups:  # noqa: N801 - reads as a function where it is used
         Columns that do not vary within a group, such as the income of a person. `logLik`
         gets them once for each group, with shape (n, ...).
     bundled : bool or "auto", default "auto"
-        Whether an observation is a bundle of groups. "auto" bundles groups if padding all of
-        them to the longest would more than triple the number of rows, to over four million.
-        See below.
+        Whether to bundle groups of very unequal size, as described in the notes. "auto" does
+        if padding all of them to the longest would more than triple the number of rows, to
+        over four million.
 
     Raises
     ------
@@ -58,10 +58,10 @@ class groups:  # noqa: N801 - reads as a function where it is used
 
     Notes
     -----
-    If groups are bundled, a call of `logLik` gets groups of similar length, so `longest` is
-    less for short groups than for long ones, and it must return a term for each group, of
-    shape (n,). Every bundle has the same number of places for groups of each length; all
-    places together have at most three times as many rows as the data. Minibatches are simple
+    With bundles, `logLik` is called once for each class of groups of similar length, and
+    `longest` is that of the class. It must return a term for each group, of shape (n,).
+    Every bundle has the same number of places for groups of each class; all places together
+    have at most three times as many rows as the data. Minibatches are simple
     random samples of bundles, and their gradients are unbiased. N and `minibatchSize` count
     groups, on average over bundles; a minibatch has at least one bundle, and
     ``out.settings["bundles"]`` is the number of bundles. With `gibbs`, `shards`, `suffStats`,
