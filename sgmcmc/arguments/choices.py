@@ -280,9 +280,7 @@ class Choices(CommonChoices):
 
     @property
     def may_bundle(self) -> bool:
-        by_name = isinstance(self.subsampling, str)
-        by_norm = isinstance(self.subsampling, preferential) and self.subsampling.weights is None
-        return self.gibbs is None and (by_name or by_norm)
+        return self.gibbs is None and (isinstance(self.subsampling, str) or self.curvature.weighs)
 
     @cached_property
     def log_lik(self) -> LogLik:

@@ -323,13 +323,18 @@ class Sums:
 def sums_of(trial: Trial, start: Mapping[str, np.ndarray]) -> Sums:
     """The sums for a trial, computed where the observations are."""
     if isinstance(trial.data, RemoteShards):
-        return trial.data.parts[0].asked(_sums_of_shard, (replace(trial), start))  # without what was traced here
+        return _asked_of_a_shard(sums_of, trial, trial.data, start)
     return Sums(trial.whole.gradient, trial.half.gradient, trial.data, start)
 
 
-def _sums_of_shard(data: Data, given: tuple[Trial, Mapping[str, np.ndarray]]) -> Sums:
-    trial, start = given
-    return sums_of(replace(trial, data=data), start)
+def _asked_of_a_shard(function: Callable, trial: Trial, data: RemoteShards, start: Mapping[str, np.ndarray]) -> Any:
+    """``function(trial, start)`` with the observations of the first shard, where they are."""
+    return data.parts[0].asked(_of_shard, (function, replace(trial), start))  # without what was traced here
+
+
+def _of_shard(data: Data, given: tuple[Callable, Trial, Mapping[str, np.ndarray]]) -> Any:
+    function, trial, start = given
+    return function(replace(trial, data=data), start)
 
 
 def require_sum(name: str, sums: Sums, of: str) -> None:
@@ -353,7 +358,7 @@ def warn_unless_sum(name: str, sums: Sums) -> None:
 def require_masked(trial: Trial, start: Mapping[str, np.ndarray]) -> None:
     """Refuse a log likelihood of data with padding that counts it, or steps of a series outside their window."""
     if isinstance(trial.data, RemoteShards):
-        return trial.data.parts[0].asked(_require_masked_of_shard, (replace(trial), start))
+        return _asked_of_a_shard(require_masked, trial, trial.data, start)
     data = trial.data.parts[0] if isinstance(trial.data, Joined) else trial.data
     assert isinstance(data, RowGroups | Bundles)
     some, otherwise = data.shortest(WHOLE)
@@ -372,11 +377,6 @@ def require_masked(trial: Trial, start: Mapping[str, np.ndarray]) -> None:
                 "got a gradient other than 0 for windows without any. Multiply the predictive log density of each step "
                 "by dataset['inside']."
             )
-
-
-def _require_masked_of_shard(data: Data, given: tuple[Trial, Mapping[str, np.ndarray]]) -> None:
-    trial, start = given
-    require_masked(replace(trial, data=data), start)
 
 
 def _around(start: Mapping[str, np.ndarray]) -> list[Tree]:

@@ -50,7 +50,7 @@ def column_of(entry: str) -> str:
 
 def padding_is_costly(extents: Extents) -> bool:
     """Whether groups of one length would have too many rows."""
-    lengths = extents.end - extents.begin
+    lengths = extents.lengths
     return len(lengths) * extents.longest > max(COST * int(lengths.sum()), MANY)
 
 
@@ -58,13 +58,13 @@ class BundleLayout(Layout):
     """A bundle in words: whether each slot is filled, then the slots of each class."""
 
     def __init__(self, classes: Sequence[LengthClass], filled: Layout) -> None:
-        self._filled, self._parts, self.width = filled, list[_Part](), filled.width
+        self._filled, self.parts, self.width = filled, list[_Part](), filled.width
         self.entries = dict(filled.entries)
         for one in classes:
             of_group = one.groups.layout
             stop = self.width + one.slots * of_group.width
             names = {name: one.entry(name) for name in of_group.entries}
-            self._parts.append(_Part(of_group, names, one.slots, slice(self.width, stop)))
+            self.parts.append(_Part(of_group, names, one.slots, slice(self.width, stop)))
             self.entries |= {
                 names[name]: (kind, (one.slots, *shape)) for name, (kind, shape) in of_group.entries.items()
             }
@@ -73,14 +73,14 @@ class BundleLayout(Layout):
 
     def views(self, words: np.ndarray) -> dict[str, np.ndarray]:
         entries, lead = self._filled.views(words[..., : self._filled.width]), words.shape[:-1]
-        for part in self._parts:
+        for part in self.parts:
             of_slots = words[..., part.at].reshape((*lead, part.slots, part.layout.width), copy=False)
             entries |= {part.names[name]: x for name, x in part.layout.views(of_slots).items()}
         return entries
 
     def unpack(self, words: tf.Tensor) -> Tree:
         entries, lead = self._filled.unpack(words[..., : self._filled.width]), words.shape[:-1]
-        for part in self._parts:
+        for part in self.parts:
             of_slots = tf.reshape(words[..., part.at], [*lead, part.slots, part.layout.width])
             entries |= {part.names[name]: x for name, x in part.layout.unpack(of_slots).items()}
         return entries
@@ -110,7 +110,7 @@ class Bundles(Data):
         cls, of: str, rows: Data, extents: Extents, own: Mapping[str, np.ndarray], dtype: np.dtype
     ) -> Bundles:
         """The groups with these extents, in as many bundles as `COST` allows."""
-        lengths = extents.end - extents.begin
+        lengths = extents.lengths
         members = classes_of(lengths)
         size, classes = n_bundles([lengths[one] for one in members]), list[LengthClass]()
         for one in members:
@@ -139,14 +139,11 @@ class Bundles(Data):
         self._watch = IndexWatch(attempt, scalars=3)
 
     def take(self, indices: np.ndarray, out: np.ndarray) -> None:
-        at = self._filled.layout.width
-        self._filled.take(indices, out[:, :at])
-        for one in self.classes:
-            of_class = one.slots * one.groups.layout.width
-            words = np.empty((len(indices) * one.slots, one.groups.layout.width), np.int64)
+        self._filled.take(indices, out[:, : self._filled.layout.width])
+        for one, part in zip(self.classes, self.layout.parts, strict=True):
+            words = np.empty((len(indices) * part.slots, part.layout.width), np.int64)
             one.groups.take(one.held[indices].reshape(-1), words)
-            out[:, at : at + of_class] = words.reshape(len(indices), of_class)
-            at += of_class
+            out[:, part.at] = words.reshape(len(indices), part.slots * part.layout.width)
         if self._watch is not None and len(out):
             self._watch(self.layout.views(out))
 
@@ -174,7 +171,8 @@ class Bundles(Data):
 
     def summed(self, log_lik: Callable[[Tree, Tree], Any]) -> Callable[[Tree, Tree], tf.Tensor]:
         """The log likelihood of each bundle, [n], also of those of one of the classes, from that of each group."""
-        classes = [{name: one.entry(name) for name in [FILLED, *one.groups.layout.entries]} for one in self.classes]
+        each = zip(self.classes, self.layout.parts, strict=True)
+        classes = [{FILLED: one.entry(FILLED), **part.names} for one, part in each]
 
         def of_bundles(params: Tree, dataset: Tree) -> tf.Tensor:
             given = (entries for entries in classes if entries[FILLED] in dataset)

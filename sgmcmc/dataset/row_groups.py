@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import refused
 from sgmcmc.core.trees import Tree
-from sgmcmc.dataset import Data, Layout, aligned_zeros, extremes
+from sgmcmc.dataset import Data, Layout, aligned_zeros, extremes, spaced_rows
 from sgmcmc.dataset.memory import InMemory
 from sgmcmc.dataset.on_disk import Attempt, IndexWatch
 
@@ -60,8 +60,12 @@ class Extents(NamedTuple):
     end: np.ndarray
 
     @property
+    def lengths(self) -> np.ndarray:
+        return self.end - self.begin
+
+    @property
     def longest(self) -> int:
-        return int((self.end - self.begin).max())
+        return int(self.lengths.max())
 
 
 class RowGroups(Data):
@@ -115,23 +119,22 @@ class RowGroups(Data):
 
         All padding is that one row. Rows in another order would have the same sum, and so might gradients.
         """
-        order = np.argsort(self.extents.end - self.extents.begin, kind="stable")
-        indices = np.resize(order[: min(size, self.size)], size)
-        some = self._copied(indices)
-        is_padding = np.arange(self.layout.rows) >= (self.extents.end - self.extents.begin)[indices][:, None]
-        spaced = self._copied(np.linspace(0, self.size - 1, min(SPACED, self.size)).astype(np.int64))
-        rows = {name: spaced[name][:, 0] for name in self.rows.layout.entries}
-        extreme = np.unique(np.concatenate([extremes(x) for x in rows.values()]))
-        otherwise = []
-        for k in extreme[:: -(-len(extreme) // PADDINGS)]:
-            padded = {name: np.where(_like(is_padding, x), x[k], some[name]) for name, x in rows.items()}
-            otherwise.append(some | padded)
-        return tf.nest.map_structure(tf.constant, (some, otherwise))
-
-    def _copied(self, indices: np.ndarray) -> dict[str, np.ndarray]:
-        words = aligned_zeros(len(indices), self.layout.width)
+        lengths = self.extents.lengths
+        indices = np.resize(np.argsort(lengths, kind="stable")[: min(size, self.size)], size)
+        words = aligned_zeros(size, self.layout.width)
         self.take(indices, words)
-        return {name: view.copy() for name, view in self.layout.views(words).items()}
+        some = {name: tf.constant(view) for name, view in self.layout.views(words).items()}
+        is_padding = np.arange(self.layout.rows) >= lengths[indices][:, None]
+        if not is_padding.any():
+            return some, []
+        spaced = spaced_rows(self, SPACED)
+        rows = {name: spaced[name][:, 0].numpy() for name in self.rows.layout.entries}
+        extreme = np.unique(np.concatenate([extremes(x) for x in rows.values()]))
+
+        def padded_by(k: int) -> Tree:
+            return {name: tf.where(_like(is_padding, x), x[k], some[name]) for name, x in rows.items()}
+
+        return some, [some | padded_by(k) for k in extreme[:: -(-len(extreme) // PADDINGS)]]
 
     def checksum(self) -> str:
         hashed = hashlib.sha256(self.rows.checksum().encode() + self._own.checksum().encode())

@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from sgmcmc import fromParquet, groups, sgld, sgldSetup, shards
+from sgmcmc import groups, sgld, sgldSetup, shards
 from sgmcmc.dataset.bundles import COST, FEWEST, FILLED, Bundles, classes_of, column_of, in_slots, n_bundles
 from sgmcmc.dataset.row_groups import RowGroups
+from tests.dataset.test_row_groups import on_disk
 
 FLOAT = np.dtype("float32")
 
@@ -43,15 +44,7 @@ def groups_in(data):
 @pytest.mark.parametrize("form", ["memory", "memmap", "parquet"])
 def test_every_group_is_in_one_slot(form, tmp_path):
     table = table_of(sizes_of(500))
-    given = table
-    if form == "parquet":
-        pd.DataFrame(table).to_parquet(tmp_path / "rows.parquet")
-        given = fromParquet(tmp_path / "rows.parquet", verbose=False)
-    elif form == "memmap":
-        for name, x in table.items():
-            np.save(tmp_path / f"{name}.npy", x)
-        given = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in table}
-    data = bundles_of(given)
+    data = bundles_of(table if form == "memory" else on_disk(form, table, tmp_path))
     assert isinstance(data, Bundles) and data.n_groups == 500 and data.in_memory == (form == "memory")
     frame = pd.DataFrame(table).astype({"x": "float32"})
     expected = [(float(part.z.iloc[0]), *part.x.tolist(), *part.k.tolist()) for _, part in frame.groupby("g")]
@@ -211,9 +204,7 @@ def test_an_index_out_of_range_is_named_by_its_column():
 @pytest.mark.parametrize("integers", [["k"], []], ids=["integers", "floats"])
 def test_an_index_out_of_range_on_disk_is_found_when_it_is_read(integers, tmp_path):
     table = table_of(sizes_of(100))
-    for name, x in table.items():
-        np.save(tmp_path / f"{name}.npy", x)
-    given = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in table}
+    given = on_disk("memmap", table, tmp_path)
     data = groups(given, by="g", constant=["z"], bundled=True).opened("sgld", integers, FLOAT, may_bundle=True)
     tried = []
     data.watch(lambda observations: tried.append(max(x.max() for name, x in observations.items() if name[0] == "k")))
