@@ -1,11 +1,12 @@
 # The same checks for everyone: on a desk, before a commit and in CI. PYTHON is that of an environment
-# with the package installed as `pip install -e ".[dev]"`.
+# with the package installed as `pip install -e ".[dev]"`; PYTHONS are those with which the packages are tried.
 
 PYTHON ?= python
-
+PYTHONS ?= python3.11 python3.12 python3.13
 BENCHMARKS = build/benchmarks
 
-.PHONY: help check check-all check-release lint format test test-all test-oldest seconds benchmarks docs docs-full
+.PHONY: help check check-all check-release check-packages lint format test test-all test-oldest seconds \
+	benchmarks docs docs-full
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -14,7 +15,10 @@ check: lint test  ## format, lint, types, levels and the quick tests: some minut
 
 check-all: lint test-all  ## the same with all tests, also those that repeat others
 
-check-release: check-all test-oldest docs-full benchmarks  ## the same, the oldest TensorFlow, the vignettes in full, and whether the benchmarks run
+check-release: check-all check-packages test-oldest docs-full benchmarks  ## the same, packages, oldest TensorFlow and more
+
+check-packages:  ## build the sdist and the wheel in dist/, and try both with each of PYTHONS: some minutes each
+	PYTHON=$(PYTHON) .ci/packages $(PYTHONS)
 
 lint:  ## format, lint, types and levels; changes nothing
 	$(PYTHON) -m ruff format --check .
