@@ -9,7 +9,7 @@ BENCHMARKS = build/benchmarks
 	benchmarks docs docs-full
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 check: lint test  ## format, lint, types, levels and the quick tests: some minutes
 
