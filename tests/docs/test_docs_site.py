@@ -154,7 +154,16 @@ def test_links_to_files_exist(page):
 
 def test_the_versions_agree():
     assert f"\nversion: {sgmcmc.__version__}\n" in read(ROOT / "CITATION.cff")
-    assert re.search(r"^## (\S+)", read(ROOT / "CHANGELOG.md"), re.MULTILINE)[1] == sgmcmc.__version__
+    assert re.search(r"^## \[(\d\S*)\]", read(ROOT / "CHANGELOG.md"), re.MULTILINE)[1] == sgmcmc.__version__
+
+
+def test_the_changelog_is_kept_as_keep_a_changelog_says():
+    versions = re.split(r"^## ", read(ROOT / "CHANGELOG.md"), flags=re.MULTILINE)[1:]
+    kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    for version in versions:
+        assert re.match(r"\[Unreleased\]$|\[\d+\.\d+\.\d+\] - (\d{4}-\d\d-\d\d|unreleased)$", version, re.MULTILINE)
+        sections = re.findall(r"^### (.*)$", version, re.MULTILINE)
+        assert sections == [kind for kind in kinds if kind in sections]
 
 
 def test_the_example_of_contributing_is_in_its_diff():
