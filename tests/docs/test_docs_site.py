@@ -20,6 +20,7 @@ import sgmcmc
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted((DOCS / "guide").glob("*.md"))]
+INCLUDED = [ROOT / f"{name}.md" for name in ("CHANGELOG", "CODE_OF_CONDUCT", "SECURITY")]  # in pages of the site
 VIGNETTES = sorted((ROOT / "vignettes").glob("*.py"))
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("TF_")} | {"PYTHONPATH": str(ROOT)}
 FOLDERS = ("benchmarks", "docs", "sgmcmc", "vignettes")
@@ -144,7 +145,7 @@ def test_every_picture_of_a_page_is_there():
         assert [picture for picture in pictures if not (page.parent / picture).exists()] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", [*PAGES, *INCLUDED], ids=lambda path: path.stem)
 def test_links_to_files_exist(page):
     """In the repository; the site leads those to vignettes to their pages."""
     text = re.sub(r"^```.*?^```$", "", read(page), flags=re.DOTALL | re.MULTILINE)
@@ -154,6 +155,7 @@ def test_links_to_files_exist(page):
 
 def test_the_versions_agree():
     assert f"\nversion: {sgmcmc.__version__}\n" in read(ROOT / "CITATION.cff")
+    assert f"version = {{{sgmcmc.__version__}}}" in read(DOCS / "index.md")
     assert re.search(r"^## \[(\d\S*)\]", read(ROOT / "CHANGELOG.md"), re.MULTILINE)[1] == sgmcmc.__version__
 
 
@@ -246,7 +248,7 @@ def test_the_site_is_built_without_a_warning_and_its_links_lead_somewhere(tmp_pa
     for folder in FOLDERS:
         ignore = shutil.ignore_patterns("__pycache__", "_build", "generated", "gallery")
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=folder == "sgmcmc", ignore=ignore)
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
+    for name in ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md"):
         shutil.copy(ROOT / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     assert sphinx.cmd.build.main(["-W", "--keep-going", "-q", "docs", "html"]) == 0, capfd.readouterr().err[-3000:]
