@@ -11,6 +11,7 @@ effective sample size; of Gaussian posteriors it is exact.
 from __future__ import annotations
 
 import argparse
+import datetime
 import time
 import warnings
 from collections.abc import Callable
@@ -366,7 +367,8 @@ def main() -> None:
             print(lines[-1], flush=True)
     if arguments.output:
         text = f'# Accuracy with stepsize="auto"\n\n{__doc__.split("    python")[0].strip()}\n\n'
-        arguments.output.write_text(text + "\n".join(lines) + "\n")
+        made = f"Made by `python benchmarks/automatic.py` on {datetime.date.today()}."
+        arguments.output.write_text(text + "\n".join(lines) + f"\n\n{made}\n")
 
 
 if __name__ == "__main__":

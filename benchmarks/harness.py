@@ -26,7 +26,7 @@ sys.path.insert(0, str(HERE / "workers"))
 
 from cases import Case  # noqa: E402
 
-OURS, SGMCMCJAX, BLACKJAX = "sgmcmc", "SGMCMCJax", "blackjax"
+OURS, SGMCMCJAX, BLACKJAX, NUMPYRO = "sgmcmc", "SGMCMCJax", "blackjax", "numpyro"
 PACKAGES = (OURS, SGMCMCJAX, BLACKJAX)
 WORKERS = {OURS: "ours.py", SGMCMCJAX: "sgmcmcjax_worker.py", BLACKJAX: "blackjax_worker.py"}
 

@@ -26,3 +26,4 @@ make_environment() { # name, then requirements
 mkdir -p "$folder"
 make_environment sgmcmcjax jax==0.4.28 jaxlib==0.4.28 sgmcmcjax==0.2.13 "numpy<2" "scipy<1.13"
 make_environment blackjax blackjax jax
+make_environment numpyro numpyro "arviz-stats[xarray]"

@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -27,6 +26,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from automatic import Problem, Reference, logistic, normal_prior, problems, reference
 from covertype import load
+from harness import NUMPYRO, interpreter, quiet_environment
 
 from sgmcmc import sgldcv
 
@@ -96,9 +96,17 @@ def nuts(name: str, problem: Problem, truth: Reference) -> str:
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder) / "given.npz", Path(folder) / "found.npz"
         np.savez(given, **start, **{f"data {key}": x for key, x in problem.dataset.items()})
-        command = [sys.executable, NUTS, given, found, json.dumps({"problem": name, "ess": ESS, "seconds": LIMIT})]
+        command = [
+            interpreter(NUMPYRO),
+            NUTS,
+            given,
+            found,
+            json.dumps({"problem": name, "ess": ESS, "seconds": LIMIT}),
+        ]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT)
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=LIMIT, env=quiet_environment()
+            )
         except subprocess.TimeoutExpired:
             return f"not reached | | | over {LIMIT}"
         if done.returncode:

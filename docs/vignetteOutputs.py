@@ -7,6 +7,7 @@ a vignette with such a mode, NAME.json is written with SGMCMC_VIGNETTES=full onl
 
 import ast
 import contextlib
+import datetime
 import io
 import json
 import os
@@ -59,7 +60,8 @@ def main(names: list[str]) -> None:
         if os.environ.get("SGMCMC_VIGNETTES") == "short" or not any(cell["figure"] for cell in cells):
             print(f"{name}: not stored, because it was not run in full", file=sys.stderr)
             continue
-        stored = {"made by": f"python docs/vignetteOutputs.py {name}", "cells": cells}
+        made = {"made by": f"python docs/vignetteOutputs.py {name}", "date": str(datetime.date.today())}
+        stored = made | {"cells": cells}
         text = json.dumps(stored, indent=1, ensure_ascii=False) + "\n"
         (VIGNETTES / "outputs" / f"{name}.json").write_text(text, encoding="utf-8")
         print(f"{name}: stored", file=sys.stderr)

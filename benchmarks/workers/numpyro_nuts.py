@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 
@@ -85,37 +86,41 @@ def smallest_ess(draws: dict[str, np.ndarray]) -> float:
     return found
 
 
-def main(path: str, output: str, settings: dict) -> None:
-    file, density = np.load(path), DENSITIES[settings["problem"]]
-    data = {name[5:]: jnp.asarray(x) for name, x in file.items() if name.startswith("data ")}
-    data = {name: x if x.dtype.kind == "i" else x.astype(jnp.float32) for name, x in data.items()}
-    start = {name[6:]: np.asarray(x, np.float32) for name, x in file.items() if name.startswith("start ")}
-    started = time.perf_counter()
+def until(kernel: NUTS, settings: dict, *data: Any, begin: dict | None = None) -> tuple[dict[str, np.ndarray], dict]:
+    """Draws [C, T, ...] of four chains until `settings["ess"]` are effective or the time is over, and what was seen."""
+    started, worked, divergences = time.perf_counter(), time.process_time(), 0
     mcmc = MCMC(
-        NUTS(potential_fn=lambda p: -density(p, data)),
+        kernel,
         num_warmup=WARM_UP,
         num_samples=BLOCK,
         num_chains=CHAINS,
         chain_method="parallel",
         progress_bar=False,
     )
-    begin = {name: jnp.asarray(np.broadcast_to(x, (CHAINS, *x.shape))) for name, x in start.items()}
-    mcmc.run(jax.random.key(1), init_params=begin, extra_fields=("num_steps",))
-    blocks, steps = [mcmc.get_samples(group_by_chain=True)], int(mcmc.get_extra_fields()["num_steps"].sum())
-    blocks[0] = {name: np.asarray(x) for name, x in blocks[0].items()}
-    warmed = time.perf_counter() - started
+    mcmc.run(jax.random.key(1), *data, init_params=begin, extra_fields=("diverging",))
+    blocks: list[dict[str, np.ndarray]] = []
     while True:
-        draws = {name: np.concatenate([block[name] for block in blocks], axis=1) for name in start}
-        ess = smallest_ess(draws)
-        if ess >= settings["ess"] or time.perf_counter() - started > settings["seconds"]:
-            break
-        mcmc.post_warmup_state = mcmc.last_state
-        mcmc.run(mcmc.post_warmup_state.rng_key, extra_fields=("num_steps",))
-        steps += int(mcmc.get_extra_fields()["num_steps"].sum())
         blocks.append({name: np.asarray(x) for name, x in mcmc.get_samples(group_by_chain=True).items()})
-    seconds = time.perf_counter() - started
+        divergences += int(mcmc.get_extra_fields()["diverging"].sum())
+        draws = {name: np.concatenate([block[name] for block in blocks], axis=1) for name in blocks[0]}
+        ess = smallest_ess(draws)
+        seconds = time.perf_counter() - started
+        if ess >= settings["ess"] or seconds > settings["seconds"]:
+            work = time.process_time() - worked
+            return draws, {"seconds": seconds, "work": work, "ess": ess, "divergences": divergences}
+        mcmc.post_warmup_state = mcmc.last_state
+        mcmc.run(mcmc.post_warmup_state.rng_key, *data, extra_fields=("diverging",))
+
+
+def main(path: str, output: str, settings: dict) -> None:
+    file, density = np.load(path), DENSITIES[settings["problem"]]
+    data = {name[5:]: jnp.asarray(x) for name, x in file.items() if name.startswith("data ")}
+    data = {name: x if x.dtype.kind == "i" else x.astype(jnp.float32) for name, x in data.items()}
+    start = {name[6:]: np.asarray(x, np.float32) for name, x in file.items() if name.startswith("start ")}
+    begin = {name: jnp.asarray(np.broadcast_to(x, (CHAINS, *x.shape))) for name, x in start.items()}
+    draws, seen = until(NUTS(potential_fn=lambda p: -density(p, data)), settings, begin=begin)
     np.savez(output, **draws)
-    print(json.dumps({"seconds": seconds, "first": warmed, "ess": ess, "draws": CHAINS * BLOCK * len(blocks)}))
+    print(json.dumps(seen))
 
 
 if __name__ == "__main__":

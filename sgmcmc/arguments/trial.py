@@ -239,7 +239,11 @@ def _whole_numbers(data: Data) -> list[str]:
     with contextlib.suppress(Exception):  # data on disk may be unreadable, and this is only a hint
         data.read(0, words)
     views = data.layout.views(words)
-    return sorted({column_of(name) for name, x in views.items() if x.dtype.kind == "f" and (x == np.floor(x)).all()})
+    return sorted({column_of(name) for name, x in views.items() if x.dtype.kind == "f" and _are_indices(x)})
+
+
+def _are_indices(x: np.ndarray) -> bool:
+    return bool(((x == np.floor(x)) & (x >= 0)).all())
 
 
 def require_free(label: str, stats: Any) -> None:
