@@ -12,9 +12,9 @@ import tensorflow as tf
 from sgmcmc.core.trees import Tree
 
 # tf.vectorized_map cannot map loops, and it maps value-dependent shapes wrongly, without an error under XLA. It turns
-# branches into such shapes, which XLA refuses.
+# branches into such shapes, which XLA refuses. It pads by 0, whatever the constant of tf.pad.
 NOT_VECTORIZABLE = re.compile(
-    "(Stateless)?(While|If|Case)|Where|Unique.*|DynamicPartition|ListDiff|SetSize|.*SetOperation|.*Ragged.*"
+    "(Stateless)?(While|If|Case)|Where|Unique.*|DynamicPartition|ListDiff|SetSize|.*SetOperation|.*Ragged.*|PadV2"
 )
 LOOP = re.compile("(Stateless)?While")
 CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "Case", "StatelessCase")
@@ -26,11 +26,23 @@ def is_slower(graph: Any) -> bool:
 
     A convolution takes XLA two to three times as long as TensorFlow, and 10 to 20 times as long in a loop.
     """
-    if tf.config.list_logical_devices("GPU"):
-        return False
+    return not tf.config.list_logical_devices("GPU") and not _kinds(graph).isdisjoint(CONVOLUTIONS)
+
+
+def is_wrong(graph: Any) -> bool:
+    """Whether XLA may make a wrong program of a graph, without an error.
+
+    Where tf.concat joins tensors with value-dependent shapes, XLA cuts its gradient apart at the wrong places. Second
+    derivatives have such a gradient if `logLik` gathers from two concatenations of the same parameter.
+    """
+    return {"Where", "ConcatOffset"} <= _kinds(graph)
+
+
+def _kinds(graph: Any) -> set[str]:
+    """The kinds of all operations, also those of functions that the graph calls."""
     definition = graph.as_graph_def()
     functions = [function.node_def for function in definition.library.function]
-    return any(node.op in CONVOLUTIONS for nodes in (definition.node, *functions) for node in nodes)
+    return {node.op for nodes in (definition.node, *functions) for node in nodes}
 
 
 @contextmanager

@@ -165,3 +165,24 @@ def test_a_gather_from_what_is_made_of_parameters(between: str, call: str) -> No
     options |= {"stepsize": "auto"} if call == "auto" else {"stepsize": 1e-3, "nChains": 2 if "two" in call else None}
     found, exact = (sgmcmc.sgld(log_lik, data, start, **options) for log_lik in (by_gather, by_product))
     np.testing.assert_allclose(found["level"], exact["level"], atol=1e-5)
+
+
+def test_the_second_derivatives_of_ordered_categories() -> None:
+    """Their log likelihood gathers twice from what is made of the same cuts."""
+
+    def log_lik_by(row: Any) -> Any:
+        def log_lik(params: dict, dataset: dict) -> tf.Tensor:
+            far = tf.constant([30.0])
+            parts = ([-far, params["cut"]], [params["cut"], far])
+            lower, upper = (row(tf.concat(part, axis=0), dataset["category"]) for part in parts)
+            return tf.math.log(tf.sigmoid(upper) - tf.sigmoid(lower))
+
+        return log_lik
+
+    data, start = {"category": RNG.integers(0, 4, 1000)}, {"cut": [-1.0, 0.0, 1.0]}
+    options: dict[str, Any] = {"integers": ["category"], "nIters": 10, "seed": 1, "verbose": False}
+    by_gather, by_product = (
+        sgmcmc.sgldcv(log_lik_by(row), data, start, **options).settings["expected"]["sd"]["cut"]
+        for row in (tf.gather, lambda table, index: tf.linalg.matvec(tf.one_hot(index, 4), table))
+    )
+    np.testing.assert_allclose(by_gather, by_product, rtol=1e-3)

@@ -133,6 +133,21 @@ def test_a_mask_gives_the_draws_of_the_form_without_one(sequences, name, logLik)
     np.testing.assert_allclose(found["mean"], exact["mean"], atol=1e-4)
 
 
+def test_padding_by_a_number_gives_the_draws_of_a_sum(sequences):
+    """tf.vectorized_map pads by zeros, without an error."""
+
+    def padded(params, dataset):
+        parts = tf.pad(params["mean"] * dataset["y"][:, :2], [[0, 0], [0, 1]], constant_values=2.0)
+        return -0.5 * tf.reduce_sum(tf.matmul(parts, tf.ones([3, 1])) ** 2)
+
+    def summed(params, dataset):
+        return -0.5 * tf.reduce_sum((tf.reduce_sum(params["mean"] * dataset["y"][:, :2], axis=1) + 2.0) ** 2)
+
+    options = {"stepsize": 1e-4, "minibatchSize": 100, "nIters": 50, "nChains": 2, "seed": 1, "verbose": False}
+    found, exact = (sgld(each, sequences, {"mean": np.ones(2)}, **options) for each in (padded, summed))
+    np.testing.assert_allclose(found["mean"], exact["mean"], atol=1e-4)
+
+
 @pytest.mark.parametrize("gradient", [None, saga()], ids=["plain", "saga"])
 def test_each_chain_takes_its_own_branch(sequences, gradient):
     """Compiled, so without a warning."""

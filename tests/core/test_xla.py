@@ -153,6 +153,8 @@ SUMS = {
     "a branch": (lambda x: tf.cond(x[0] > 0, lambda: tf.reduce_sum(x), lambda: -x[0]), False),
     "a mask": (lambda x: tf.reduce_sum(tf.boolean_mask(x, x > 0)), False),
     "distinct numbers": (lambda x: tf.reduce_sum(tf.unique(x)[0]), False),
+    "padding by zeros": (lambda x: tf.reduce_sum(tf.pad(x, [[0, 1]])), True),
+    "padding by another number": (lambda x: tf.reduce_sum(tf.pad(x, [[0, 1]], constant_values=5.0)) - 5.0, False),
 }
 
 
@@ -177,6 +179,31 @@ def test_vectorized_map_still_makes_a_wrong_sum_of_a_mask() -> None:
 
     rows = tf.constant([[1.0, 2.0, -3.0], [1.0, -2.0, -3.0]])
     assert tf.function(masked, jit_compile=True)(rows).numpy().tolist() != [3.0, 1.0]
+
+
+def test_vectorized_map_still_pads_by_zeros() -> None:
+    padded = tf.vectorized_map(lambda row: tf.pad(row, [[0, 1]], constant_values=5.0), tf.ones([2, 3]), warn=False)
+    assert padded.numpy()[:, -1].tolist() == [0.0, 0.0]
+
+
+def test_second_derivatives_through_two_concatenations_are_computed_without_xla_which_is_still_wrong() -> None:
+    """As in a log likelihood of ordered categories, with data that are no constants of the graph."""
+    y, far = tf.constant(np.random.default_rng(1).integers(0, 4, 20)), tf.constant([30.0])
+
+    def categories(cuts: tf.Tensor) -> tf.Tensor:
+        lower, upper = (tf.gather(tf.concat(parts, axis=0), y) for parts in ([-far, cuts], [cuts, far]))
+        return tf.reduce_sum(tf.math.log(tf.sigmoid(upper) - tf.sigmoid(lower)))
+
+    def second(cuts: tf.Tensor) -> tf.Tensor:
+        return tf.convert_to_tensor(_directed(categories, cuts, tf.constant([1.0, 0.0, 0.0]))[0])
+
+    cuts = tf.constant([-1.0, 0.2, 1.5])
+    exact = second(cuts)
+    np.testing.assert_allclose(compilation.Compiled(lambda cuts: [second(cuts)])(cuts)[0], exact, atol=1e-4)
+    assert xla.is_wrong(trace(second, tf.TensorSpec([3]), jit_compile=True).graph)
+    assert not xla.is_wrong(trace(categories, tf.TensorSpec([3]), jit_compile=True).graph)
+    compiled = tf.function(second, jit_compile=True, autograph=False)(cuts)
+    assert np.abs(compiled - exact).max() > 0.1
 
 
 def _growth(theta: tf.Tensor) -> tf.Tensor:
