@@ -14,7 +14,7 @@ from sgmcmc.arguments import is_list
 from sgmcmc.arguments.common import CommonChoices
 from sgmcmc.arguments.data import attempt_at_extremes, check_indices, require_number_before
 from sgmcmc.arguments.sampler import Sgmcmc
-from sgmcmc.arguments.trial import GATHERING, operations, remedy, require_pure
+from sgmcmc.arguments.trial import GATHERING, remedy, require_pure
 from sgmcmc.core import compilation
 from sgmcmc.core.chains import mapped
 from sgmcmc.core.errors import IN_OPERATIONS, attempted, refused, require_flag, takes, warn_user
@@ -22,6 +22,7 @@ from sgmcmc.core.files import checksum
 from sgmcmc.core.schedules import exploring
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
+from sgmcmc.core.xla import operations
 from sgmcmc.dataset import Data, extremes, may_be_index, spaced_rows
 from sgmcmc.dataset.arrays import described, numeric
 from sgmcmc.dataset.full_pass import FullPass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import tensorflow as tf
 from sgmcmc.core.errors import warn_user
 from sgmcmc.core.tracing import trace
 from sgmcmc.core.trees import Tree
+from sgmcmc.core.xla import operations
 from sgmcmc.dataset import Data, aligned_zeros, spaced_rows
 from sgmcmc.dataset.bundles import Bundles, column_of
 from sgmcmc.dataset.remote import RemoteShards
@@ -264,18 +265,11 @@ def require_pure(label: str, graph: Any, instead: str) -> None:
 
 
 def require_repeatable(label: str, graph: Any, instead: str) -> None:
-    if drawn := sorted(filter(RANDOM.fullmatch, set(operations(graph)))):
+    if drawn := sorted(filter(RANDOM.fullmatch, operations(graph))):
         raise ValueError(
             f"{label} must not draw random numbers by itself, since seed would not govern them and the run could not "
             f"be repeated; got {', '.join(drawn)}. {instead}"
         )
-
-
-def operations(graph: Any) -> Iterator[str]:
-    """The types of all operations, also in the functions that are called: branches, loops, other tf.functions."""
-    definition = graph.as_graph_def()
-    yield from (node.op for node in definition.node)
-    yield from (node.op for function in definition.library.function for node in function.node_def)
 
 
 def _described(specs: Mapping[str, tf.TensorSpec]) -> str:

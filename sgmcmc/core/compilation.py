@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from sgmcmc.core.errors import warn_user
 from sgmcmc.core.tracing import fingerprint, trace
-from sgmcmc.core.xla import has_loop, hidden, is_slower, is_wrong, runtime, without_graph
+from sgmcmc.core.xla import has_loop, hidden, is_unsuited, runtime, without_graph
 
 
 class _Process:
@@ -114,7 +114,7 @@ class Compiled:
         return results
 
     def traced(self, tensors: Sequence[Any], jit_compile: bool) -> Program:
-        """A program for tensors like these, to be compiled by XLA unless that is slower or wrong, or run as a graph."""
+        """A program for tensors like these, to be compiled by XLA unless it is unsuited, or run as a graph."""
         specs = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
         concrete = trace(self._function, *specs, jit_compile=jit_compile)
         if jit_compile and self._hides and has_loop(concrete.graph):
@@ -123,7 +123,7 @@ class Compiled:
         called = runtime(concrete)
         if jit_compile:
             key = fingerprint(concrete.graph)
-            if key not in _programs and (is_slower(concrete.graph) or is_wrong(concrete.graph)):
+            if key not in _programs and is_unsuited(concrete.graph):
                 called = runtime(trace(self._function, *specs))
             called = _programs.setdefault(key, without_graph(called))
 

@@ -73,14 +73,9 @@ def _rotate_left(x: tf.Tensor, r: int) -> tf.Tensor:
     return tf.bitwise.bitwise_or(tf.bitwise.left_shift(x, u32(r)), tf.bitwise.right_shift(x, u32(32 - r)))
 
 
-def threefry2x32(key: tuple, counter: tuple) -> tuple[tf.Tensor, tf.Tensor]:
-    """Encrypt the pair `counter` under the pair `key`; uint32 tensors that broadcast against each other."""
-    x0, x1 = _rounds(*key, *counter)
-    return x0, x1
-
-
 @traced_once
-def _rounds(k0: tf.Tensor, k1: tf.Tensor, x0: tf.Tensor, x1: tf.Tensor) -> list[tf.Tensor]:
+def threefry2x32(k0: tf.Tensor, k1: tf.Tensor, x0: tf.Tensor, x1: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Encrypt the counter (x0, x1) under the key (k0, k1); uint32 tensors that broadcast against each other."""
     k2 = tf.bitwise.bitwise_xor(tf.bitwise.bitwise_xor(k0, k1), u32(PARITY))
     keys = (k0, k1, k2)
     x0, x1 = x0 + k0, x1 + k1
@@ -90,7 +85,7 @@ def _rounds(k0: tf.Tensor, k1: tf.Tensor, x0: tf.Tensor, x1: tf.Tensor) -> list[
             x1 = tf.bitwise.bitwise_xor(_rotate_left(x1, r), x0)
         x0 = x0 + keys[(group + 1) % 3]
         x1 = x1 + keys[(group + 2) % 3] + u32(group + 1)
-    return [x0, x1]
+    return x0, x1
 
 
 def fresh_seed() -> int:
@@ -99,7 +94,7 @@ def fresh_seed() -> int:
 
 def child_seed(seed: int, purpose: Purpose) -> int:
     """A seed for a run within a run."""
-    high, low = threefry2x32((u32(seed), u32(seed >> 32)), (u32(int(purpose)), u32(1)))
+    high, low = threefry2x32(u32(seed), u32(seed >> 32), u32(int(purpose)), u32(1))
     return int(high) << 32 | int(low)
 
 
@@ -107,8 +102,8 @@ def keys(seed: int, purpose: Purpose, chains: int | range) -> np.ndarray:
     """The keys of these chains, uint32 [C, 2]; they depend on the lowest 64 bits of the seed."""
     chains = range(chains) if isinstance(chains, int) else chains
     numbers = tf.bitcast(tf.range(chains.start, chains.stop), tf.uint32)
-    k0, k1 = threefry2x32((u32(seed), u32(seed >> 32)), (u32(int(purpose)), u32(0)))
-    return np.stack([words.numpy() for words in threefry2x32((k0, k1), (numbers, u32(0)))], axis=1)
+    k0, k1 = threefry2x32(u32(seed), u32(seed >> 32), u32(int(purpose)), u32(0))
+    return np.stack([words.numpy() for words in threefry2x32(k0, k1, numbers, u32(0))], axis=1)
 
 
 class Stream:
@@ -119,7 +114,7 @@ class Stream:
 
     def bits(self, counters: tf.Tensor, elements: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Two uint32 words [K, C, m] for each counter, [K], chain and element, [m], or [C, m] if chains differ."""
-        return threefry2x32(self._key, (u32(elements), u32(counters)[:, None, None]))
+        return threefry2x32(*self._key, u32(elements), u32(counters)[:, None, None])
 
     def normal(self, counters: tf.Tensor, elements: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         """Standard normals by the inverse distribution function, [K, C, m], as `bits`."""
@@ -177,7 +172,7 @@ class Stream:
                     return made(*stream.bits(counters, elements), attempt, param)
                 key = tuple(tf.gather(k[:, 0], at // width % n_chains) for k in stream._key)
                 counter = tf.gather(u32(counters), at // (width * n_chains))
-                words = threefry2x32(key, (tf.gather(numbers, at % (width * n_chains)), counter))
+                words = threefry2x32(*key, tf.gather(numbers, at % (width * n_chains)), counter)
                 return made(*words, attempt, param)
 
             return propose
@@ -187,7 +182,7 @@ class Stream:
     def _of(self, draw: Draw, attempt: int | tf.Tensor = 0) -> Stream:
         """The stream of one kind of draw and one attempt."""
         # The numbers of the elements of a parameter are below 2^31.
-        k0, k1 = threefry2x32(self._key, (tf.bitwise.bitwise_or(u32(attempt), u32(1 << 31)), u32(int(draw))))
+        k0, k1 = threefry2x32(*self._key, tf.bitwise.bitwise_or(u32(attempt), u32(1 << 31)), u32(int(draw)))
         return Stream(tf.concat([k0, k1], axis=1))
 
     def permutation(
@@ -207,7 +202,7 @@ class Stream:
         round_keys = tf.unstack(words[..., None], axis=2)  # each [K, C, 1]
 
         def permute(x: tf.Tensor, outside: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            (image,) = _feistel(x, side, *round_keys)
+            image = _feistel(x, side, *round_keys)
             x = tf.where(outside, image, x)
             return x, x >= u32(bound)
 
@@ -225,28 +220,27 @@ def _side(bound: int | tf.Tensor) -> int | tf.Tensor:
 
 
 @traced_once
-def _scaled(high: tf.Tensor, low: tf.Tensor, bound: tf.Tensor) -> list[tf.Tensor]:
+def _scaled(high: tf.Tensor, low: tf.Tensor, bound: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The highest 32 of the 96 bits of (high 2^32 + low) bound, and the next 32."""
     carry = multiply_high(low, bound)
     total = high * bound + carry
     overflow = tf.cast(total < carry, tf.uint32)
-    return [multiply_high(high, bound) + overflow, total]
+    return multiply_high(high, bound) + overflow, total
 
 
 @traced_once
-def _feistel(x: tf.Tensor, side: tf.Tensor, *round_keys: tf.Tensor) -> list[tf.Tensor]:
+def _feistel(x: tf.Tensor, side: tf.Tensor, *round_keys: tf.Tensor) -> tf.Tensor:
     """The image of x in the square grid of this side, with a round for each key."""
     left, right = x // side, x % side
     for round_key in round_keys:
-        (total,) = _feistel_round(left, right, round_key, side)
-        left, right = right, total
-    return [left * side + right]
+        left, right = right, _feistel_round(left, right, round_key, side)
+    return left * side + right
 
 
 @traced_once
-def _feistel_round(left: tf.Tensor, right: tf.Tensor, round_key: tf.Tensor, side: tf.Tensor) -> list[tf.Tensor]:
+def _feistel_round(left: tf.Tensor, right: tf.Tensor, round_key: tf.Tensor, side: tf.Tensor) -> tf.Tensor:
     total = left + multiply_high(_mix(tf.bitwise.bitwise_xor(right, round_key)), side)
-    return [tf.where(total >= side, total - side, total)]
+    return tf.where(total >= side, total - side, total)
 
 
 def _mix(x: tf.Tensor) -> tf.Tensor:

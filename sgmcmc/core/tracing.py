@@ -11,11 +11,13 @@ import gc
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
 from sgmcmc.core.xla import runtime
+
+Result = TypeVar("Result")
 
 
 def trace(function: Callable[..., Any], *specs: Any, jit_compile: bool | None = None) -> Any:
@@ -37,17 +39,17 @@ def trace(function: Callable[..., Any], *specs: Any, jit_compile: bool | None = 
         raise
 
 
-def traced_once(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[tf.Tensor]]:
+def traced_once(function: Callable[..., Result]) -> Callable[..., Result]:
     """`function` of tensors, as one operation of the graphs that call it.
 
     TensorFlow takes about 0.3 ms for each operation of a graph. A process traces this function once for each
-    combination of types, with unknown shapes. It must depend on its arguments alone, and all results must have the
-    shape to which these broadcast. XLA inlines the function, so compiled programs do not change.
+    combination of types, with unknown shapes. It must depend on its arguments alone. Its result, a tensor or a tuple,
+    must have the shape to which these broadcast. XLA inlines the function, so compiled programs do not change.
     """
     known: dict[tuple[tf.DType, ...], Any] = {}
 
     @functools.wraps(function)
-    def call(*arguments: tf.Tensor) -> list[tf.Tensor]:
+    def call(*arguments: tf.Tensor) -> Result:
         tensors = [tf.convert_to_tensor(x) for x in arguments]
         types = tuple(x.dtype for x in tensors)
         if types not in known:
@@ -57,7 +59,7 @@ def traced_once(function: Callable[..., list[tf.Tensor]]) -> Callable[..., list[
         shape = functools.reduce(tf.broadcast_static_shape, (x.shape for x in tensors))
         for result in results:
             result.set_shape(shape)
-        return results
+        return tf.nest.pack_sequence_as(known[types].structured_outputs, results)
 
     return call
 

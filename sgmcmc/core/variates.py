@@ -22,11 +22,6 @@ def open_uniform(high: tf.Tensor, low: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     return (tf.cast(high, dtype) + (tf.cast(low, dtype) + 0.5) * 2.0**-32) * 2.0**-32
 
 
-def normal(high: tf.Tensor) -> tf.Tensor:
-    """A standard normal in float32 from one word, as in `Stream.normal`."""
-    return _normal(high)[0]
-
-
 # Giles's coefficients, for w < 5 and beyond
 # fmt: off
 CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
@@ -37,10 +32,11 @@ FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.0057395
 
 
 @traced_once
-def _normal(high: tf.Tensor) -> list[tf.Tensor]:
+def normal(high: tf.Tensor) -> tf.Tensor:
+    """A standard normal in float32 from one word, as in `Stream.normal`."""
     positive = tf.equal(tf.bitwise.bitwise_and(high, u32(1)), u32(0))
     x = _central_normal_quantile((tf.cast(tf.bitwise.right_shift(high, u32(1)), tf.float32) + 0.5) * 2.0**-32)
-    return [tf.where(positive, x, -x)]
+    return tf.where(positive, x, -x)
 
 
 def _central_normal_quantile(tail: tf.Tensor) -> tf.Tensor:

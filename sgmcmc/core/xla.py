@@ -21,28 +21,24 @@ CALLS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "Cas
 CONVOLUTIONS = ("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 
 
-def is_slower(graph: Any) -> bool:
-    """Whether XLA makes a slower program of a graph than TensorFlow runs by itself, on a CPU.
-
-    A convolution takes XLA two to three times as long as TensorFlow, and 10 to 20 times as long in a loop.
-    """
-    return not tf.config.list_logical_devices("GPU") and not _kinds(graph).isdisjoint(CONVOLUTIONS)
-
-
-def is_wrong(graph: Any) -> bool:
-    """Whether XLA may make a wrong program of a graph, without an error.
-
-    Where tf.concat joins tensors with value-dependent shapes, XLA cuts its gradient apart at the wrong places. Second
-    derivatives have such a gradient if `logLik` gathers from two concatenations of the same parameter.
-    """
-    return {"Where", "ConcatOffset"} <= _kinds(graph)
-
-
-def _kinds(graph: Any) -> set[str]:
-    """The kinds of all operations, also those of functions that the graph calls."""
+def operations(graph: Any) -> set[str]:
+    """The types of all operations, also in the functions that are called: branches, loops, other tf.functions."""
     definition = graph.as_graph_def()
     functions = [function.node_def for function in definition.library.function]
     return {node.op for nodes in (definition.node, *functions) for node in nodes}
+
+
+def is_unsuited(graph: Any) -> bool:
+    """Whether XLA would make a slow or a wrong program of a graph, so that TensorFlow has to run it.
+
+    On a CPU, a convolution takes XLA two to three times as long as TensorFlow, and 10 to 20 times as long in a loop.
+
+    Where tf.concat joins tensors with value-dependent shapes, XLA cuts its gradient apart at the wrong places, without
+    an error. Second derivatives have such a gradient if `logLik` gathers from two concatenations of one parameter.
+    """
+    found = operations(graph)
+    slow = not tf.config.list_logical_devices("GPU") and not found.isdisjoint(CONVOLUTIONS)
+    return slow or {"Where", "ConcatOffset"} <= found
 
 
 @contextmanager

@@ -399,10 +399,10 @@ def test_convolutions_are_computed_without_xla(n_chains, monkeypatch):
     run = {**RUN, "nChains": n_chains}
 
     def choice(graph):
-        plain.append(xla.is_slower(graph))
+        plain.append(xla.is_unsuited(graph))
         return plain[-1]
 
-    monkeypatch.setattr(compilation, "is_slower", choice)
+    monkeypatch.setattr(compilation, "is_unsuited", choice)
     out = sgld(**arguments, **run)
     assert sum(plain) == 1  # the loop; what draws the minibatches and the noise is compiled
     sampler = sgmcmc.sgldSetup(**arguments, **{k: v for k, v in run.items() if k not in ("nIters", "verbose")})
@@ -410,7 +410,7 @@ def test_convolutions_are_computed_without_xla(n_chains, monkeypatch):
     for _ in range(4):
         sgmcmc.sgmcmcStep(sampler, sess, nSteps=3)
     monkeypatch.setattr(compilation, "_programs", {})
-    monkeypatch.setattr(compilation, "is_slower", lambda graph: False)
+    monkeypatch.setattr(compilation, "is_unsuited", lambda graph: False)
     with_xla = sgld(**arguments, **run)
     for name, theta in sgmcmc.getParams(sampler, sess).items():
         np.testing.assert_array_equal(out[name].take(-1, axis=0 if n_chains is None else 1), theta)

@@ -62,14 +62,14 @@ KNOWN_ANSWERS = [  # Salmon et al. (2011), Random123's kat_vectors: key, counter
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize(("key", "ctr", "answer"), KNOWN_ANSWERS)
 def test_threefry_gives_the_published_answers(key, ctr, answer, jit_compile):
-    encrypt = tf.function(lambda k0, k1, c0, c1: threefry2x32((k0, k1), (c0, c1)), jit_compile=jit_compile)
+    encrypt = tf.function(threefry2x32, jit_compile=jit_compile)
     assert tuple(int(x) for x in encrypt(*map(u32, (*key, *ctr)))) == answer
 
 
 def test_threefry_broadcasts_element_by_element():
     key, elements = (u32(3), u32(4)), np.arange(50, dtype=np.uint32)
-    together = threefry2x32(key, (tf.constant(elements), u32(9)))
-    alone = [threefry2x32(key, (u32(int(e)), u32(9))) for e in elements]
+    together = threefry2x32(*key, tf.constant(elements), u32(9))
+    alone = [threefry2x32(*key, u32(int(e)), u32(9)) for e in elements]
     for word in range(2):
         np.testing.assert_array_equal(together[word].numpy(), [int(pair[word]) for pair in alone])
 

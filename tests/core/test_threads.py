@@ -22,10 +22,9 @@ from sgmcmc.kernel.iterations import Iterations, constants
 from sgmcmc.kernel.product import Product, build
 from sgmcmc.minibatch.uniform import with_replacement
 from sgmcmc.model import Model, Returns
+from sgmcmc.run import Plan, Prepared
 from sgmcmc.run.feed import Fetch
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.plan import Plan
-from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import Recorder
 
 C = 2000
@@ -92,10 +91,9 @@ from sgmcmc.kernel.iterations import Iterations, constants
 from sgmcmc.kernel.product import Product, build
 from sgmcmc.minibatch.weighted import weighted
 from sgmcmc.model import Model, Returns
+from sgmcmc.run import Plan, Prepared
 from sgmcmc.run.feed import Fetch
 from sgmcmc.run.loop import Loop
-from sgmcmc.run.plan import Plan
-from sgmcmc.run.prepared import Prepared
 from sgmcmc.run.recorder import NOTHING
 
 x = np.random.default_rng(0).normal(1, 1, 90).astype(np.float32)

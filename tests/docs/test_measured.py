@@ -132,7 +132,9 @@ def on_disk(stored: str) -> list[str]:
 
 VIGNETTE = ("vignettes/outputs/gettingStarted.json", "docs/vignetteOutputs.py gettingStarted")
 ACCURACY = ("benchmarks/accuracy.json", "benchmarks/accuracy.py")
+AUTOMATIC = ("benchmarks/AUTOMATIC.md", "benchmarks/automatic.py")
 SPEED, ONE_CORE = ((f"benchmarks/{name}.md", "benchmarks/speed.py") for name in ("RESULTS", "RESULTS_ONE_CORE"))
+NUTS = "NUTS, given mode and curvature"  # a row of ACCURACY
 LOGISTIC = slice(3)  # the first three of the ratios are of logistic regressions
 
 CLAIMS = [
@@ -146,15 +148,13 @@ CLAIMS = [
     Claim(
         (INDEX,),
         "the worst standard deviation was {}% to {}% too large.",
-        "benchmarks/AUTOMATIC.md",
-        "benchmarks/automatic.py",
+        *AUTOMATIC,
         worst_of_ten,
     ),
     Claim(
         (INDEX,),
         "the package expected about {}%.",
-        "benchmarks/AUTOMATIC.md",
-        "benchmarks/automatic.py",
+        *AUTOMATIC,
         expected_of_ten,
     ),
     Claim((INDEX,), "standard deviations {} too large here", *ACCURACY, covertype("sghmccv", "expected")),
@@ -168,13 +168,13 @@ CLAIMS = [
         (INDEX,),
         "It makes {} times as many effective draws per second,",
         *ACCURACY,
-        of_effective_draws("seconds", "sgldcv", "NUTS, given mode and curvature"),
+        of_effective_draws("seconds", "sgldcv", NUTS),
     ),
     Claim(
         (INDEX,),
         "and {} times as many per second of processor time,",
         *ACCURACY,
-        of_effective_draws("work", "sgldcv", "NUTS, given mode and curvature"),
+        of_effective_draws("work", "sgldcv", NUTS),
     ),
     Claim(
         (INDEX,),
@@ -217,7 +217,7 @@ def test_the_table_on_covertype_stands_in_the_stored_result():
         "`sgldcv` with `preferential()`": "sgldcv, preferential",
         "`sghmccv`": "sghmccv",
         "`sgnhtcv`": "sgnhtcv",
-        "NUTS of blackjax, given mode and curvature": "NUTS, given mode and curvature",
+        "NUTS of blackjax, given mode and curvature": NUTS,
     }
     for name, label in names.items():
         row = rows[label]
