@@ -14,9 +14,7 @@ import argparse
 import datetime
 import json
 import os
-import subprocess
 import tempfile
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ import numpy as np
 from accuracy_problems import ALL, Case, cases, laplace
 from accuracy_report import KEPT, OURS, PLAIN, report
 from automatic import CHAINS, Problem, Reference, in_order
-from harness import BLACKJAX, HERE, SGMCMCJAX, interpreter, machine, quiet_environment, read, write
+from harness import BLACKJAX, SGMCMCJAX, machine, read, run_worker, timed, write
 
 import sgmcmc
 from sgmcmc.draws.convergence import diagnostics
@@ -74,8 +72,7 @@ def ours(label: str, problem: Problem, truth: Reference) -> dict[str, Any]:
     name, options = SAMPLERS[label]
     leaps = LEAPS if "hmc" in name else 1
     iterations = problem.nIters // leaps
-    started, worked = time.perf_counter(), time.process_time()
-    with warnings.catch_warnings(record=True) as caught:
+    with timed() as spent, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             out = getattr(sgmcmc, name)(
@@ -94,13 +91,11 @@ def ours(label: str, problem: Problem, truth: Reference) -> dict[str, Any]:
             )
         except (ValueError, sgmcmc.DivergenceError, sgmcmc.ModeSearchError) as error:
             return {"failed": f"{type(error).__name__}: {error}"}
-    seconds, work = time.perf_counter() - started, time.process_time() - worked
     table = in_order(out.summary(), problem)
     columns = {column: table[column].to_numpy() for column in ("mcse_mean", "mcse_sd", "ess_bulk", "r_hat")}
     evaluations = 2 if "cv" in label else 1
     return against(truth, table["mean"].to_numpy(), table["sd"].to_numpy(), columns) | {
-        "seconds": seconds,
-        "work": work,
+        **spent,
         "gradients": evaluations * problem.minibatchSize * leaps * iterations * CHAINS,
         "stepsize": float(next(iter(out.settings["stepsize"].values()))),
         "iterations": iterations,
@@ -116,11 +111,11 @@ def of_worker(package: str, script: str, problem: Problem, truth: Reference, set
     with tempfile.TemporaryDirectory() as folder:
         into, out = Path(folder) / "input.npz", Path(folder) / "draws.npy"
         np.savez(into, X=np.hstack([X, np.ones((len(y), 1), X.dtype)]), y=y, mode=mode, covariance=covariance)
-        command = [interpreter(package), str(HERE / "workers" / script), str(into), str(out), json.dumps(settings)]
-        done = subprocess.run(command, capture_output=True, text=True, env=quiet_environment(), check=False)
-        if done.returncode:
-            return {"failed": done.stderr.strip().splitlines()[-1]}
-        told, draws = json.loads(done.stdout.splitlines()[-1]), np.load(out).astype(float)
+        try:
+            told = run_worker(package, script, into, out, json.dumps(settings))
+        except RuntimeError as error:
+            return {"failed": str(error).splitlines()[-1]}
+        draws = np.load(out).astype(float)
     if not np.isfinite(draws).all():
         return {"failed": "not finite"}
     if draws.shape[1] < 10:

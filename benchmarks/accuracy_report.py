@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import matplotlib.pyplot as plt
-from harness import HERE, number
+from harness import HERE, HOUSE_STYLE, number
 
 KEPT, TEXT, PICTURE = HERE / "accuracy.json", HERE / "ACCURACY.md", HERE / "figures" / "accuracy.png"
 CONVERGED, TOLERANCE = 1.01, 0.05
@@ -190,7 +190,7 @@ def against(what: str, ours: dict, other: dict) -> str:
 
 def draw(kept: dict[str, Any]) -> None:
     """A panel for each problem, a line for each sampler."""
-    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    plt.rcParams.update(HOUSE_STYLE)
     across = min(4, len(kept))
     down = -(-len(kept) // across)
     figure, axes = plt.subplots(down, across, figsize=(11, 3 * down), sharey=True, squeeze=False, layout="constrained")

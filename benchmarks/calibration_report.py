@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from arviz_stats.ecdf_utils import compute_ecdf, get_pointwise_confidence_band, simulate_confidence_bands
-from harness import HERE, number
+from harness import HERE, HOUSE_STYLE, number
 from scipy.special import ndtri
 from scipy.stats import chisquare
 
@@ -193,7 +193,7 @@ def report(kept: dict[str, Any]) -> None:
 
 def draw(kept: dict[str, Any]) -> None:
     """A panel for each row of the table."""
-    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    plt.rcParams.update(HOUSE_STYLE)
     across = 3
     down = -(-len(kept) // across)
     figure, axes = plt.subplots(

@@ -25,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "workers"))
 
 from cases import Case  # noqa: E402
+from protocol import timed  # noqa: E402, F401 (for the scripts)
 
 OURS, SGMCMCJAX, BLACKJAX, NUMPYRO = "sgmcmc", "SGMCMCJax", "blackjax", "numpyro"
 PACKAGES = (OURS, SGMCMCJAX, BLACKJAX)
@@ -36,6 +37,7 @@ LOGISTIC = {
     500: Case("logistic", N_LOGISTIC, 500, 5000, 1e-6),
     5000: Case("logistic", N_LOGISTIC, 5000, 600, 1e-6),
 }
+HOUSE_STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}  # of matplotlib
 FEWEST_ITERATIONS, FEWEST_REPETITIONS = 200, 7
 
 Samples = list[float]  # one for each repetition
@@ -123,6 +125,22 @@ def interpreter(package: str) -> str:
     if not python.exists():
         sys.exit(f"There is no {python}: run {HERE / 'make_environments.sh'} first.")
     return str(python)
+
+
+def run_worker(package: str, script: str, *given: Any, timeout: float | None = None) -> dict[str, Any]:
+    """What a script of workers/ printed last, from a run in the environment of its package."""
+    command = [interpreter(package), HERE / "workers" / script, *given]
+    done = subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        env=quiet_environment(),
+        check=False,
+        timeout=timeout,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip())
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def quiet_environment() -> dict[str, str]:

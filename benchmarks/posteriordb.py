@@ -13,15 +13,13 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import subprocess
 import tempfile
-import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import HERE, NUMPYRO, interpreter, machine, quiet_environment, read, write
+from harness import NUMPYRO, machine, read, run_worker, timed, write
 from posteriordb_problems import POSTERIORS, Data, Moments, Posterior, by_element, load
 from posteriordb_report import KEPT, report
 
@@ -53,36 +51,38 @@ def against(truth: Moments, elements: Data) -> dict[str, Any]:
     }
 
 
+def rounded(times: dict[str, float]) -> dict[str, float]:
+    return {clock: round(taken, 2) for clock, taken in times.items()}
+
+
 def ours(label: str, posterior: Posterior, truth: Moments) -> dict[str, Any]:
     """A run of sgmcmc with everything automatic."""
     name, options = SAMPLERS[label]
-    started, worked = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            out = getattr(sgmcmc, name)(
-                posterior.log_lik,
-                posterior.dataset,
-                posterior.params,
-                logPrior=posterior.log_prior,
-                transforms=posterior.transforms,
-                integers=posterior.integers,
-                minibatchSize="auto",
-                nIters="auto",
-                ess=ESS,
-                maxSeconds=SECONDS,
-                seed=1,
-                verbose=False,
-                **options,
-            )
+            with timed() as spent:
+                out = getattr(sgmcmc, name)(
+                    posterior.log_lik,
+                    posterior.dataset,
+                    posterior.params,
+                    logPrior=posterior.log_prior,
+                    transforms=posterior.transforms,
+                    integers=posterior.integers,
+                    minibatchSize="auto",
+                    nIters="auto",
+                    ess=ESS,
+                    maxSeconds=SECONDS,
+                    seed=1,
+                    verbose=False,
+                    **options,
+                )
         except (ValueError, sgmcmc.DivergenceError, sgmcmc.ModeSearchError) as error:
             return {"failed": f"{type(error).__name__}: {error}"}
-        seconds, work = time.perf_counter() - started, time.process_time() - worked
         check = out.check(verbose=False)
     draws = {parameter: np.asarray(out[parameter]) for parameter in posterior.params}
     return against(truth, by_element(posterior, draws)) | {
-        "seconds": round(seconds, 2),
-        "work": round(work, 2),
+        **rounded(spent),
         "n": out.settings["minibatchSize"],
         "iterations": out.settings["nIters"],
         "expected": round(float(out.settings["expected"]["error"]), 4),
@@ -98,16 +98,13 @@ def nuts(name: str, posterior: Posterior, truth: Moments) -> dict[str, Any]:
         given, found = Path(folder) / "given.npz", Path(folder) / "found.npz"
         np.savez(given, **posterior.dataset)
         settings = {"posterior": name, "ess": ESS, "seconds": SECONDS}
-        worker = HERE / "workers" / "posteriordb_nuts.py"
-        command = [interpreter(NUMPYRO), str(worker), str(given), str(found), json.dumps(settings)]
-        done = subprocess.run(command, capture_output=True, text=True, env=quiet_environment(), check=False)
-        if done.returncode:
-            return {"failed": done.stderr.strip().splitlines()[-1]}
-        told = json.loads(done.stdout.splitlines()[-1])
+        try:
+            told = run_worker(NUMPYRO, "posteriordb_nuts.py", given, found, json.dumps(settings))
+        except RuntimeError as error:
+            return {"failed": str(error).splitlines()[-1]}
         draws = {parameter: x for parameter, x in np.load(found).items() if parameter in posterior.params}
     row = against(truth, by_element(posterior, draws))
-    times = {clock: round(told[clock], 2) for clock in ("seconds", "work")}
-    return row | times | {"divergences": told["divergences"]}
+    return row | rounded({clock: told[clock] for clock in ("seconds", "work")}) | {"divergences": told["divergences"]}
 
 
 def measure(folder: Path, name: str, samplers: list[str]) -> None:

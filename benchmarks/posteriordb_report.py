@@ -6,7 +6,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from harness import HERE, number
+from harness import HERE, HOUSE_STYLE, number
 
 KEPT, TEXT, PICTURE = HERE / "posteriordb.json", HERE / "POSTERIORDB.md", HERE / "figures" / "posteriordb.png"
 SAMPLERS = {
@@ -128,7 +128,7 @@ def of_checks(rows: dict[str, tuple[dict, dict]]) -> list[str]:
 
 def draw(kept: dict[str, Any]) -> None:
     """A panel for each sampler, a line for each posterior."""
-    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    plt.rcParams.update(HOUSE_STYLE)
     figure, axes = plt.subplots(1, len(SAMPLERS), figsize=(11, 4), sharey=True, layout="constrained")
     names = list(kept)
     for ax, (label, title) in zip(axes, SAMPLERS.items(), strict=True):

@@ -26,12 +26,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from automatic import Problem, Reference, logistic, normal_prior, problems, reference
 from covertype import load
-from harness import NUMPYRO, interpreter, quiet_environment
+from harness import NUMPYRO, run_worker
 
 from sgmcmc import sgldcv
 
 ESS, LIMIT = 1000, 300
-NUTS = Path(__file__).parent / "workers" / "numpyro_nuts.py"
 
 
 class Outcome(NamedTuple):
@@ -96,22 +95,12 @@ def nuts(name: str, problem: Problem, truth: Reference) -> str:
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder) / "given.npz", Path(folder) / "found.npz"
         np.savez(given, **start, **{f"data {key}": x for key, x in problem.dataset.items()})
-        command = [
-            interpreter(NUMPYRO),
-            NUTS,
-            given,
-            found,
-            json.dumps({"problem": name, "ess": ESS, "seconds": LIMIT}),
-        ]
+        settings = json.dumps({"problem": name, "ess": ESS, "seconds": LIMIT})
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=LIMIT, env=quiet_environment()
-            )
+            told = run_worker(NUMPYRO, "numpyro_nuts.py", given, found, settings, timeout=LIMIT)
         except subprocess.TimeoutExpired:
             return f"not reached | | | over {LIMIT}"
-        if done.returncode:
-            raise RuntimeError(done.stderr[-3000:])
-        told, draws = json.loads(done.stdout.splitlines()[-1]), dict(np.load(found))
+        draws = dict(np.load(found))
     draws = {key: np.exp(x) if key in positive else x for key, x in draws.items()}
     return str(Outcome(told["ess"], *errors(draws, truth), told["seconds"]))
 

@@ -9,12 +9,9 @@ environment; see `make_environments.sh`.
 from __future__ import annotations
 
 import datetime
-import json
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +24,7 @@ from shared import Clock, arguments, house_style, plt, table, write
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from harness import BLACKJAX, HERE, interpreter, machine, quiet_environment
+from harness import BLACKJAX, machine, run_worker, timed
 
 import sgmcmc
 
@@ -71,16 +68,14 @@ SCHEDULES: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {"SGLD": decreasing, "c
 def ours(name: str, starts: np.ndarray, seed: int, noisy: bool, iterations: int) -> dict[str, Any]:
     """`sgld` with this schedule, or with the stepsize that it chooses."""
     rows = noise_rows(seed) if noisy else np.zeros((1, 2), np.float32)
-    started, worked = time.perf_counter(), time.process_time()
-    with warnings.catch_warnings():
+    with timed() as spent, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of starts that end in different places: the table shows it
         out = sgmcmc.sgld(
             linear, {"x": rows}, {"theta": np.zeros(2) + 0.1}, SCHEDULES.get(name, "auto"), log_density,
             minibatchSize=1, nIters=iterations, nChains=len(starts), starts={"theta": starts},
             preconditioner=None if name in SCHEDULES else "auto", verbose=False, seed=seed,
         )  # fmt: skip
-    seconds, work = time.perf_counter() - started, time.process_time() - worked
-    return {"seconds": seconds, "work": work, "draws": np.asarray(out["theta"])}
+    return spent | {"draws": np.asarray(out["theta"])}
 
 
 def theirs(name: str, starts: np.ndarray, seed: int, iterations: int) -> dict[str, Any]:
@@ -88,9 +83,7 @@ def theirs(name: str, starts: np.ndarray, seed: int, iterations: int) -> dict[st
     with tempfile.TemporaryDirectory() as folder:
         path, output = Path(folder) / "input.npz", Path(folder) / "draws.npy"
         np.savez(path, starts=starts, steps=steps, centres=CENTRES, variance=VARIANCE)
-        command = [interpreter(BLACKJAX), str(HERE / "workers" / "cyclical.py"), str(path), str(output), str(seed)]
-        done = subprocess.run(command, capture_output=True, text=True, env=quiet_environment(), check=True)
-        return json.loads(done.stdout.splitlines()[-1]) | {"draws": np.load(output)}
+        return run_worker(BLACKJAX, "cyclical.py", path, output, seed) | {"draws": np.load(output)}
 
 
 def kept(name: str, draws: np.ndarray) -> np.ndarray:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +11,17 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from shared import GIVEN_MODE, PRIOR_VARIANCE, Model, logistic, mode_and_covariance
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from harness import HERE, SGMCMCJAX, interpreter, machine, quiet_environment
+from harness import SGMCMCJAX, machine, run_worker, timed
 
 import sgmcmc
 from sgmcmc.diagnostics import ksd
 
-PRIOR_VARIANCE, LEAPS, FRICTION = 10.0, 10, 0.01
+LEAPS, FRICTION = 10, 0.01
 THIN, DRAWS_AT_ONCE, ROWS_AT_ONCE = 10, 64, 20_000  # of the discrepancy
-GIVEN_MODE = sgmcmc.controlVariates(1e-9, nItersOpt=0, verbose=False)  # centred where the chain begins
 OURS = {"sgld": sgmcmc.sgld, "sghmc": sgmcmc.sghmc, "sgnht": sgmcmc.sgnht}
 OPTIONS = {"sgld": {}, "sghmc": {"alpha": FRICTION, "L": LEAPS}, "sgnht": {"a": FRICTION}}
 
@@ -63,15 +61,6 @@ ROWS = (  # experiments/LR_evaluate.ipynb in the authors' repository jeremiecoul
 )
 
 
-def log_lik(params: dict, dataset: dict) -> tf.Tensor:
-    z = tf.linalg.matvec(dataset["X"], params["theta"])
-    return tf.reduce_sum(dataset["y"] * z - tf.nn.softplus(z))
-
-
-def log_prior(params: dict) -> tf.Tensor:
-    return -0.5 / PRIOR_VARIANCE * tf.reduce_sum(params["theta"] ** 2)
-
-
 @tf.function(reduce_retracing=True, autograph=False)
 def gradients(X: tf.Tensor, y: tf.Tensor, theta: tf.Tensor) -> tf.Tensor:
     """Of the log likelihood of some rows, at several coefficients, [T, D]."""
@@ -79,37 +68,26 @@ def gradients(X: tf.Tensor, y: tf.Tensor, theta: tf.Tensor) -> tf.Tensor:
     return tf.linalg.matmul(residual, X)
 
 
-def curvature_at_mode(X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """The inverse covariance of the posterior, which is nearly normal with so many observations."""
-    X, theta = X.astype(float), theta.astype(float)
-    for _ in range(10):
-        p = 1 / (1 + np.exp(-X @ theta))
-        curvature = (X * (p * (1 - p))[:, None]).T @ X + np.eye(len(theta)) / PRIOR_VARIANCE
-        theta = theta + np.linalg.solve(curvature, X.T @ (y - p) - theta / PRIOR_VARIANCE)
-    return curvature
-
-
 class Experiment:
     """The data, the reference, and the runs of both packages."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path, self.machine = folder, folder / "data.npz", machine()
-        self.versions = json.loads(self._worker())
+        self.versions = self._worker()
         file = np.load(self.path)
-        self.dataset = {"X": file["X"], "y": file["y"]}
+        self.model = Model("logistic regression, simulated", logistic, file["X"], file["y"])
         self.test, self.theta = (file["X_test"], file["y_test"]), file["theta"]
-        curvature = curvature_at_mode(file["X"], file["y"], self.theta)
-        self.sd, self.stiffest = np.sqrt(np.diag(np.linalg.inv(curvature))), np.linalg.eigvalsh(curvature)[-1]
+        # With so many observations the posterior is nearly normal.
+        _, covariance = mode_and_covariance(self.model)
+        self.sd, self.stiffest = np.sqrt(np.diag(covariance)), 1 / np.linalg.eigvalsh(covariance)[0]
 
-    def _worker(self, *extra: str) -> str:
-        command = [interpreter(SGMCMCJAX), str(HERE / "workers" / "mamba.py"), str(self.path), *extra]
-        done = subprocess.run(command, capture_output=True, text=True, env=quiet_environment(), check=True)
-        return done.stdout.splitlines()[-1]
+    def _worker(self, *extra: Any) -> dict[str, Any]:
+        return run_worker(SGMCMCJAX, "mamba.py", self.path, *extra)
 
     def theirs(self, row: Row, seed: int) -> dict[str, Any]:
         output = self.folder / "draws.npy"
         settings = {"sampler": row.sampler, "dt": row.dt, "n": row.n, "iterations": row.iterations, "seed": seed}
-        told = json.loads(self._worker(str(output), json.dumps(settings)))
+        told = self._worker(output, json.dumps(settings))
         return told | {"draws": np.load(output).astype(float)}
 
     def ours(self, row: Row, seed: int, automatic: bool = False) -> dict[str, Any]:
@@ -125,15 +103,13 @@ class Experiment:
         }
         chosen = ({"L": LEAPS} if row.kind == "sghmc" else {}) if automatic else fixed
         params = {"theta": np.zeros_like(self.theta) if automatic else self.theta}
-        started, worked = time.perf_counter(), time.process_time()
-        with warnings.catch_warnings():
+        with timed() as spent, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of stepsizes that are too large: the table shows them
             out = sampler(
-                log_lik, self.dataset, params, logPrior=log_prior, minibatchSize=row.n, nIters=row.iterations,
-                thin=1, verbose=False, seed=seed, **chosen,
+                **self.model.given, params=params, minibatchSize=row.n, nIters=row.iterations, thin=1, verbose=False,
+                seed=seed, **chosen,
             )  # fmt: skip
-        seconds, work = time.perf_counter() - started, time.process_time() - worked
-        return {"seconds": seconds, "work": work, "draws": np.asarray(out["theta"], float)}
+        return spent | {"draws": np.asarray(out["theta"], float)}
 
     def error(self, draws: np.ndarray) -> float:
         """Of all standard deviations, as the authors have it: the norm of the difference over that of the truth."""
@@ -151,8 +127,8 @@ class Experiment:
         for first in range(0, len(draws), DRAWS_AT_ONCE):
             some = slice(first, first + DRAWS_AT_ONCE)
             theta = tf.constant(draws[some], tf.float32)
-            for row in range(0, len(self.dataset["y"]), ROWS_AT_ONCE):
-                X, y = (self.dataset[name][row : row + ROWS_AT_ONCE] for name in ("X", "y"))
+            for row in range(0, len(self.model.y), ROWS_AT_ONCE):
+                X, y = (x[row : row + ROWS_AT_ONCE] for x in (self.model.X, self.model.y))
                 found[some] += gradients(X, y, theta).numpy()
         return found
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from importlib import metadata
 
 import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
+from protocol import timed, versions
 
 
 def main(path: str, output: str, seed: int) -> None:
@@ -39,11 +38,10 @@ def main(path: str, output: str, seed: int) -> None:
 
         return jax.lax.scan(step, sgld.init(start), (steps, jax.random.split(key, len(steps))))[1]
 
-    started, worked = time.perf_counter(), time.process_time()
-    draws = np.asarray(jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(seed), len(starts)), starts))
-    seconds, work = time.perf_counter() - started, time.process_time() - worked
+    with timed() as spent:
+        draws = np.asarray(jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(seed), len(starts)), starts))
     np.save(output, draws)
-    print(json.dumps({"seconds": seconds, "work": work, "blackjax": metadata.version("blackjax")}))
+    print(json.dumps(spent | versions("blackjax")))
 
 
 if __name__ == "__main__":

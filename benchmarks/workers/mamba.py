@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sgmcmcjax.samplers
-from protocol import versions
+from protocol import timed, versions
 
 KEY, N, TRAINING, D = 42, 1_000_000, 800_000, 10
 PRIOR_VARIANCE = 10.0
@@ -54,12 +53,11 @@ def run(path: str, output: str, settings: dict) -> None:
     leaps = (LEAPS,) if "sghmc" in name else ()
     centre = (theta,) if name.endswith("CV") else ()
     build = getattr(sgmcmcjax.samplers, f"build_{name}_sampler")
-    started, worked = time.perf_counter(), time.process_time()
-    sampler = build(settings["dt"], *leaps, log_lik, log_prior, data, settings["n"], *centre, pbar=False)
-    draws = np.asarray(sampler(jax.random.PRNGKey(settings["seed"]), iterations, theta))
-    seconds, work = time.perf_counter() - started, time.process_time() - worked
+    with timed() as spent:
+        sampler = build(settings["dt"], *leaps, log_lik, log_prior, data, settings["n"], *centre, pbar=False)
+        draws = np.asarray(sampler(jax.random.PRNGKey(settings["seed"]), iterations, theta))
     np.save(output, draws)
-    print(json.dumps({"seconds": seconds, "work": work}))
+    print(json.dumps(spent))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How a worker talks to its script: one JSON request per line on stdin, one JSON reply per line on stdout."""
+"""How a worker talks to its script, by JSON requests and replies, a line each, on stdin and stdout; how it is timed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
@@ -31,3 +32,14 @@ def seconds(function: Callable[[], Any]) -> float:
     started = time.perf_counter()
     function()
     return time.perf_counter() - started
+
+
+@contextmanager
+def timed() -> Iterator[dict[str, float]]:
+    """The `seconds` of a block and its `work`, seconds of processor time; known when it ends."""
+    spent: dict[str, float] = {}
+    started, worked = time.perf_counter(), time.process_time()
+    try:
+        yield spent
+    finally:
+        spent |= {"seconds": time.perf_counter() - started, "work": time.process_time() - worked}

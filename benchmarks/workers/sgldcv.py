@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from protocol import timed
 from sgmcmcjax.samplers import build_sgldCV_sampler
 
 
@@ -34,12 +34,11 @@ def main(path: str, output: str, settings: dict) -> None:
     sampler = build_sgldCV_sampler(settings["stepsize"] / 2, log_lik, log_prior, data, n, mode, pbar=False)
     keys = jax.random.split(jax.random.PRNGKey(1), settings["chains"])
     chains = jax.jit(jax.vmap(lambda key: sampler(key, iterations, mode))).lower(keys).compile()
-    started, worked = time.perf_counter(), time.process_time()
-    draws = np.asarray(chains(keys))
-    seconds, work = time.perf_counter() - started, time.process_time() - worked
+    with timed() as spent:
+        draws = np.asarray(chains(keys))
     np.save(output, draws[:, settings["thin"] - 1 :: settings["thin"]])
     gradients = 2 * n * iterations * settings["chains"]
-    print(json.dumps({"seconds": seconds, "work": work, "draws": draws.shape[1], "gradients": gradients}))
+    print(json.dumps(spent | {"draws": draws.shape[1], "gradients": gradients}))
 
 
 if __name__ == "__main__":
