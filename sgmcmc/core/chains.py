@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sgmcmc.core.xla import not_vectorizable
+from sgmcmc.core.xla import forgotten_by_bijectors, not_vectorizable
 
 
 def over_chains(fn: Callable, n_chains: int) -> Callable:
@@ -66,7 +66,8 @@ def mapped(fn: Callable, elements: Any, otherwise: Callable[[], Any] | None = No
     logger = logging.getLogger("tensorflow")
     logger.addFilter(_is_no_retracing)
     try:
-        result = tf.vectorized_map(vectorizable, elements, warn=False)
+        with forgotten_by_bijectors():
+            result = tf.vectorized_map(vectorizable, elements, warn=False)
     except _NotVectorizableError:
         if otherwise is not None:
             return otherwise()

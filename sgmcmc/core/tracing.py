@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from sgmcmc.core.xla import runtime
+from sgmcmc.core.xla import forgotten_by_bijectors, runtime
 
 Result = TypeVar("Result")
 
@@ -31,7 +31,7 @@ def trace(function: Callable[..., Any], *specs: Any, jit_compile: bool | None = 
         return function(*arguments)
 
     try:
-        with _without_collection():
+        with _without_collection(), forgotten_by_bijectors():
             return tf.function(once, jit_compile=jit_compile, autograph=False).get_concrete_function(*specs)
     except SystemError as error:
         if _from_interrupt(error):

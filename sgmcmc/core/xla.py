@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -71,6 +72,24 @@ def hidden(tensors: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
     """
     empty = [tf.zeros_like(x) for x in tensors]
     return tf.while_loop(lambda k, *_: k < 1, lambda k, *_: (k + 1, *tensors), (0, *empty), maximum_iterations=1)[1:]
+
+
+@contextmanager
+def forgotten_by_bijectors() -> Iterator[None]:
+    """Release what bijectors of TensorFlow Probability cache in a block that makes a graph.
+
+    One cache of all bijectors holds log determinants, by weak references to tensors. A log determinant in a graph keeps
+    the graph alive, and so the tensor whose end would release it.
+    """
+    bijector = getattr(sys.modules.get("tensorflow_probability.python.bijectors.bijector"), "Bijector", None)
+    cached = {} if bijector is None else bijector._cache.storage
+    known = cached.copy()  # other threads, and the garbage collection, may change the cache at any time
+    try:
+        yield
+    finally:
+        for reference in cached.copy().keys() - known:
+            reference.cancel()
+            cached.pop(reference, None)
 
 
 def runtime(concrete: Any) -> Any:

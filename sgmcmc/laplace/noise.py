@@ -19,7 +19,7 @@ only the mode is used (eq. 11).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +47,20 @@ class Noise(NamedTuple):
     kurtosis: np.ndarray  # of the elements, [D]
 
 
-Terms = Callable[[Tree, Tree], Tree]  # (params, data) -> {name: [n, *shape]}, each observation's term in the gradient
+class Terms(NamedTuple):
+    """Each observation's term in the gradient before there is a chain, by `Gradient.terms` and its constants.
+
+    The constants, such as the mode, are arguments of the programs, which are so the same for all data of one shape.
+    """
+
+    of: Callable[[Tree, Tree, Tree, None], Tree] | None
+    constants: Tree
+
+    def at(self, params: Tree, rows: Tree, constants: Sequence[tf.Tensor]) -> tf.Tensor:
+        """The terms of these observations, [n, D]."""
+        assert self.of is not None
+        return joined(self.of(params, rows, tf.nest.pack_sequence_as(self.constants, constants), None))
+
 
 UNEXPLAINED = (
     "their squares are too large for the dtype: rescale the parameters, use dtype='float64', or give a number as "
@@ -71,8 +84,10 @@ def noise_of_one(
     size = int(np.clip(n_data // SHARE, FEWEST, MOST))
     root = tf.constant(white.root if white.root.ndim == 2 else np.diag(white.root), dtype)
 
-    def moments(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:
-        t = tf.matmul(joined(terms(posterior.split(theta), data.layout.unpack(words))), root)  # [n, D], A^T t for each
+    def moments(words: tf.Tensor, theta: tf.Tensor, root: tf.Tensor, *others: tf.Tensor) -> list[tf.Tensor]:
+        *constants, weights = others
+        t = terms.at(posterior.split(theta), data.layout.unpack(words), constants)
+        t = tf.matmul(t, root)  # [n, D], A^T t for each
         sizes, tiny = tf.norm(t, axis=1, keepdims=True), np.finfo(t.dtype.as_numpy_dtype).tiny
         return [
             tf.cast(tf.reduce_sum(t, axis=0), tf.float64),
@@ -91,7 +106,8 @@ def noise_of_one(
         relative = np.ones(some.size)  # the probabilities of these observations, relative to 1/N
         if probabilities is not None:
             relative = n_data * probabilities[getattr(some, "indices", slice(None))]
-        given, weights = [tf.constant(theta, dtype), root], [(1 / relative).astype(dtype.as_numpy_dtype)]
+        given = [tf.constant(theta, dtype), root, *tf.nest.flatten(terms.constants)]
+        weights = [(1 / relative).astype(dtype.as_numpy_dtype)]
         of_some = FullPass(some, moments, derivative_block(data, d), programs)
         first, second, weighted, sizes, power = of_some.summed(given, of_each=weights)
         posterior.passes.count("terms", some.size)
@@ -127,11 +143,11 @@ def importance(
     data, dtype = posterior.model.data, posterior.model.dtype
     A = tf.constant(root.root, dtype)  # noqa: N806
 
-    def squares(words: tf.Tensor, thetas: tf.Tensor, A: tf.Tensor) -> list[tf.Tensor]:  # noqa: N803
+    def squares(words: tf.Tensor, thetas: tf.Tensor, A: tf.Tensor, *constants: tf.Tensor) -> list[tf.Tensor]:  # noqa: N803
         rows = data.layout.unpack(words)
 
         def added(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            t = joined(terms(posterior.split(thetas[k]), rows))
+            t = terms.at(posterior.split(thetas[k]), rows, constants)
             t = tf.matmul(t, A) if A.shape.rank == 2 else t * A
             return k + 1, total + tf.reduce_sum(t**2, axis=1)
 
@@ -143,7 +159,8 @@ def importance(
         where = "around the mode, at draws from a normal approximation"
         thetas = thetas + white.to_theta(np.random.default_rng(seed).normal(size=(DRAWS_OF_TERMS, posterior.size)))
     blocks = FullPass(data, squares, derivative_block(data, posterior.size))
-    (total,) = blocks.joined([tf.constant(thetas, dtype), A], "Weighing observations", verbose)
+    given = [tf.constant(thetas, dtype), A, *tf.nest.flatten(terms.constants)]
+    (total,) = blocks.joined(given, "Weighing observations", verbose)
     posterior.passes.count("weights", len(thetas) * data.size)
     sizes = np.sqrt(total.astype(np.float64) / len(thetas))
     if not np.isfinite(sizes).all():

@@ -19,7 +19,7 @@ from sgmcmc.dynamics import Dynamics
 from sgmcmc.laplace.high_dimensional import LowRankCurvature, low_rank_curvature, noise_of_elements, tuned_low_rank
 from sgmcmc.laplace.mode_diagnostics import require_concave, require_curvature, warn_if_far
 from sgmcmc.laplace.newton import Point, distance, newton
-from sgmcmc.laplace.noise import importance
+from sgmcmc.laplace.noise import Terms, importance
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.sandwich import require_informed, sandwich, tuned_to
 from sgmcmc.laplace.stepsize import MinibatchSampling, Tuning, overhead, tuned
@@ -74,13 +74,10 @@ def from_curvature(sampler: ProductSampler, mode: Mode, estimator: Tree, verbose
         {} if use.preconditioner is None else transforms.root_of(root.root, posterior.elements, model.dtype)
     )
 
-    def of_terms(params: Tree, data: Tree) -> Tree:
-        assert gradient.terms is not None
-        return gradient.terms(params, data, estimator, None)
-
+    terms = Terms(gradient.terms, estimator)
     weights = None
     if minibatch.wants_importance:
-        weights = importance(posterior, of_terms, gradient.centred, at, white, root, seed, verbose)
+        weights = importance(posterior, terms, gradient.centred, at, white, root, seed, verbose)
     of_minibatch = minibatch.prepare(weights)
     if use.tolerance is None:
         return _constants(preconditioner, of_minibatch, {})
@@ -88,7 +85,7 @@ def from_curvature(sampler: ProductSampler, mode: Mode, estimator: Tree, verbose
     if use.targets_sandwich:
         target = sandwich(posterior, at, white, seed)
         require_informed(sampler.name, posterior, at, white, target)
-        tuning, noise = tuned_to(target, posterior, at, of_terms, dynamics, drawn, use.tolerance, seed)
+        tuning, noise = tuned_to(target, posterior, at, terms, dynamics, drawn, use.tolerance, seed)
         preconditioner[transforms.NOISE] = tf.constant(noise, model.dtype)
     else:
         tuning = tuned(
@@ -96,7 +93,7 @@ def from_curvature(sampler: ProductSampler, mode: Mode, estimator: Tree, verbose
             at,
             white,
             root,
-            of_terms,
+            terms,
             dynamics,
             drawn,
             use.tolerance,

@@ -10,10 +10,12 @@ import gc
 import re
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from sgmcmc.core import compilation, xla
 from sgmcmc.core.tracing import trace
@@ -204,6 +206,24 @@ def test_second_derivatives_through_two_concatenations_are_computed_without_xla_
     assert not xla.is_unsuited(trace(categories, tf.TensorSpec([3]), jit_compile=True).graph)
     compiled = tf.function(second, jit_compile=True, autograph=False)(cuts)
     assert np.abs(compiled - exact).max() > 0.1
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_bijectors_still_keep_graphs_alive_unless_they_forget(forgets: bool) -> None:
+    """Also those of log determinants that logLik computes, as by a distribution of TensorFlow Probability."""
+    exp, before = tfp.bijectors.Exp(), tf.constant([1.0])
+    kept = exp.forward(before)
+
+    def log_det(x: tf.Tensor) -> tf.Tensor:
+        return exp.forward_log_det_jacobian(x) + exp.inverse(exp.forward(x))
+
+    with xla.forgotten_by_bijectors() if forgets else nullcontext():
+        concrete = tf.function(log_det).get_concrete_function(tf.TensorSpec([1]))
+    graph = weakref.ref(concrete.graph)
+    del concrete
+    gc.collect()
+    assert (graph() is None) == forgets
+    assert exp.inverse(kept) is before  # what was cached earlier is found
 
 
 def _growth(theta: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from sgmcmc.dataset.memory import InMemory
-from sgmcmc.laplace.noise import noise_of_one
+from sgmcmc.laplace.noise import Terms, noise_of_one
 from sgmcmc.laplace.posterior import Posterior
 from sgmcmc.laplace.whitening import whitening
 from sgmcmc.model import Model, Returns
@@ -32,11 +32,11 @@ def test_the_noise_of_control_variates_grows_with_the_distance_of_the_draws(sd):
     posterior, x = posterior_of(X[:, :1]), X[:, 0]
     precision = (x**2).sum()
 
-    def terms(params, dataset):
-        return {"w": -(dataset["X"] ** 2) * (params["w"] - MODE[:1])}
+    def terms(params, dataset, constants, memory):
+        return {"w": -(dataset["X"] ** 2) * (params["w"] - constants["centre"])}
 
     white = whitening(np.array([[precision]]), tf.float64)
-    found = noise_of_one(posterior, terms, MODE[:1], white, sd, 1, None)
+    found = noise_of_one(posterior, Terms(terms, {"centre": tf.constant(MODE[:1])}), MODE[:1], white, sd, 1, None)
     expected = sd**2 * (N * (x**4).sum() / precision**2 - 1)
     np.testing.assert_allclose(found.covariance, [[expected]], rtol=1e-9)
 
@@ -47,7 +47,8 @@ def test_the_covariance_and_the_kurtosis_are_those_of_weighted_draws():
     q = np.linspace(1, 3, N)
     q /= q.sum()
     t = X * (Y - X @ MODE)[:, None] @ white.root / q[:, None]
-    found = noise_of_one(posterior, posterior.model.term_gradients, MODE, white, 1e-6, 1, q)
+    terms = Terms(lambda params, dataset, *_: posterior.model.term_gradients(params, dataset), {})
+    found = noise_of_one(posterior, terms, MODE, white, 1e-6, 1, q)
     mean = q @ t
     np.testing.assert_allclose(found.covariance, (q[:, None] * t).T @ t - np.outer(mean, mean), rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(found.kurtosis, (q @ t**4) / (q @ t**2) ** 2, rtol=1e-3)
