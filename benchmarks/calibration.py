@@ -12,6 +12,7 @@ Data set i of every model comes before data set i + 1, and every run is stored, 
 from __future__ import annotations
 
 import argparse
+import datetime
 import functools
 import re
 import time
@@ -131,7 +132,8 @@ def short(message: str) -> str:
 def add(kept: dict[str, Any], name: str, number: int, found: Found) -> None:
     """Add a run to the results: a row for each element, with a rank for each data set, null if the run failed."""
     arm = ARMS[name]
-    of_arm = kept.setdefault(name, {"title": MODELS[arm.model].title, "told": arm.told, "machine": machine()})
+    of_arm = kept.setdefault(name, {"title": MODELS[arm.model].title, "told": arm.told})
+    of_arm |= {"date": str(datetime.date.today()), "machine": machine()}
     rows, warned, failed = (of_arm.setdefault(key, {}) for key in ("rows", "warned", "failed"))
     truth = MODELS[arm.model].prior(np.random.default_rng(0))
     names = [*elements({key: np.asarray(value)[None] for key, value in truth.items()}), LIKELIHOOD]

@@ -187,7 +187,11 @@ def report(kept: dict[str, Any]) -> None:
         parts.append(told(kept))
     parts.append(f"![Empirical distributions of ranks, minus the uniform](figures/{PICTURE.name})")
     parts.append(CAPTION.strip())
-    parts += [NOTES.strip(), f"Machine: {next(iter(kept.values()))['machine']}."]
+    last = max(kept.values(), key=lambda arm: arm["date"])
+    parts += [
+        NOTES.strip(),
+        f"Made by `calibration.py`, to the last run on {last['date']}. Machine: {last['machine']}.",
+    ]
     TEXT.write_text("\n\n".join(parts) + "\n")
 
 

@@ -21,7 +21,7 @@ from sgmcmc.gradients.control_variates import control_variates
 from sgmcmc.gradients.plain import plain
 from sgmcmc.gradients.saga import saga as saga_estimator
 from sgmcmc.gradients.svrg import svrg as svrg_estimator
-from sgmcmc.model import Batch, Model
+from sgmcmc.model import Batch, Mode, Model
 from sgmcmc.run.mode import AutomaticSearch, ModeSearch
 from sgmcmc.run.product import first_estimate
 
@@ -167,6 +167,15 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
     if bool(own.every) != bool(own.renew):
         raise ValueError(f"{label} must have both `every` and `renew`, or neither; got every={own.every}.")
 
+    def prepare(begin: Mode, verbose: bool) -> Tree:
+        made = own.prepare(begin, verbose)
+        if not isinstance(made, dict):
+            raise ValueError(f"{label} must prepare a dict of tensors; got {made!r}.")
+        other = {k: x for k, x in made.items() if not all(isinstance(y, tf.Tensor) for y in tf.nest.flatten(x))}
+        if other:
+            raise ValueError(f"{label} must prepare tensors, such as tf.constant(2.0) for 2.0; got {other}.")
+        return made
+
     def estimate(params: Tree, batch: Batch, constants: Tree, memory: Any) -> Estimate:
         made = own.estimate(params, batch, constants, memory)
         if not isinstance(made, Estimate):
@@ -178,7 +187,7 @@ def checked_estimator(choices: Choices, estimator: Callable[[Model], Any], model
                 raise ValueError(f"{label} must {must}; got {got}.")
         return made
 
-    checked = own._replace(estimate=estimate)
+    checked = own._replace(estimate=estimate, prepare=prepare)
     if own.prepare is nothing and not own.wants_mode:
         params = {name: tf.constant(theta) for name, theta in choices.start.items()}
         trial = first_estimate(model, choices.minibatches.minibatch, checked, {})

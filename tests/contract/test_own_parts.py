@@ -288,6 +288,10 @@ def of_value(value):
     return lambda model: Gradient(lambda params, batch, constants, memory: value(model, params, batch))
 
 
+def prepared(constants):
+    return lambda model: Gradient(lambda params, *_: Estimate(tf.zeros([]), params), lambda begin, verbose: constants)
+
+
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
@@ -302,6 +306,9 @@ def of_value(value):
         (of_value(lambda model, params, batch: Estimate(tf.random.normal([]), params)), "must not draw random numbers"),
         (of_value(lambda model, params, batch: model.no_such()), "it raised AttributeError"),
         (lambda model: Gradient(None, every=5), "both `every` and `renew`"),
+        (prepared({"factor": 2.0}), r"tensors, such as .*; got {'factor': 2\.0}"),
+        (prepared({"factors": [np.ones(2)]}), r"tensors, such as .*; got {'factors': \[array"),
+        (prepared(tf.ones([])), "a dict of tensors; got <tf.Tensor"),
         (sgmcmc.saga, r"must be None \(the plain estimate"),
     ],
 )
