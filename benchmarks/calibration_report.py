@@ -190,7 +190,7 @@ def report(kept: dict[str, Any]) -> None:
     last = max(kept.values(), key=lambda arm: arm["date"])
     parts += [
         NOTES.strip(),
-        f"Made by `calibration.py`, to the last run on {last['date']}. Machine: {last['machine']}.",
+        f"Made by `calibration.py`, in several sittings. The last was on {last['date']}. Machine: {last['machine']}.",
     ]
     TEXT.write_text("\n\n".join(parts) + "\n")
 
