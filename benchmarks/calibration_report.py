@@ -75,6 +75,21 @@ thick line is the log likelihood. The grey band is the simultaneous 95% band of 
 give a line below zero on the left and above zero on the right.
 """
 
+IN_LIKELIHOOD = 21  # elements of the hierarchical model on which the log likelihood depends: effects and scale
+READING = """## What the tolerance does
+
+With the default tolerance, standard deviations are {least:.1%} to {most:.1%} too large, up to the errors in the table,
+and 95% intervals contain the truth in {fewest:.1%} to {largest:.1%} of the cases. The log likelihood shows it best,
+since the excess of all elements adds up there. Draws that are too wide have a lower likelihood, the truth ranks too
+high, and the thick line lies below zero. It leaves its band in {leaving} of {models} models. With `tolerance=0.01` it
+leaves it in {still} of {runs}.
+
+The size is as expected. Let the standard deviations of the draws be r times those of a normal posterior of D elements.
+The mean of the log likelihood is then D (r² - 1)/2 lower, its standard deviation is about √(D/2), and the empirical
+distribution of the ranks moves by up to (r² - 1) √(D/2) / √(2π). In the hierarchical model, with D = {elements} and
+r = {ratio:.3f}, that is {shift:.3f}.
+"""
+
 NOTES = """## What is not here
 
 In the hierarchical model each group has 50 observations, which determine its effect. With little data in each group,
@@ -174,6 +189,20 @@ def told(kept: dict[str, Any]) -> str:
     return "\n".join(["Warnings and errors, without their numbers, and in brackets the number of runs:", "", *lines])
 
 
+def reading(kept: dict[str, Any]) -> str:
+    """What the tolerance does to the ranks."""
+    default, tight = ([arm for arm in kept.values() if arm["told"] == of] for of in ("", "tolerance 0.01"))
+    ranks = [ranks_of(arm, parameters(arm)) for arm in default]
+    ratios, shares = [sd_ratio(of_arm)[0] for of_arm in ranks], [covered(of_arm) for of_arm in ranks]
+    leaving = [sum(outside(ranks_of(arm, [LIKELIHOOD])[:, 0]) for arm in arms) for arms in (default, tight)]
+    ratio = ratios[default.index(kept["groups"])]
+    shift = (ratio**2 - 1) * (IN_LIKELIHOOD / 2) ** 0.5 / (2 * np.pi) ** 0.5
+    return READING.format(
+        least=min(ratios) - 1, most=max(ratios) - 1, fewest=min(shares), largest=max(shares), models=len(default),
+        leaving=leaving[0], runs=len(tight), still=leaving[1], elements=IN_LIKELIHOOD, ratio=ratio, shift=shift,
+    ).strip()  # fmt: skip
+
+
 def report(kept: dict[str, Any]) -> None:
     """Write the page and the picture."""
     kept = {name: arm for name, arm in kept.items() if len(arm["rows"][SECONDS]) - runs(arm["failed"]) >= ENOUGH}
@@ -187,6 +216,8 @@ def report(kept: dict[str, Any]) -> None:
         parts.append(told(kept))
     parts.append(f"![Empirical distributions of ranks, minus the uniform](figures/{PICTURE.name})")
     parts.append(CAPTION.strip())
+    if "groups" in kept:
+        parts.append(reading(kept))
     last = max(kept.values(), key=lambda arm: arm["date"])
     parts += [
         NOTES.strip(),
