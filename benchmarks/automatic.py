@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ import pandas as pd
 import scipy.optimize
 import scipy.stats
 import tensorflow as tf
+from harness import timed
 
 import sgmcmc
 
@@ -318,8 +318,7 @@ def in_order(table: pd.DataFrame, problem: Problem) -> pd.DataFrame:
 
 def row(problem: Problem) -> str:
     truth = reference(problem)
-    started = time.perf_counter()
-    with warnings.catch_warnings(record=True) as said:
+    with timed() as spent, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         out = sgmcmc.sgldcv(
             problem.logLik,
@@ -334,8 +333,7 @@ def row(problem: Problem) -> str:
             verbose=False,
             **problem.options,
         )
-    seconds = time.perf_counter() - started
-    expected, table = out.settings["expected"], out.summary()
+    expected, table, seconds = out.settings["expected"], out.summary(), spent["seconds"]
     columns = in_order(table, problem)
     ratio = columns["sd"].to_numpy() / truth.sd
     worst = np.argmax(np.abs(ratio - 1))

@@ -15,7 +15,6 @@ import argparse
 import datetime
 import functools
 import re
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 from calibration_models import MODELS, Arrays, Model
 from calibration_report import KEPT, LIKELIHOOD, SECONDS, L, report
-from harness import machine, read, write
+from harness import machine, read, timed, write
 
 import sgmcmc
 
@@ -111,17 +110,17 @@ def run(arm: Arm, number: int) -> Found:
     rng = np.random.default_rng([list(MODELS).index(arm.model), number])
     truth = model.prior(rng)
     dataset = model.simulate(rng, truth)
-    start, found, failed = time.process_time(), {}, None
+    found, failed = {}, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
-            out = draws(model, dataset, number, arm.options)
+            with timed() as spent:
+                out = draws(model, dataset, number, arm.options)
         except (ValueError, sgmcmc.DivergenceError, sgmcmc.ModeSearchError) as error:
             failed = f"{type(error).__name__}: {error}"
-        seconds = time.process_time() - start
     if failed is None:
         found = ranks(arm.model, out, truth, dataset)
-    return Found(found, seconds, [str(one.message) for one in caught if one.category is UserWarning], failed)
+    return Found(found, spent["work"], [str(one.message) for one in caught if one.category is UserWarning], failed)
 
 
 def short(message: str) -> str:

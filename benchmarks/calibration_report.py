@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -139,14 +138,12 @@ def outside(ranks: np.ndarray) -> bool:
     return bool(np.any((found < low) | (found > high)))
 
 
-def ranks_of(arm: dict[str, Any], names: Sequence[str]) -> np.ndarray:
-    """The ranks of the runs that did not fail, [data sets, elements]."""
-    rows = np.array([arm["rows"][name] for name in names], dtype=object)
-    return rows[:, [rank is not None for rank in rows[0]]].astype(int).T
-
-
-def parameters(arm: dict[str, Any]) -> list[str]:
-    return [name for name in arm["rows"] if name not in (LIKELIHOOD, SECONDS)]
+def ranks_of(arm: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The ranks of the runs that did not fail: of parameters, [data sets, elements], and of the log likelihood."""
+    names = [name for name in arm["rows"] if name not in (LIKELIHOOD, SECONDS)]
+    rows = np.array([arm["rows"][name] for name in (*names, LIKELIHOOD)], dtype=object)
+    *of_parameters, of_likelihood = rows[:, [rank is not None for rank in rows[0]]].astype(int)
+    return np.array(of_parameters).T, of_likelihood
 
 
 def title(arm: dict[str, Any]) -> str:
@@ -155,7 +152,7 @@ def title(arm: dict[str, Any]) -> str:
 
 def row(arm: dict[str, Any]) -> str:
     """A row of the table."""
-    ranks, of_likelihood = ranks_of(arm, parameters(arm)), ranks_of(arm, [LIKELIHOOD])[:, 0]
+    ranks, of_likelihood = ranks_of(arm)
     smallest = min(1.0, ranks.shape[1] * min(map(p_value, ranks.T)))
     ratio, error = sd_ratio(ranks)
     cells = (
@@ -192,9 +189,9 @@ def told(kept: dict[str, Any]) -> str:
 def reading(kept: dict[str, Any]) -> str:
     """What the tolerance does to the ranks."""
     default, tight = ([arm for arm in kept.values() if arm["told"] == of] for of in ("", "tolerance 0.01"))
-    ranks = [ranks_of(arm, parameters(arm)) for arm in default]
+    ranks = [ranks_of(arm)[0] for arm in default]
     ratios, shares = [sd_ratio(of_arm)[0] for of_arm in ranks], [covered(of_arm) for of_arm in ranks]
-    leaving = [sum(outside(ranks_of(arm, [LIKELIHOOD])[:, 0]) for arm in arms) for arms in (default, tight)]
+    leaving = [sum(outside(ranks_of(arm)[1]) for arm in arms) for arms in (default, tight)]
     ratio = ratios[default.index(kept["groups"])]
     shift = (ratio**2 - 1) * (IN_LIKELIHOOD / 2) ** 0.5 / (2 * np.pi) ** 0.5
     return READING.format(
@@ -235,7 +232,7 @@ def draw(kept: dict[str, Any]) -> None:
         down, across, figsize=(11, 2.6 * down), sharex=True, squeeze=False, layout="constrained"
     )
     for ax, arm in zip(axes.flat, kept.values(), strict=False):
-        ranks, of_likelihood = ranks_of(arm, parameters(arm)), ranks_of(arm, [LIKELIHOOD])[:, 0]
+        ranks, of_likelihood = ranks_of(arm)
         low, high = band(len(ranks))
         ax.fill_between(POINTS, low - POINTS, high - POINTS, color="#dddddd", lw=0)
         for of_element in ranks.T:

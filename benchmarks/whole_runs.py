@@ -16,7 +16,6 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from automatic import Problem, Reference, logistic, normal_prior, problems, reference
 from covertype import load
-from harness import NUMPYRO, run_worker
+from harness import NUMPYRO, run_worker, timed
 
 from sgmcmc import sgldcv
 
@@ -68,8 +67,7 @@ def errors(draws: dict[str, np.ndarray], truth: Reference) -> tuple[float, float
 
 
 def ours(problem: Problem, truth: Reference) -> tuple[Outcome, str]:
-    started = time.perf_counter()
-    with warnings.catch_warnings():
+    with timed() as spent, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         out = sgldcv(
             problem.logLik,
@@ -83,10 +81,9 @@ def ours(problem: Problem, truth: Reference) -> tuple[Outcome, str]:
             verbose=False,
             **problem.options,
         )
-    seconds, table = time.perf_counter() - started, out.summary()
-    ess = float(table[["ess_bulk", "ess_tail"]].to_numpy().min())
+    ess = float(out.summary()[["ess_bulk", "ess_tail"]].to_numpy().min())
     of_draws = errors({name: out[name] for name in problem.params}, truth)
-    return Outcome(ess, *of_draws, seconds), f"{out.settings['minibatchSize']:,} | {out.settings['nIters']:,}"
+    return Outcome(ess, *of_draws, spent["seconds"]), f"{out.settings['minibatchSize']:,} | {out.settings['nIters']:,}"
 
 
 def nuts(name: str, problem: Problem, truth: Reference) -> str:

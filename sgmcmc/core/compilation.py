@@ -114,7 +114,7 @@ class Compiled:
         return results
 
     def traced(self, tensors: Sequence[Any], jit_compile: bool) -> Program:
-        """A program for tensors like these, to be compiled by XLA unless it is unsuited, or run as a graph."""
+        """A program for tensors like these, to be compiled by XLA unless its graph is unsuited, or run as a graph."""
         specs = [tf.TensorSpec(t.shape, t.dtype) for t in tensors]
         concrete = trace(self._function, *specs, jit_compile=jit_compile)
         if jit_compile and self._hides and has_loop(concrete.graph):
